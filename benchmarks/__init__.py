@@ -1,0 +1,1 @@
+"""How fast the library is, beside the version before it: one module a question."""

@@ -1,0 +1,1 @@
+"""What every question shares: environments, worker processes, races and tables."""

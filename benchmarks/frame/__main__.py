@@ -1,0 +1,110 @@
+"""The command line: asks the questions that were named, or all of them, and prints the tables."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.frame.environments import ROOT
+from benchmarks.frame.lab import Lab
+from benchmarks.frame.libraries import PREDECESSOR, load_predecessor
+from benchmarks.frame.results import Row, table
+
+FOLDER = ROOT / "benchmarks"
+
+
+def main() -> int:
+    """0 whatever the figures say; 1 if a question could not be answered."""
+    options = _options()
+    if options.self_check and PREDECESSOR.source is not None:
+        load_predecessor(PREDECESSOR.source)
+    answers: dict[str, list[Row]] = {}
+    with _scratch() as scratch:
+        lab = Lab(scratch, self_check=options.self_check)
+        crashed = [name for name in options.questions if not _ask(name, lab, answers)]
+    _conclude(answers)
+    if options.json:
+        options.json.write_text(json.dumps(_raw(answers), indent=1) + "\n")
+    if crashed:
+        print(f"could not be answered: {', '.join(crashed)}", file=sys.stderr)
+    return 1 if crashed else 0
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    """A folder on the disk of this checkout: a temporary folder elsewhere may be memory."""
+    common = FOLDER / ".tmp"
+    common.mkdir(exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=common))
+    try:
+        yield scratch
+    finally:
+        shutil.rmtree(scratch)
+        with suppress(OSError):
+            common.rmdir()
+
+
+def _ask(name: str, lab: Lab, answers: dict[str, list[Row]]) -> bool:
+    started = time.perf_counter()
+    try:
+        question = importlib.import_module(f"benchmarks.{name}")
+        rows = question.answer(lab)
+        answers[name] = [replace(row, bar=None) if lab.self_check else row for row in rows]
+    except Exception:
+        traceback.print_exc()
+        return False
+    title = (question.__doc__ or "").splitlines()[0]
+    print(f"\n{name}: {title} ({time.perf_counter() - started:.0f} s)\n")
+    print(table(answers[name]) if answers[name] else "not asked in a self-check", flush=True)
+    return True
+
+
+def _conclude(answers: dict[str, list[Row]]) -> None:
+    rows = [row for found in answers.values() for row in found if row.bar is not None]
+    missed = [row for row in rows if not row.reached]
+    print(f"\n{len(rows) - len(missed)} of {len(rows)} bars reached")
+    for row in missed:
+        print(f"  not reached: {row.label}")
+
+
+def _raw(answers: dict[str, list[Row]]) -> dict[str, object]:
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "questions": {name: [row.to_dict() for row in rows] for name, rows in answers.items()},
+    }
+
+
+def _options() -> argparse.Namespace:
+    known = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+    parser = argparse.ArgumentParser(prog="benchmarks/run", description=__doc__)
+    parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(known))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw numbers")
+    parser.add_argument(
+        "--self-check",
+        action="store_true",
+        help="put the predecessor on both sides: every ratio should be near 1",
+    )
+    options = parser.parse_args()
+    unknown = sorted(set(options.questions) - set(known))
+    if unknown:
+        parser.error(f"no such question: {', '.join(unknown)} (there are: {', '.join(known)})")
+    options.questions = options.questions or known
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

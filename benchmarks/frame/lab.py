@@ -1,0 +1,102 @@
+"""Where questions are answered: runs scenarios in workers and sets two sides against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.frame.libraries import OURS, PREDECESSOR, Library
+from benchmarks.frame.results import Pairs, Series
+from benchmarks.frame.scenario import Figures, Scenario
+from benchmarks.frame.workers import Worker
+
+
+@dataclass(frozen=True)
+class Side:
+    """A scenario with its options, on the library or on the predecessor."""
+
+    scenario: type[Scenario]
+    options: Mapping[str, object] = field(default_factory=dict)
+    predecessor: bool = False
+
+
+class Lab:
+    """Runs sides. In a self-check the predecessor takes the place of the library everywhere."""
+
+    def __init__(self, scratch: Path, self_check: bool = False) -> None:
+        self.self_check = self_check
+        self._scratch = scratch
+        self._folders = 0
+        self._kept: dict[str, Path] = {}
+
+    def folder(self) -> Path:
+        """A new, empty folder on the disk that holds this checkout."""
+        self._folders += 1
+        folder = self._scratch / str(self._folders)
+        folder.mkdir()
+        return folder
+
+    def keep(self, name: str, make: Callable[[Path], Path]) -> Path:
+        """What `make` made in a new folder; made once in a run, whoever asks for it."""
+        if name not in self._kept:
+            self._kept[name] = make(self.folder())
+        return self._kept[name]
+
+    @contextmanager
+    def worker(self, side: Side) -> Iterator[Worker]:
+        """A new process with the side's scenario made and prepared."""
+        with Worker(self._library(side)) as worker:
+            worker.make(side.scenario, self.folder(), side.options)
+            yield worker
+            worker.call("finish")
+
+    def race(self, ours: Side, other: Side, *, rounds: int, fresh: bool = False) -> Series:
+        """Measure both sides in turn, `rounds` times after a warm-up round.
+
+        Each pair is measured back to back, and the side that begins alternates, so that drift of
+        the machine meets both alike. `fresh` gives every measurement a process of its own.
+        """
+        if fresh:
+            return alternate(lambda: self._once(ours), lambda: self._once(other), rounds)
+        with self.worker(ours) as one, self.worker(other) as two:
+            return alternate(lambda: one.call("measure"), lambda: two.call("measure"), rounds)
+
+    def alone(self, ours: Side, *, rounds: int, fresh: bool = False) -> Series:
+        """Measure what nothing is compared with."""
+        if fresh:
+            return _collect([(self._once(ours), {}) for _ in range(rounds)])
+        with self.worker(ours) as worker:
+            worker.call("measure")
+            return _collect([(worker.call("measure"), {}) for _ in range(rounds)])
+
+    def _once(self, side: Side) -> Figures:
+        with self.worker(side) as worker:
+            figures: Figures = worker.call("measure")
+            return figures
+
+    def _library(self, side: Side) -> Library:
+        return PREDECESSOR if side.predecessor or self.self_check else OURS
+
+
+def alternate(ours: Callable[[], Figures], other: Callable[[], Figures], rounds: int) -> Series:
+    found: list[tuple[Figures, Figures]] = []
+    for turn in range(rounds + 1):
+        if turn % 2:
+            mine, theirs = ours(), other()
+        else:
+            theirs, mine = other(), ours()
+        found.append((mine, theirs))
+    return _collect(found[1:])
+
+
+def _collect(found: list[tuple[Figures, Figures]]) -> Series:
+    names = dict.fromkeys(name for pair in found for name in (*pair[0], *pair[1]))
+    return {
+        name: Pairs(
+            ours=[mine[name] for mine, _ in found if name in mine],
+            other=[theirs[name] for _, theirs in found if name in theirs],
+        )
+        for name in names
+    }

@@ -1,0 +1,50 @@
+"""How long does it take to import the blocking face?
+
+Whole processes, from start to end, each pair alternating: the import alone, and the first two lines
+of a program beside those of a program that defines one pydantic model.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+
+from benchmarks.frame.lab import Lab, alternate
+from benchmarks.frame.libraries import OURS
+from benchmarks.frame.results import Row, within
+from benchmarks.frame.scenario import Figures
+
+ROUNDS = 21
+
+IMPORT = "import jazzmine.sync.message_store"
+PROGRAM = "from jazzmine.sync.message_store import MessageStore, Message\nMessageStore, Message"
+MODEL = "from pydantic import BaseModel\nclass Thing(BaseModel): name: str"
+
+
+def answer(lab: Lab) -> Iterator[Row]:
+    if lab.self_check:
+        return
+    folder = lab.folder()
+    found = alternate(_process(folder, IMPORT), _process(folder, "import pydantic"), ROUNDS)
+    yield Row(IMPORT, found["seconds"], within(1.5), beside="import pydantic")
+    found = alternate(_process(folder, PROGRAM), _process(folder, MODEL), ROUNDS)
+    label = "from jazzmine.sync.message_store import …"
+    yield Row(label, found["seconds"], beside="one pydantic model")
+    found = alternate(_process(folder, IMPORT), _process(folder, "pass"), ROUNDS)
+    yield Row(IMPORT, found["seconds"], beside="an empty program")
+
+
+def _process(folder: Path, program: str) -> Callable[[], Figures]:
+    """What starts an interpreter of its own for the program and waits for its end."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    command = [str(OURS.python), "-c", program]
+
+    def run() -> Figures:
+        started = perf_counter()
+        subprocess.run(command, cwd=folder, env=environment, check=True)
+        return {"seconds": perf_counter() - started}
+
+    return run

@@ -1,0 +1,1 @@
+"""Everything that waits: for a disk, a server, a lock or another process."""

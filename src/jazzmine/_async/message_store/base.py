@@ -1,0 +1,353 @@
+"""The message store: what every back end promises, and the checks that all share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from types import TracebackType
+from typing import TypeVar
+
+from jazzmine._async.message_store.hooks import MessageStoreHooks
+from jazzmine._compat.aio import Home
+from jazzmine.config import BackendConfig, JSONStoreConfig, message_store_config
+from jazzmine.errors import StoreClosedError
+from jazzmine.records.arguments import require_count, require_id, require_usage_key
+from jazzmine.records.base import seal
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+__all__ = ["MessageStore"]
+
+AnyStore = TypeVar("AnyStore", bound="MessageStore")
+
+
+class MessageStore(MessageStoreHooks):
+    """Conversations, their messages, and a trace of every turn.
+
+    On every back end:
+
+    - Messages are ordered by `timestamp`, equal ones by the order in which their ids were
+      first stored; storing one again never moves it.
+    - A write that returned is durable, one that raised changed nothing, and each may be
+      repeated: nothing is doubled.
+    - `after` is the id of the last record of the page before; `limit=None` is no limit.
+    - What a method returns belongs to the caller.
+
+    Every method raises `TypeError` for an id or a record of another type, `ValidationError`
+    for a value that the back ends cannot hold, `ValueError` for a number out of range,
+    `StoreClosedError` after `close()`, and `StoreUnavailableError` when the server cannot be
+    reached, or a file's `OSError`.
+    """
+
+    def __init__(self) -> None:
+        self._home = Home(self._moved_in)
+        self._closed = False
+
+    @classmethod
+    async def initialize(cls, config: Mapping[str, object] | str | None = None) -> MessageStore:
+        """Open a store.
+
+        Args:
+            config: a mapping with `storage` ("json" by default) and the options of that back
+                end, or a URL such as `json:messages.json`; None takes the URL in the
+                environment variable JAZZMINE_MESSAGE_STORE, or else `json:messages.json`.
+
+        Raises:
+            ConfigurationError: the configuration has an unknown key or a wrong value.
+            ImportError: the back end's driver is not installed.
+            StoreUnavailableError: the server cannot be reached.
+            OSError, JSONDecodeError, ValidationError: the file cannot be read.
+        """
+        store = _backend(message_store_config(config))
+        store._home.check()
+        await store._open()
+        return store
+
+    async def close(self) -> None:
+        """Release all files and connections; closing again does nothing."""
+        self._home.check()
+        if not self._closed:
+            self._closed = True
+            await self._close()
+
+    async def __aenter__(self: AnyStore) -> AnyStore:
+        self._check()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosedError("this store is closed; open another with initialize()")
+        self._home.check()
+
+    def _moved_in(self) -> None:
+        """Take new files and connections, in a process that was forked from the store's own."""
+
+    async def ping(self) -> None:
+        """Reach the server (or the file) once, in the cheapest way."""
+        self._check()
+        await self._ping()
+
+    # Conversations
+
+    async def store_conversation(self, conversation: Conversation) -> None:
+        """Store a conversation, in place of the one with the same id if there is one."""
+        self._check()
+        await self._store_conversation(seal(conversation, Conversation))
+
+    async def update_conversation(self, conversation: Conversation) -> None:
+        """Do the same as `store_conversation`."""
+        await self.store_conversation(conversation)
+
+    async def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
+        """Return the conversation, or None."""
+        self._check()
+        return await self._conversation(require_id("conversation_id", conversation_id))
+
+    async def get_conversations_by_user_id(
+        self, user_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Conversation]:
+        """Return a user's conversations, newest `last_updated_at` first.
+
+        Equal ones come latest stored first.
+
+        Raises:
+            NotFoundError: `after` is no conversation of this user.
+        """
+        self._check()
+        owner = require_id("user_id", user_id)
+        return await self._conversations_of_user(owner, *_page(limit, after))
+
+    async def get_conversations_by_agent_id(
+        self, agent_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Conversation]:
+        """Return an agent's conversations, newest `last_updated_at` first.
+
+        Equal ones come latest stored first.
+
+        Raises:
+            NotFoundError: `after` is no conversation of this agent.
+        """
+        self._check()
+        owner = require_id("agent_id", agent_id)
+        return await self._conversations_of_agent(owner, *_page(limit, after))
+
+    async def delete_conversation(self, conversation_id: str) -> bool:
+        """Delete a conversation, its messages and their traces; True if it was there."""
+        self._check()
+        return await self._delete_conversation(require_id("conversation_id", conversation_id))
+
+    # Messages
+
+    async def store_message(self, message: Message) -> None:
+        """Store a message, in place of the one with the same id if there is one.
+
+        Raises:
+            IntegrityError: its conversation is not stored.
+        """
+        self._check()
+        await self._store_messages([seal(message, Message)])
+
+    async def update_message(self, message: Message) -> None:
+        """Do the same as `store_message`."""
+        await self.store_message(message)
+
+    async def store_messages(self, messages: Iterable[Message]) -> None:
+        """Store all of the messages or none; of two with one id, the later one.
+
+        Raises:
+            IntegrityError: the conversation of one of them is not stored.
+        """
+        self._check()
+        sealed = [seal(message, Message) for message in messages]
+        if sealed:
+            await self._store_messages(sealed)
+
+    async def get_message_by_id(self, message_id: str) -> Message | None:
+        """Return the message, or None."""
+        self._check()
+        return await self._message(require_id("message_id", message_id))
+
+    async def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
+        """Return those of the messages that are stored, in the order asked for."""
+        self._check()
+        if isinstance(message_ids, str):
+            raise TypeError("message_ids must be several ids, not one str")
+        wanted = [require_id("message_ids", message_id) for message_id in message_ids]
+        return await self._messages(wanted) if wanted else []
+
+    async def get_messages_by_conversation_id(
+        self, conversation_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Message]:
+        """Return a conversation's messages, oldest first.
+
+        Raises:
+            NotFoundError: `after` is no message of this conversation.
+        """
+        self._check()
+        owner = require_id("conversation_id", conversation_id)
+        return await self._messages_of_conversation(owner, *_page(limit, after))
+
+    async def get_messages_by_user_id(
+        self, user_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Message]:
+        """Return a user's messages, oldest first.
+
+        Raises:
+            NotFoundError: `after` is no message of this user.
+        """
+        self._check()
+        owner = require_id("user_id", user_id)
+        return await self._messages_of_user(owner, *_page(limit, after))
+
+    def iter_messages(
+        self, conversation_id: str, *, batch_size: int = 500
+    ) -> AsyncIterator[Message]:
+        """Iterate over a conversation's messages, oldest first, in constant memory.
+
+        Args:
+            conversation_id: a conversation; one that is not stored has no messages.
+            batch_size: how many messages are read at once.
+        """
+        self._check()
+        owner = require_id("conversation_id", conversation_id)
+        return self._one_by_one(owner, require_count("batch_size", batch_size, least=1))
+
+    async def _one_by_one(self, conversation_id: str, size: int) -> AsyncIterator[Message]:
+        async for batch in self._batches(conversation_id, size):
+            for message in batch:
+                yield message
+
+    async def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
+        """Return the `n` newest messages that are not flagged, oldest first."""
+        self._check()
+        owner = require_id("conversation_id", conversation_id)
+        return await self._newest_visible(owner, n) if require_count("n", n) else []
+
+    async def delete_message(self, message_id: str) -> bool:
+        """Delete a message and its trace; True if it was there."""
+        self._check()
+        return await self._delete_message(require_id("message_id", message_id))
+
+    async def flag_message(self, message_id: str, flagged: bool = True) -> bool:
+        """Set or clear the flag that keeps a message out of the immediate context.
+
+        Returns:
+            Whether the message was there.
+        """
+        self._check()
+        if not isinstance(flagged, bool):
+            raise TypeError(f"flagged must be True or False, not a {type(flagged).__name__}")
+        return await self._flag_message(require_id("message_id", message_id), flagged)
+
+    # Traces
+
+    async def store_turn_trace(self, trace: TurnTrace) -> None:
+        """Store a turn's trace, in place of any other that its message has.
+
+        Raises:
+            IntegrityError: its message is not stored, or its id belongs to another message.
+        """
+        self._check()
+        await self._store_trace(seal(trace, TurnTrace))
+
+    async def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
+        """Return the trace, or None."""
+        self._check()
+        return await self._trace(require_id("trace_id", trace_id))
+
+    async def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
+        """Return the trace of a message, or None."""
+        self._check()
+        return await self._trace_of_message(require_id("message_id", message_id))
+
+    async def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
+        """Return a conversation's traces by `turn_number`, ascending."""
+        self._check()
+        return await self._traces_of_conversation(require_id("conversation_id", conversation_id))
+
+    async def get_turn_traces_by_agent_id(
+        self, agent_id: str, limit: int = 100, offset: int = 0
+    ) -> list[TurnTrace]:
+        """Return an agent's traces, newest `started_at_ms` first, equal ones latest stored first.
+
+        Args:
+            agent_id: whose traces.
+            limit: how many at the most.
+            offset: how many of the newest to leave out.
+        """
+        self._check()
+        owner = require_id("agent_id", agent_id)
+        count, skipped = require_count("limit", limit), require_count("offset", offset)
+        return await self._traces_of_agent(owner, count, skipped) if count else []
+
+    async def store_turn(
+        self,
+        *,
+        conversation: Conversation | None = None,
+        messages: Iterable[Message] = (),
+        trace: TurnTrace | None = None,
+    ) -> None:
+        """Store what a turn has brought, all of it or nothing; safe to repeat.
+
+        Args:
+            conversation: the conversation as it is after the turn.
+            messages: the turn's messages.
+            trace: the turn's trace; its message may be one of `messages`.
+
+        Raises:
+            IntegrityError: as in `store_messages` and `store_turn_trace`.
+        """
+        self._check()
+        whole = None if conversation is None else seal(conversation, Conversation)
+        sealed = [seal(message, Message) for message in messages]
+        traced = None if trace is None else seal(trace, TurnTrace)
+        if whole is not None or sealed or traced is not None:
+            await self._store_turn(whole, sealed, traced)
+
+    async def find_turn_traces(
+        self, where: TraceFilter, *, limit: int = 100, after: str | None = None
+    ) -> list[TurnTrace]:
+        """Return the traces that a filter means, newest `started_at_ms` first.
+
+        Equal ones come latest stored first.
+
+        Raises:
+            NotFoundError: `after` is the id of no trace.
+        """
+        self._check()
+        wanted = seal(where, TraceFilter).record
+        count, behind = require_count("limit", limit), _page(None, after)[1]
+        return await self._find_traces(wanted, count, behind) if count else []
+
+    async def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
+        """Sum up the traces that a filter means, one summary a group, most tokens first.
+
+        Args:
+            where: the traces to look at.
+            by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
+        """
+        self._check()
+        return await self._summarize(seal(where, TraceFilter).record, require_usage_key(by))
+
+
+def _page(limit: int | None, after: str | None) -> tuple[int | None, str | None]:
+    return (
+        None if limit is None else require_count("limit", limit),
+        None if after is None else require_id("after", after),
+    )
+
+
+def _backend(config: BackendConfig) -> MessageStore:
+    if isinstance(config, JSONStoreConfig):
+        from jazzmine._async.message_store.json import JSONMessageStore
+
+        return JSONMessageStore(config)
+    raise AssertionError(f"no message store takes a {type(config).__name__}")

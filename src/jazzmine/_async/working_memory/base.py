@@ -1,0 +1,314 @@
+"""The working-memory store: what every back end promises, and how it locks, loads and saves."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from jazzmine._compat.aio import Home
+from jazzmine.config import BackendConfig, MemoryStoreConfig, working_memory_config
+from jazzmine.errors import NotFoundError, StaleWorkingMemoryError, StoreClosedError
+from jazzmine.records.arguments import require_id
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.memory_base import checked_copy
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from jazzmine.records.working_memory import WorkingMemory
+
+__all__ = ["Lease", "WorkingMemoryStore"]
+
+AnyStore = TypeVar("AnyStore", bound="WorkingMemoryStore")
+
+
+class Lease(NamedTuple):
+    """The lock of a conversation, and the working memory as it was when the lock was taken."""
+
+    cid: str
+    token: str
+    memory: WorkingMemory | None
+
+
+class WorkingMemoryStore(ABC):
+    """What each conversation is in the middle of.
+
+    One conversation's updates run one after another, different conversations never wait for
+    each other. Each update is a method of `WorkingMemory` of the same name: it locks, loads,
+    calls that method, saves, and returns the new state, which belongs to the caller.
+
+    Every method raises `TypeError` for an id or a record of another type, `ValidationError`
+    for a value that the back ends cannot hold, `StoreClosedError` after `close()`, and
+    `StoreUnavailableError` when the server cannot be reached. Those that update raise
+    `NotFoundError` if the conversation has no working memory, `LockTimeoutError` if its lock
+    was not free within `lock_timeout`, and `LockLostError` if the lock expired meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._home = Home(self._moved_in)
+        self._closed = False
+
+    @classmethod
+    async def initialize(
+        cls, config: Mapping[str, object] | str | None = None
+    ) -> WorkingMemoryStore:
+        """Open a store.
+
+        Args:
+            config: a mapping with `storage` ("memory" by default) and the options of that back
+                end, or a URL; None takes the URL in the environment variable
+                JAZZMINE_WORKING_MEMORY, or else keeps everything in this process.
+
+        Raises:
+            ConfigurationError: the configuration has an unknown key or a wrong value.
+            ImportError: the back end's driver is not installed.
+            StoreUnavailableError: the server cannot be reached.
+        """
+        store = _backend(working_memory_config(config))
+        store._check()
+        await store._open()
+        return store
+
+    async def close(self) -> None:
+        """Release all connections; closing again does nothing."""
+        self._home.check()
+        if not self._closed:
+            self._closed = True
+            await self._close()
+
+    async def __aenter__(self: AnyStore) -> AnyStore:
+        self._check()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # What a back end provides.
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Get ready; on failure leave nothing behind."""
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Release everything; called once."""
+
+    def _moved_in(self) -> None:  # noqa: B027 - nothing to do is a good answer
+        """Take new connections and locks, in a process forked from the store's own."""
+
+    @abstractmethod
+    async def _load(self, cid: str) -> WorkingMemory | None:
+        """Read without the lock."""
+
+    @abstractmethod
+    async def _acquire(self, cid: str) -> Lease:
+        """Take the lock and load; holds nothing if it raises."""
+
+    @abstractmethod
+    async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
+        """Save under the lock and let it go; still holds it if it raises."""
+
+    @abstractmethod
+    async def _release(self, lease: Lease) -> None:
+        """Let the lock go, if it is still held."""
+
+    @abstractmethod
+    async def _delete(self, lease: Lease) -> bool:
+        """Delete under the lock and let it go; True if there was a working memory."""
+
+    @abstractmethod
+    async def _count(self) -> int: ...
+
+    # Whole working memories
+
+    async def get(self, cid: str) -> WorkingMemory | None:
+        """Return a conversation's working memory, or None; waits for no lock."""
+        self._check()
+        return await self._load(require_id("cid", cid))
+
+    async def get_or_create(self, cid: str, user_id: str, agent_id: str) -> WorkingMemory:
+        """Return a conversation's working memory, a new one if it has none."""
+        self._check()
+        new = WorkingMemory(
+            require_id("cid", cid),
+            require_id("user_id", user_id),
+            require_id("agent_id", agent_id),
+        )
+        known = await self._load(cid)
+        if known is not None:
+            return known
+        async with self._leased(cid) as lease:
+            if lease.memory is not None:
+                await self._release(lease)
+                return lease.memory
+            new.revision = 1
+            await self._save_and_release(lease, new)
+        return new
+
+    async def save(self, wm: WorkingMemory) -> WorkingMemory:
+        """Save a working memory as it is, unless somebody else saved it since it was read.
+
+        The one that is passed counts as read anew afterwards: its `revision` is the new one.
+
+        Raises:
+            StaleWorkingMemoryError: the stored revision is not the one that was read.
+        """
+        self._check()
+        saved = checked_copy(wm, WorkingMemory, "wm")
+        async with self._leased(saved.conversation_id) as lease:
+            if lease.memory is not None and lease.memory.revision != saved.revision:
+                raise StaleWorkingMemoryError(
+                    f"the working memory of conversation {saved.conversation_id!r} was read at"
+                    f" revision {saved.revision} and is now at {lease.memory.revision}: get() it"
+                    " again, or change it in a locked() block"
+                )
+            saved = replace(saved, revision=saved.revision + 1, last_updated=time.time())
+            await self._save_and_release(lease, saved)
+        wm.revision, wm.last_updated = saved.revision, saved.last_updated
+        return saved
+
+    async def delete(self, cid: str) -> bool:
+        """Delete a conversation's working memory; True if it had one."""
+        self._check()
+        async with self._leased(require_id("cid", cid)) as lease:
+            return await self._delete(lease)
+
+    async def active_count(self) -> int:
+        """Return how many conversations have a working memory."""
+        self._check()
+        return await self._count()
+
+    @asynccontextmanager
+    async def locked(self, cid: str) -> AsyncIterator[WorkingMemory]:
+        """Hold a conversation's lock for a block, and save once at its end.
+
+        The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
+        store's own methods for this conversation would wait for the block. Nothing is saved
+        if the block raises.
+        """
+        self._check()
+        async with self._leased(require_id("cid", cid)) as lease:
+            memory = _found(lease)
+            yield memory
+            # The block may have changed anything in place, so what it made is checked.
+            await self._save(lease, checked_copy(memory, WorkingMemory, "wm"))
+
+    # Transitions
+
+    async def begin_turn(self, cid: str, turn_cache: TurnCache) -> WorkingMemory:
+        """Enter a turn; see `WorkingMemory.begin_turn`."""
+        return await self._update(cid, lambda wm: wm.begin_turn(turn_cache))
+
+    async def end_turn(
+        self, cid: str, agent_response: str, agent_intent: str, topic_summary: str = ""
+    ) -> WorkingMemory:
+        """Remember the reply; see `WorkingMemory.end_turn`."""
+        return await self._update(
+            cid, lambda wm: wm.end_turn(agent_response, agent_intent, topic_summary)
+        )
+
+    async def start_flow(self, cid: str, flow_state: ActiveFlowState) -> WorkingMemory:
+        """Make a flow the active one; see `WorkingMemory.start_flow`."""
+        return await self._update(cid, lambda wm: wm.start_flow(flow_state))
+
+    async def advance_sequential_step(self, cid: str, result: dict[str, Any]) -> WorkingMemory:
+        """Finish a step of the flow; see `WorkingMemory.advance_sequential_step`."""
+        return await self._update(cid, lambda wm: wm.advance_sequential_step(result))
+
+    async def record_branch_result(self, cid: str, branch_id: str, result: Any) -> WorkingMemory:
+        """Finish a branch of the flow; see `WorkingMemory.record_branch_result`."""
+        return await self._update(cid, lambda wm: wm.record_branch_result(branch_id, result))
+
+    async def set_condition_branch(self, cid: str, branch: str) -> WorkingMemory:
+        """Keep where the flow's condition led; see `WorkingMemory.set_condition_branch`."""
+        return await self._update(cid, lambda wm: wm.set_condition_branch(branch))
+
+    async def record_tool_call(self, cid: str, record: ToolCallRecord) -> WorkingMemory:
+        """Keep a tool call; see `WorkingMemory.record_tool_call`."""
+        return await self._update(cid, lambda wm: wm.record_tool_call(record))
+
+    async def register_slots(self, cid: str, slots: Iterable[Slot]) -> WorkingMemory:
+        """Say what the flow is to ask for; see `WorkingMemory.register_slots`."""
+        return await self._update(cid, lambda wm: wm.register_slots(slots))
+
+    async def collect_slot(
+        self, cid: str, name: str, value: Any, validation_error: str = ""
+    ) -> WorkingMemory:
+        """Keep the answer for a slot; see `WorkingMemory.collect_slot`."""
+        return await self._update(cid, lambda wm: wm.collect_slot(name, value, validation_error))
+
+    async def request_confirmation(
+        self, cid: str, confirmation: PendingConfirmation
+    ) -> WorkingMemory:
+        """Wait for the user's yes; see `WorkingMemory.request_confirmation`."""
+        return await self._update(cid, lambda wm: wm.request_confirmation(confirmation))
+
+    async def confirm_action(self, cid: str) -> WorkingMemory:
+        """Take the user's yes; see `WorkingMemory.confirm_action`."""
+        return await self._update(cid, lambda wm: wm.confirm_action())
+
+    async def complete_flow(self, cid: str) -> WorkingMemory:
+        """Archive the flow as completed; see `WorkingMemory.complete_flow`."""
+        return await self._update(cid, lambda wm: wm.complete_flow())
+
+    async def cancel_flow(self, cid: str) -> WorkingMemory:
+        """Archive the flow as cancelled; see `WorkingMemory.cancel_flow`."""
+        return await self._update(cid, lambda wm: wm.cancel_flow())
+
+    async def fail_flow(self, cid: str) -> WorkingMemory:
+        """Archive the flow as failed; see `WorkingMemory.fail_flow`."""
+        return await self._update(cid, lambda wm: wm.fail_flow())
+
+    # How an update goes
+
+    def _check(self) -> None:
+        if self._closed:
+            raise StoreClosedError("this store is closed; open another with initialize()")
+        self._home.check()
+
+    async def _update(self, cid: str, transition: Callable[[WorkingMemory], bool]) -> WorkingMemory:
+        self._check()
+        async with self._leased(require_id("cid", cid)) as lease:
+            memory = _found(lease)
+            if transition(memory):
+                await self._save(lease, memory)
+            else:
+                await self._release(lease)
+            return memory
+
+    async def _save(self, lease: Lease, memory: WorkingMemory) -> None:
+        memory.revision += 1
+        await self._save_and_release(lease, memory)
+
+    @asynccontextmanager
+    async def _leased(self, cid: str) -> AsyncIterator[Lease]:
+        lease = await self._acquire(cid)
+        try:
+            yield lease
+        except BaseException:
+            await self._release(lease)
+            raise
+
+
+def _found(lease: Lease) -> WorkingMemory:
+    if lease.memory is None:
+        raise NotFoundError(
+            f"conversation {lease.cid!r} has no working memory; get_or_create() makes one"
+        )
+    return lease.memory
+
+
+def _backend(config: BackendConfig) -> WorkingMemoryStore:
+    if isinstance(config, MemoryStoreConfig):
+        from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
+
+        return InMemoryWorkingMemoryStore(config.lock_timeout)
+    raise AssertionError(f"no working-memory store takes a {type(config).__name__}")

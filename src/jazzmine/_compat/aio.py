@@ -1,0 +1,146 @@
+"""The awaitable world: an event loop, its tasks, and threads for what blocks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Generic, TypeVar
+
+from jazzmine._compat.change import Change
+from jazzmine.errors import WrongEventLoopError
+
+__all__ = ["Batcher", "Home", "KeyedLocks", "run_blocking"]
+
+T = TypeVar("T")
+
+
+class Home:
+    """Where a store may be used: on the event loop that used it first.
+
+    Args:
+        moved_in: called in a process that was forked from the store's own (blocking world).
+    """
+
+    def __init__(self, moved_in: Callable[[], None] | None = None) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """Raise `WrongEventLoopError` on any other event loop."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            if self._loop is not None:
+                raise WrongEventLoopError(
+                    "this store belongs to another event loop: open one in each loop"
+                    " (each asyncio.run() makes a new one), or use the plain calls of"
+                    " jazzmine.sync, which work in any thread"
+                )
+            self._loop = loop
+
+
+async def run_blocking(function: Callable[..., T], *args: Any) -> T:
+    """Run a blocking function without holding up anybody else; it runs to its end."""
+    return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+
+
+class Batcher(Generic[T]):
+    """Commits changes in the order they came; those that come during a commit share the next.
+
+    Args:
+        commit: a blocking function that gives each change a result or an error; when it
+            raises, its error is that of all changes that have none.
+    """
+
+    def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
+        self._commit = commit
+        self._waiting: list[tuple[Change[T], asyncio.Future[Any]]] = []
+        self._running: asyncio.Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-writer")
+
+    async def run(self, apply: Callable[[T], Any]) -> Any:
+        """Have a change committed, and return its result or raise its error.
+
+        Who is cancelled while waiting withdraws a change that no commit has begun with.
+        """
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((Change(apply), future))
+        self._start()
+        return await future
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        while self._running is not None:
+            await asyncio.wait([self._running])
+        self._thread.shutdown(wait=False)
+
+    def _start(self) -> None:
+        if self._running is not None:
+            return
+        batch = [waiting for waiting in self._waiting if not waiting[1].done()]
+        self._waiting.clear()
+        if batch:
+            changes = [change for change, _ in batch]
+            loop = asyncio.get_running_loop()
+            self._running = loop.run_in_executor(self._thread, self._commit, changes)
+            self._running.add_done_callback(lambda running: self._finish(batch, running))
+
+    def _finish(
+        self, batch: list[tuple[Change[T], asyncio.Future[Any]]], running: asyncio.Future[None]
+    ) -> None:
+        self._running = None
+        failure = running.exception()
+        for change, future in batch:
+            error = change.error or failure
+            if future.done():
+                continue
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(change.result)
+        self._start()
+
+
+class KeyedLocks:
+    """A lock for each key, served in the order of asking; only keys in use take memory."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[bool]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def acquire(self, key: str, timeout: float) -> bool:
+        """Take the key's lock; False if it was not free within `timeout` s."""
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            self._waiting[key] = deque()
+            return True
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
+        waiting.append(turn)
+        timer = loop.call_later(timeout, _give_up, turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            # The lock may have been handed over in the very moment of the cancellation.
+            if turn.done() and not turn.cancelled() and turn.result():
+                self.release(key)
+            raise
+        finally:
+            timer.cancel()
+
+    def release(self, key: str) -> None:
+        """Hand the key's lock to whoever waits longest."""
+        waiting = self._waiting[key]
+        while waiting:
+            turn = waiting.popleft()
+            if not turn.done():
+                turn.set_result(True)
+                return
+        del self._waiting[key]
+
+
+def _give_up(turn: asyncio.Future[bool]) -> None:
+    if not turn.done():
+        turn.set_result(False)

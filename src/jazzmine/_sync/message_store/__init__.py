@@ -1,0 +1,1 @@
+"""Message stores: one module for the promise, one for each back end."""

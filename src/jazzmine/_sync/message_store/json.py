@@ -1,0 +1,217 @@
+"""The message store in one JSON file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Callable, Sequence
+from typing import Any, TypeVar
+
+from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._compat.blocking import Batcher, run_blocking
+from jazzmine.config import JSONStoreConfig
+from jazzmine.disk.json_store import JSONFile
+from jazzmine.layouts.json_draft import Draft
+from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace
+from jazzmine.layouts.json_queries import traces_found, traces_meant
+from jazzmine.layouts.json_tables import ConversationRow, Index, MessageRow, Row, Tables
+from jazzmine.layouts.trace_queries import summarize
+from jazzmine.records.base import Sealed
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+__all__ = ["JSONMessageStore"]
+
+T = TypeVar("T")
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class JSONMessageStore(MessageStore):
+    """A message store in one JSON file, which several processes may share.
+
+    Reads come from memory; a write returns when the file on the disk holds it, and writes
+    that arrive at once share one. Each write costs as much as the whole file is long.
+    """
+
+    def __init__(self, config: JSONStoreConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._file = self._new_file()
+        self._writes = Batcher(self._file.commit)
+
+    def _new_file(self) -> JSONFile:
+        config = self._config
+        return JSONFile(os.fspath(config.path), config.fsync, config.lock_timeout)
+
+    def _moved_in(self) -> None:
+        # What the parent's threads held when it forked is held for ever in the child.
+        self._file = JSONFile(self._file.path, self._config.fsync, self._config.lock_timeout)
+        self._writes = Batcher(self._file.commit)
+
+    def _open(self) -> None:
+        run_blocking(self._file.open)
+
+    def _close(self) -> None:
+        self._writes.close()
+        self._file.close()
+
+    def _ping(self) -> None:
+        self._fresh()
+
+    def _fresh(self) -> None:
+        if self._file.changed():
+            run_blocking(self._file.refresh)
+
+    def _read(self, query: Callable[[Tables], T]) -> T:
+        """Ask the tables as the file is now; no other thread changes them meanwhile."""
+        if self._file.changed():
+            run_blocking(self._file.refresh)
+        with self._file.lock:
+            return query(self._file.tables)
+
+    # Conversations
+
+    def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+        self._writes.run(lambda draft: draft.put_conversation(conversation))
+
+    def _conversation(self, conversation_id: str) -> Conversation | None:
+        row = self._read(lambda tables: tables.conversations.get(conversation_id))
+        return None if row is None else read_conversation(row.line)
+
+    def _conversations_of_user(
+        self, user_id: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        def page(tables: Tables) -> list[ConversationRow]:
+            index = tables.conversations_by_user
+            return index.last(user_id, limit, _behind(index, user_id, tables.conversations, after))
+
+        return [read_conversation(row.line) for row in self._read(page)]
+
+    def _conversations_of_agent(
+        self, agent_id: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        def page(tables: Tables) -> list[ConversationRow]:
+            index = tables.conversations_by_agent
+            return index.last(
+                agent_id, limit, _behind(index, agent_id, tables.conversations, after)
+            )
+
+        return [read_conversation(row.line) for row in self._read(page)]
+
+    def _delete_conversation(self, conversation_id: str) -> bool:
+        return bool(
+            self._writes.run(lambda draft: draft.delete_conversation(conversation_id))
+        )
+
+    # Messages
+
+    def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+        self._writes.run(lambda draft: draft.put_messages(messages))
+
+    def _message(self, message_id: str) -> Message | None:
+        if self._file.changed():
+            run_blocking(self._file.refresh)
+        # One look-up needs no lock, and this is the read that has to be quickest.
+        row = self._file.tables.messages.get(message_id)
+        return None if row is None else read_message(row.line)
+
+    def _messages(self, message_ids: Sequence[str]) -> list[Message]:
+        rows = self._read(lambda tables: list(map(tables.messages.get, message_ids)))
+        return [read_message(row.line) for row in rows if row is not None]
+
+    def _messages_of_conversation(
+        self, conversation_id: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        def page(tables: Tables) -> list[MessageRow]:
+            index = tables.messages_by_conversation
+            behind = _behind(index, conversation_id, tables.messages, after)
+            return index.first(conversation_id, limit, behind)
+
+        return [read_message(row.line) for row in self._read(page)]
+
+    def _messages_of_user(
+        self, user_id: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        def page(tables: Tables) -> list[MessageRow]:
+            index = tables.messages_by_user
+            behind = _behind(index, user_id, tables.messages, after)
+            return index.first(user_id, limit, behind)
+
+        return [read_message(row.line) for row in self._read(page)]
+
+    def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
+        # The place of the last one is known, even if it is deleted before the next batch.
+        last: MessageRow | None = None
+
+        def page(tables: Tables) -> list[MessageRow]:
+            return tables.messages_by_conversation.first(conversation_id, size, last)
+
+        while rows := self._read(page):
+            last = rows[-1]
+            yield [read_message(row.line) for row in rows]
+
+    def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+        rows = self._read(lambda tables: tables.visible_messages.rows(conversation_id)[-n:])
+        return [read_message(row.line) for row in rows]
+
+    def _delete_message(self, message_id: str) -> bool:
+        return bool(self._writes.run(lambda draft: draft.delete_message(message_id)))
+
+    def _flag_message(self, message_id: str, flagged: bool) -> bool:
+        return bool(self._writes.run(lambda draft: draft.flag_message(message_id, flagged)))
+
+    # Traces
+
+    def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+        self._writes.run(lambda draft: draft.put_trace(trace))
+
+    def _trace(self, trace_id: str) -> TurnTrace | None:
+        row = self._read(lambda tables: tables.traces.get(trace_id))
+        return None if row is None else read_trace(row.line)
+
+    def _trace_of_message(self, message_id: str) -> TurnTrace | None:
+        row = self._read(lambda tables: tables.trace_of_message.get(message_id))
+        return None if row is None else read_trace(row.line)
+
+    def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
+        rows = self._read(
+            lambda tables: tables.traces_by_turn.first(conversation_id, None, None)
+        )
+        return [read_trace(row.line) for row in rows]
+
+    def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+        rows = self._read(
+            lambda tables: tables.traces_by_agent.last(agent_id, offset + limit, None)[offset:]
+        )
+        return [read_trace(row.line) for row in rows]
+
+    def _store_turn(
+        self,
+        conversation: Sealed[Conversation] | None,
+        messages: Sequence[Sealed[Message]],
+        trace: Sealed[TurnTrace] | None,
+    ) -> None:
+        def put(draft: Draft) -> None:
+            if conversation is not None:
+                draft.put_conversation(conversation)
+            draft.put_messages(messages)
+            if trace is not None:
+                draft.put_trace(trace)
+
+        self._writes.run(put)
+
+    def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None
+    ) -> list[TurnTrace]:
+        rows = self._read(lambda tables: traces_meant(tables, where, after))
+        return run_blocking(traces_found, rows, where, limit)
+
+    def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        rows = self._read(lambda tables: traces_meant(tables, where, None))
+        return run_blocking(lambda: summarize(traces_found(rows, where, None), by))
+
+
+def _behind(
+    index: Index[AnyRow], group: str, rows: dict[str, Any], after: str | None
+) -> AnyRow | None:
+    return None if after is None else index.member(group, rows.get(after), after)

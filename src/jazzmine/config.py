@@ -1,0 +1,183 @@
+"""What `initialize()` accepts: a mapping, a URL, or nothing (the environment, a default)."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import ClassVar
+
+from jazzmine.errors import ConfigurationError, InvalidAddressError
+
+__all__ = [
+    "BackendConfig",
+    "JSONStoreConfig",
+    "MemoryStoreConfig",
+    "message_store_config",
+    "working_memory_config",
+]
+
+
+@dataclass(frozen=True)
+class BackendConfig:
+    """The options of one back end: the fields are the keys it accepts beside `storage`."""
+
+    storage: ClassVar[str]
+    schemes: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def from_url(cls, url: str) -> BackendConfig:
+        """Read the options out of a URL that begins with one of the `schemes`."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class JSONStoreConfig(BackendConfig):
+    """A message store in one JSON file; `lock_timeout` in s."""
+
+    storage: ClassVar[str] = "json"
+    schemes: ClassVar[tuple[str, ...]] = ("json",)
+
+    path: str | os.PathLike[str] = "messages.json"
+    fsync: bool = True
+    lock_timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
+        require_text("path", self.path)
+        require_bool("fsync", self.fsync)
+        require_seconds("lock_timeout", self.lock_timeout)
+
+    @classmethod
+    def from_url(cls, url: str) -> JSONStoreConfig:
+        """Read `json:PATH`; a path may hold any character, so there are no options."""
+        return cls(path=url.partition(":")[2])
+
+
+@dataclass(frozen=True)
+class MemoryStoreConfig(BackendConfig):
+    """A working memory in this process; `lock_timeout` in s."""
+
+    storage: ClassVar[str] = "memory"
+    schemes: ClassVar[tuple[str, ...]] = ("memory",)
+
+    lock_timeout: float = 15.0
+
+    def __post_init__(self) -> None:
+        require_seconds("lock_timeout", self.lock_timeout)
+
+    @classmethod
+    def from_url(cls, url: str) -> MemoryStoreConfig:
+        """Read `memory:`."""
+        if url.partition(":")[2]:
+            raise ConfigurationError("the URL of a working memory in this process is `memory:`")
+        return cls()
+
+
+# The first of each is the default.
+_MESSAGE_STORES: tuple[type[BackendConfig], ...] = (JSONStoreConfig,)
+_WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig,)
+
+
+def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:
+    """Read what `MessageStore.initialize` was given.
+
+    Raises:
+        ConfigurationError: an unknown storage or key, or a value of a wrong type.
+        InvalidAddressError: a URL whose scheme names no back end.
+    """
+    if config is None:
+        config = os.environ.get("JAZZMINE_MESSAGE_STORE") or {}
+    return _read(config, _MESSAGE_STORES)
+
+
+def working_memory_config(config: Mapping[str, object] | str | None) -> BackendConfig:
+    """Read what `WorkingMemoryStore.initialize` was given.
+
+    Raises:
+        ConfigurationError: an unknown storage or key, or a value of a wrong type.
+        InvalidAddressError: a URL whose scheme names no back end.
+    """
+    if config is None:
+        config = os.environ.get("JAZZMINE_WORKING_MEMORY") or {}
+    return _read(config, _WORKING_MEMORIES)
+
+
+def _read(
+    config: Mapping[str, object] | str, kinds: tuple[type[BackendConfig], ...]
+) -> BackendConfig:
+    if isinstance(config, str):
+        return _read_url(config, kinds)
+    if isinstance(config, Mapping):
+        return _read_mapping(config, kinds)
+    raise ConfigurationError(
+        f"config must be a mapping, a URL or None, not a {type(config).__name__}"
+    )
+
+
+def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
+    scheme = url.partition(":")[0].lower()
+    for kind in kinds:
+        if scheme in kind.schemes:
+            return kind.from_url(url)
+    # The text stays silent about what it was given: that may hold a password.
+    known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
+    raise InvalidAddressError(f"the URL names no known storage; it must begin with one of {known}")
+
+
+def _read_mapping(
+    config: Mapping[str, object], kinds: tuple[type[BackendConfig], ...]
+) -> BackendConfig:
+    options = dict(config)
+    storage = options.pop("storage", kinds[0].storage)
+    by_name = {kind.storage: kind for kind in kinds}
+    if not isinstance(storage, str):
+        raise ConfigurationError(f"storage must be a string, not a {type(storage).__name__}")
+    kind = by_name.get(storage.lower())
+    if kind is None:
+        raise ConfigurationError(f"unknown storage {storage!r}{_hint(storage, by_name)}")
+    known = fields(kind)
+    names = [field.name for field in known]
+    for key in options:
+        if key not in names:
+            raise ConfigurationError(
+                f"unknown key {key!r} for storage {kind.storage!r}"
+                f"{_hint(str(key), ['storage', *names])}"
+            )
+    for field in known:
+        if field.default is MISSING and field.name not in options:
+            raise ConfigurationError(f"storage {kind.storage!r} needs the key {field.name!r}")
+    return kind(**{str(key): value for key, value in options.items()})
+
+
+def _hint(wrong: str, allowed: Iterable[str]) -> str:
+    allowed = list(allowed)
+    nearest = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.5)
+    meant = f"; did you mean {nearest[0]!r}?" if nearest else ";"
+    return f"{meant} allowed: {', '.join(allowed)}"
+
+
+def require_text(key: str, value: object) -> None:
+    """Raise unless the value is a string that is not empty; never repeat the value."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{key} must be a string, not a {type(value).__name__}")
+    if not value:
+        raise ConfigurationError(f"{key} must not be empty")
+    if "\0" in value:
+        raise ConfigurationError(f"{key} must not hold U+0000")
+
+
+def require_bool(key: str, value: object) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{key} must be True or False, not a {type(value).__name__}")
+
+
+def require_seconds(key: str, value: object) -> None:
+    """Raise unless the value is a positive, finite number (of seconds)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigurationError(f"{key} must be a number of seconds, not a {type(value).__name__}")
+    if not 0 < value < float("inf"):
+        raise ConfigurationError(f"{key} must be more than 0 s, not {value}")

@@ -1,0 +1,81 @@
+"""Both kinds of store with awaited calls, and the records that they keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jazzmine import _lazy
+
+if TYPE_CHECKING:
+    from jazzmine._async.message_store.base import MessageStore
+    from jazzmine._async.message_store.json import JSONMessageStore
+    from jazzmine._async.working_memory.base import WorkingMemoryStore
+    from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
+    from jazzmine.records.enums import ConversationStatus, FlowStatus
+    from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
+    from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
+    from jazzmine.records.tool_call import ToolCallRecord
+    from jazzmine.records.traces import (
+        ConfirmationEvent,
+        EmissionRecord,
+        FlowEvent,
+        LLMCallRecord,
+        ScriptGenAttempt,
+        SlotEvent,
+        TaskEmission,
+        ToolTrace,
+        TurnTrace,
+    )
+    from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
+    from jazzmine.records.usage import TraceFilter, UsageSummary
+    from jazzmine.records.working_memory import WorkingMemory
+else:
+    __getattr__ = _lazy.importer(
+        __name__,
+        globals(),
+        _lazy.MESSAGE_RECORDS,
+        _lazy.MEMORY_RECORDS,
+        {
+            "jazzmine._async.message_store.base": ("MessageStore",),
+            "jazzmine._async.message_store.json": ("JSONMessageStore",),
+            "jazzmine._async.working_memory.base": ("WorkingMemoryStore",),
+            "jazzmine._async.working_memory.memory": ("InMemoryWorkingMemoryStore",),
+        },
+    )
+
+__all__ = [
+    "ActiveFlowState",
+    "ConfirmationEvent",
+    "Conversation",
+    "ConversationStatus",
+    "EmissionRecord",
+    "Entity",
+    "FlowEvent",
+    "FlowRecord",
+    "FlowStatus",
+    "InMemoryWorkingMemoryStore",
+    "JSONMessageStore",
+    "LLMCallRecord",
+    "Message",
+    "MessageRole",
+    "MessageStore",
+    "PendingConfirmation",
+    "ScriptGenAttempt",
+    "Slot",
+    "SlotEvent",
+    "TaskEmission",
+    "ToolCallRecord",
+    "ToolTrace",
+    "TopicShift",
+    "TraceFilter",
+    "TurnCache",
+    "TurnTrace",
+    "UsageSummary",
+    "WorkingMemory",
+    "WorkingMemoryStore",
+    "WorkspaceEntity",
+]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,167 @@
+"""Replace a file so that after any crash it is the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+__all__ = ["FileView", "open_regular_file", "replace_file"]
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+class FileView:
+    """The file that was last read or written, kept open to notice when it is another one.
+
+    The open descriptor keeps its inode from being used again for a newer file. A file that
+    is renamed over it, or written in place, changes the time of its inode or its links.
+    """
+
+    __slots__ = ("_mark", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._mark = _mark(os.fstat(fd))
+
+    def is_current(self) -> bool:
+        """Return whether the file is still the one that was opened, unchanged."""
+        now = os.fstat(self.fd)
+        return (now.st_ctime_ns, now.st_nlink, now.st_size, now.st_mtime_ns) == self._mark
+
+    def close(self) -> None:
+        """Let the file go."""
+        os.close(self.fd)
+
+
+def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
+    return (status.st_ctime_ns, status.st_nlink, status.st_size, status.st_mtime_ns)
+
+
+def open_regular_file(path: str) -> int:
+    """Open a file to read it, and return its descriptor.
+
+    Raises:
+        OSError: it cannot be opened, or it is a folder, a pipe or a device.
+    """
+    # Opening a pipe that nobody writes to would wait for ever.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISREG(kind):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def replace_file(path: str, content: bytes, *, fsync: bool) -> FileView:
+    """Put a new file in the place of `path`, or leave all as it was and raise.
+
+    The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
+    then the folder is flushed, without which a power cut could undo the rename.
+
+    Args:
+        path: an absolute path without symbolic links.
+        content: all of the file.
+        fsync: whether to wait for the disk.
+
+    Raises:
+        OSError: the file could not be written; `path` holds what it held before.
+    """
+    old = _stat(path)
+    fd = _write_beside(path, content, old, fsync=fsync)
+    try:
+        backup = os.open(path, os.O_RDONLY) if fsync and old is not None else None
+        try:
+            os.replace(f"{path}.tmp", path)
+            if fsync:
+                _flush_folder_or_undo(path, backup, old)
+        finally:
+            if backup is not None:
+                os.close(backup)
+        return FileView(fd)
+    except BaseException:
+        os.close(fd)
+        with suppress(OSError):
+            os.unlink(f"{path}.tmp")
+        raise
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _write_beside(path: str, content: bytes, old: os.stat_result | None, *, fsync: bool) -> int:
+    fd = _create(f"{path}.tmp")
+    try:
+        if old is not None:
+            _take_owner_and_mode(fd, old)
+        _write_all(fd, content)
+        if fsync:
+            # A flush that failed may have dropped what it could not write, so it is never
+            # tried again on this descriptor: the whole attempt is given up.
+            os.fsync(fd)
+    except BaseException:
+        os.close(fd)
+        with suppress(OSError):
+            os.unlink(f"{path}.tmp")
+        raise
+    return fd
+
+
+def _create(path: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_FOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError:
+        # Left behind by a process that was killed: whoever gets here holds the lock.
+        os.unlink(path)
+        return os.open(path, flags, 0o600)
+
+
+def _take_owner_and_mode(fd: int, old: os.stat_result) -> None:
+    own = os.fstat(fd)
+    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
+        # Only root may give a file away; anybody else's stays the writer's.
+        with suppress(PermissionError):
+            os.fchown(fd, old.st_uid, old.st_gid)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+
+
+def _write_all(fd: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | None) -> None:
+    try:
+        _flush_folder(os.path.dirname(path))
+    except OSError:
+        # The new file is in place but may not outlast a power cut, and the caller is about
+        # to hear that nothing was written: so the old one goes back.
+        if backup is None or old is None:
+            os.unlink(path)
+        else:
+            os.close(_write_beside(path, _read_all(backup), old, fsync=False))
+            os.replace(f"{path}.tmp", path)
+        raise
+
+
+def _flush_folder(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _read_all(fd: int) -> bytes:
+    with open(fd, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read()

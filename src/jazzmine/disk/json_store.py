@@ -1,0 +1,165 @@
+"""A JSON store's file: read when it changed, written for several writers at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from jazzmine._compat.change import Change
+from jazzmine.disk.durable import FileView, open_regular_file, replace_file
+from jazzmine.errors import JazzmineError, LockTimeoutError
+from jazzmine.layouts.json_draft import Draft
+from jazzmine.layouts.json_file import file_content, read_tables
+from jazzmine.layouts.json_tables import Tables
+
+__all__ = ["JSONFile"]
+
+# filelock's own default, 50 ms, lets eight processes wait 100 ms for each other.
+_POLL_SECONDS = 0.002
+
+
+class JSONFile:
+    """The file of a JSON store and its tables in memory, shared by threads.
+
+    The tables are what the file held when it was last read or written: `lock` is held
+    while they are looked at, and while they are changed. It is never held during I/O.
+
+    Args:
+        path: where the file is or will be; a symbolic link is followed, and stays.
+        fsync: whether a write waits for the disk.
+        lock_timeout: how long, in s, a write waits for other processes' writes.
+    """
+
+    def __init__(self, path: str, fsync: bool, lock_timeout: float) -> None:
+        from filelock import FileLock
+
+        self.path = os.path.realpath(path)
+        self.lock = threading.Lock()
+        self.tables = Tables()
+        self._fsync = fsync
+        self._lock_timeout = lock_timeout
+        self._view: FileView | None = None
+        self._io = threading.Lock()
+        self._between_processes = FileLock(
+            f"{self.path}.lock", mode=0o600, thread_local=False, fallback_to_soft=False
+        )
+
+    def open(self) -> None:
+        """Read the file, and clear away what a killed process left beside it.
+
+        Raises:
+            OSError: the file, or the folder that it is to stand in, cannot be read.
+            JSONDecodeError: it is not JSON.
+            ValidationError: it is not a store, or a record in it breaks a rule.
+        """
+        os.stat(os.path.dirname(self.path))
+        if os.path.lexists(f"{self.path}.tmp"):
+            self._remove_stale_file()
+        with self._io:
+            self._read()
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._io:
+            if self._view is not None:
+                self._view.close()
+                self._view = None
+
+    def changed(self) -> bool:
+        """Return whether the file is another one than the tables were read from."""
+        view = self._view
+        if view is None:
+            return os.path.lexists(self.path)
+        try:
+            return not view.is_current()
+        except OSError:
+            # Another thread put a newer view in its place and closed this one.
+            return True
+
+    def refresh(self) -> None:
+        """Read the file again if another process wrote it."""
+        with self._io:
+            if self.changed():
+                self._read()
+
+    def commit(self, changes: Sequence[Change[Draft]]) -> None:
+        """Write what the changes make of the file; each gets a result or an error.
+
+        Raises:
+            LockTimeoutError: another process held the lock for too long.
+            OSError: the file could not be written; nothing changed.
+        """
+        with self._io, self._locked():
+            if self.changed():
+                self._read()
+            draft = Draft(self.tables)
+            for change in changes:
+                step = draft.step()
+                try:
+                    change.result = change.apply(step)
+                except (JazzmineError, ValueError) as error:
+                    change.error = error
+                else:
+                    step.merge()
+            if draft:
+                self._write(draft)
+
+    def _write(self, draft: Draft) -> None:
+        view = replace_file(self.path, file_content(self.tables, draft), fsync=self._fsync)
+        with self.lock:
+            draft.apply()
+            self._look_at(view)
+
+    def _read(self) -> None:
+        try:
+            fd = open_regular_file(self.path)
+        except FileNotFoundError:
+            tables, view = Tables(), None
+        else:
+            view = FileView(fd)
+            try:
+                tables = self._read_tables(fd)
+            except BaseException:
+                view.close()
+                raise
+        with self.lock:
+            self.tables = tables
+            self._look_at(view)
+
+    def _read_tables(self, fd: int) -> Tables:
+        with open(fd, "rb", closefd=False, buffering=1 << 20) as file:
+
+            def whole() -> bytes:
+                file.seek(0)
+                return file.read()
+
+            return read_tables(self.path, file, whole)
+
+    def _look_at(self, view: FileView | None) -> None:
+        if self._view is not None:
+            self._view.close()
+        self._view = view
+
+    @contextmanager
+    def _locked(self, timeout: float | None = None) -> Iterator[None]:
+        from filelock import Timeout
+
+        seconds = self._lock_timeout if timeout is None else timeout
+        try:
+            self._between_processes.acquire(timeout=seconds, poll_interval=_POLL_SECONDS)
+        except Timeout:
+            raise LockTimeoutError(
+                f"{self.path}.lock was not free within {seconds:g} s: another process"
+                " writes, or holds it and is stuck; nothing was written"
+            ) from None
+        try:
+            yield
+        finally:
+            self._between_processes.release()
+
+    def _remove_stale_file(self) -> None:
+        # Not while another process writes it; and who may only read leaves it be.
+        with suppress(LockTimeoutError, OSError), self._locked(timeout=0):
+            os.unlink(f"{self.path}.tmp")

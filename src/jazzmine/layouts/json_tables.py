@@ -1,0 +1,239 @@
+"""The records of a JSON store in memory, and the indexes that find them.
+
+A record is kept as the line of JSON that stands in the file, beside the few values that it
+is found and sorted by; it is parsed only when it is read.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from sys import intern
+from typing import Generic, Protocol, TypeVar
+
+from jazzmine.errors import NotFoundError
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+
+__all__ = ["ConversationRow", "Index", "MessageRow", "Row", "Tables", "TraceRow"]
+
+
+class Row(Protocol):
+    """What all rows have; `position` counts the order in which ids were first stored."""
+
+    id: str
+    line: bytes
+    position: int
+
+
+class ConversationRow:
+    """A conversation, by what it is found and sorted by."""
+
+    __slots__ = ("agent_id", "id", "last_updated_at", "line", "position", "user_id")
+
+    def __init__(self, record: Conversation, line: bytes, position: int) -> None:
+        self.id = record.id
+        self.line = line
+        self.position = position
+        self.user_id = intern(record.user_id)
+        self.agent_id = intern(record.agent_id)
+        self.last_updated_at = record.last_updated_at
+
+
+class MessageRow:
+    """A message, by what it is found and sorted by."""
+
+    __slots__ = (
+        "conversation_id",
+        "id",
+        "is_flagged",
+        "line",
+        "position",
+        "timestamp",
+        "user_id",
+    )
+
+    def __init__(self, record: Message, line: bytes, position: int) -> None:
+        self.id = record.id
+        self.line = line
+        self.position = position
+        # The same few ids stand in many messages: interned, each is held once.
+        self.conversation_id = intern(record.conversation_id)
+        self.user_id = intern(record.user_id)
+        self.timestamp = record.timestamp
+        self.is_flagged = record.is_flagged
+
+
+class TraceRow:
+    """A turn's trace, by what it is found and sorted by."""
+
+    __slots__ = (
+        "agent_id",
+        "conversation_id",
+        "id",
+        "line",
+        "message_id",
+        "position",
+        "started_at_ms",
+        "turn_number",
+        "user_id",
+    )
+
+    def __init__(self, record: TurnTrace, line: bytes, position: int) -> None:
+        self.id = record.id
+        self.line = line
+        self.position = position
+        self.message_id = record.message_id
+        self.conversation_id = intern(record.conversation_id)
+        self.user_id = intern(record.user_id)
+        self.agent_id = intern(record.agent_id)
+        self.turn_number = record.turn_number
+        self.started_at_ms = record.started_at_ms
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+class Index(Generic[AnyRow]):
+    """Rows by one of their values, each group in ascending order.
+
+    Args:
+        group: the attribute that names the row's group; None puts all rows into one, "".
+        order: the attribute that sorts a group; equal ones stand as they were first stored.
+        keep: which rows the index holds; None holds all.
+    """
+
+    def __init__(
+        self,
+        group: str | None,
+        order: str,
+        keep: Callable[[AnyRow], bool] | None = None,
+    ) -> None:
+        self._group: Callable[[AnyRow], str] = attrgetter(group) if group else lambda row: ""
+        self._key: Callable[[AnyRow], tuple[int, int]] = attrgetter(order, "position")
+        self._keep = keep
+        self._groups: dict[str, list[AnyRow]] = {}
+
+    def add(self, row: AnyRow) -> None:
+        """Put a row into its place."""
+        if self._keep is not None and not self._keep(row):
+            return
+        rows = self._groups.setdefault(self._group(row), [])
+        if not rows or self._key(rows[-1]) < self._key(row):
+            rows.append(row)
+        else:
+            insort(rows, row, key=self._key)
+
+    def remove(self, row: AnyRow) -> None:
+        """Take a row out that was added, by the values that it had then."""
+        if self._keep is not None and not self._keep(row):
+            return
+        group = self._group(row)
+        rows = self._groups[group]
+        del rows[bisect_left(rows, self._key(row), key=self._key)]
+        if not rows:
+            del self._groups[group]
+
+    def rows(self, group: str) -> list[AnyRow]:
+        """Return the rows of a group, ascending; the list is the index's own."""
+        return self._groups.get(group, [])
+
+    def first(self, group: str, limit: int | None, after: AnyRow | None) -> list[AnyRow]:
+        """Return a page of a group, ascending, from behind `after`."""
+        rows = self.rows(group)
+        start = 0 if after is None else bisect_right(rows, self._key(after), key=self._key)
+        return rows[start:] if limit is None else rows[start : start + limit]
+
+    def last(self, group: str, limit: int | None, after: AnyRow | None) -> list[AnyRow]:
+        """Return a page of a group, descending, from behind `after`."""
+        rows = self.rows(group)
+        end = len(rows) if after is None else bisect_left(rows, self._key(after), key=self._key)
+        start = 0 if limit is None else max(0, end - limit)
+        return rows[start:end][::-1]
+
+    def member(self, group: str, row: AnyRow | None, row_id: str) -> AnyRow:
+        """Return the row if it stands in the group.
+
+        Raises:
+            NotFoundError: it does not, so that no page can begin behind it.
+        """
+        if row is None or self._group(row) != group:
+            raise NotFoundError(f"after={row_id!r} is no record of this listing")
+        return row
+
+
+def _is_visible(row: MessageRow) -> bool:
+    return not row.is_flagged
+
+
+class Tables:
+    """All rows of a store; each dict keeps the order in which ids were first stored."""
+
+    def __init__(self) -> None:
+        self.conversations: dict[str, ConversationRow] = {}
+        self.messages: dict[str, MessageRow] = {}
+        self.traces: dict[str, TraceRow] = {}
+        self.trace_of_message: dict[str, TraceRow] = {}
+        self.conversations_by_user = Index[ConversationRow]("user_id", "last_updated_at")
+        self.conversations_by_agent = Index[ConversationRow]("agent_id", "last_updated_at")
+        self.messages_by_conversation = Index[MessageRow]("conversation_id", "timestamp")
+        self.messages_by_user = Index[MessageRow]("user_id", "timestamp")
+        self.visible_messages = Index[MessageRow]("conversation_id", "timestamp", _is_visible)
+        self.traces_by_turn = Index[TraceRow]("conversation_id", "turn_number")
+        self.traces_by_conversation = Index[TraceRow]("conversation_id", "started_at_ms")
+        self.traces_by_agent = Index[TraceRow]("agent_id", "started_at_ms")
+        self.traces_by_user = Index[TraceRow]("user_id", "started_at_ms")
+        self.traces_by_start = Index[TraceRow](None, "started_at_ms")
+        self._conversation_indexes = (self.conversations_by_user, self.conversations_by_agent)
+        self._message_indexes = (
+            self.messages_by_conversation,
+            self.messages_by_user,
+            self.visible_messages,
+        )
+        self._trace_indexes = (
+            self.traces_by_turn,
+            self.traces_by_conversation,
+            self.traces_by_agent,
+            self.traces_by_user,
+            self.traces_by_start,
+        )
+        self._positions = 0
+
+    def next_position(self) -> int:
+        """Return a position behind all that were handed out."""
+        self._positions += 1
+        return self._positions
+
+    def put_conversation(self, conversation_id: str, row: ConversationRow | None) -> None:
+        """Set or, with None, remove a conversation alone: what belongs to it stays."""
+        _put(self.conversations, self._conversation_indexes, conversation_id, row)
+
+    def put_message(self, message_id: str, row: MessageRow | None) -> None:
+        """Set or, with None, remove a message alone: its trace stays."""
+        _put(self.messages, self._message_indexes, message_id, row)
+
+    def put_trace(self, trace_id: str, row: TraceRow | None) -> None:
+        """Set or, with None, remove a trace."""
+        old = self.traces.get(trace_id)
+        if old is not None and self.trace_of_message.get(old.message_id) is old:
+            del self.trace_of_message[old.message_id]
+        if row is not None:
+            self.trace_of_message[row.message_id] = row
+        _put(self.traces, self._trace_indexes, trace_id, row)
+
+
+def _put(
+    table: dict[str, AnyRow], indexes: Iterable[Index[AnyRow]], row_id: str, row: AnyRow | None
+) -> None:
+    old = table.get(row_id)
+    if old is not None:
+        for index in indexes:
+            index.remove(old)
+        # One that was removed and stored anew since stands at the end, as a new id does.
+        if row is None or row.position != old.position:
+            del table[row_id]
+    if row is not None:
+        table[row_id] = row
+        for index in indexes:
+            index.add(row)

@@ -1,0 +1,60 @@
+"""Checks of what methods are called with; a dict or a pattern never passes for an id."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails
+
+from jazzmine.records.usage import USAGE_KEYS, UsageKey
+
+__all__ = ["require_count", "require_id", "require_usage_key"]
+
+
+def require_id(name: str, value: object) -> str:
+    """Return the value as the plain `str` that it is.
+
+    Raises:
+        TypeError: it is no string.
+        ValidationError: it is empty, or UTF-8 cannot encode it.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not a {type(value).__name__}")
+    if not value:
+        raise _refused(name, value, "string_too_short", {"min_length": 1})
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _refused(name, value, "string_unicode", {}) from None
+    return value if type(value) is str else str.__str__(value)
+
+
+def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> ValidationError:
+    detail = InitErrorDetails(type=kind, loc=(name,), input=value, ctx=context)
+    return ValidationError.from_exception_data("arguments", [detail])
+
+
+def require_count(name: str, value: object, least: int = 0) -> int:
+    """Return the value as the number that it is.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is less than `least`.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be {least} or more, not {value}")
+    return value
+
+
+def require_usage_key(value: object) -> UsageKey:
+    """Return the value if usage can be grouped by it.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    for key in USAGE_KEYS:
+        if value == key:
+            return key
+    raise ValueError(f"by must be one of {', '.join(USAGE_KEYS)}, not {value!r}")

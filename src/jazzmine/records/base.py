@@ -1,0 +1,47 @@
+"""The base of all stored records, and the way they become bytes and come back."""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+__all__ = ["Record", "Sealed", "seal"]
+
+
+class Record(BaseModel):
+    """A stored record: its fields are checked when it is built, changed, stored and read."""
+
+    # An instance is validated again wherever it is passed, and so copied.
+    model_config = ConfigDict(
+        extra="forbid",
+        validate_assignment=True,
+        allow_inf_nan=False,
+        revalidate_instances="always",
+    )
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+class Sealed(NamedTuple, Generic[AnyRecord]):
+    """A checked copy of a record that nobody else holds, and the same as JSON."""
+
+    record: AnyRecord
+    json: bytes
+
+
+def seal(record: AnyRecord, kind: type[AnyRecord]) -> Sealed[AnyRecord]:
+    """Check a record as it stands now and detach it from its caller.
+
+    Checking it at construction is not enough: lists and dicts are changed in place, and
+    `model_copy(update=...)` and `model_construct` check nothing.
+
+    Raises:
+        TypeError: it is not a `kind`.
+        ValidationError: a field holds what the back ends cannot; the text names the field.
+    """
+    if not isinstance(record, kind):
+        raise TypeError(f"expected a {kind.__name__}, got a {type(record).__name__}")
+    checked = kind.__pydantic_validator__.validate_python(record)
+    return Sealed(checked, checked.__pydantic_serializer__.to_json(checked, exclude_defaults=True))

@@ -1,0 +1,218 @@
+"""A flow under way, the slots that it fills, and what is kept of it when it has ended."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import field
+from typing import Any
+
+from pydantic.dataclasses import dataclass
+
+from jazzmine.records.enums import FlowStatus
+from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord
+from jazzmine.records.tool_call import ToolCallRecord, calls_section
+from jazzmine.records.types import Id, Int64, JsonObject, JsonValue, Text
+
+__all__ = ["ActiveFlowState", "FlowRecord", "PendingConfirmation", "Slot"]
+
+
+@dataclass(config=MEMORY_CONFIG)
+class Slot(MemoryRecord):
+    """One piece of information that a flow needs from the user.
+
+    Args:
+        type: what is expected, in words that a prompt can show ("date", "email").
+        value: any JSON value, once `collected`.
+        collected_at_turn: the turn in which it was collected last.
+        validation_error: why the latest answer was no good.
+    """
+
+    name: Text
+    description: Text
+    type: Text
+    required: bool = True
+    collected: bool = False
+    value: JsonValue = None
+    collected_at_turn: Int64 = 0
+    validation_error: Text = ""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the flow still has to ask for it."""
+        return self.required and not self.collected
+
+
+@dataclass(config=MEMORY_CONFIG)
+class PendingConfirmation(MemoryRecord):
+    """A question that the user has to answer before an action is carried out.
+
+    Args:
+        flow_id: the flow that asks; "" for a question asked outside of a flow.
+        action_payload: what the action needs, a JSON object.
+        requested_at: Unix seconds.
+        timeout_turns: how many turns the question stands.
+    """
+
+    flow_id: Text
+    action_description: Text
+    action_payload: JsonObject
+    requested_at_turn: Int64
+    requested_at: float = field(default_factory=time.time)
+    timeout_turns: Int64 = 3
+
+    def is_expired(self, current_turn: int) -> bool:
+        """Whether the question no longer stands in that turn."""
+        return current_turn - self.requested_at_turn >= self.timeout_turns
+
+
+@dataclass(config=MEMORY_CONFIG)
+class FlowRecord(MemoryRecord):
+    """What is kept of a flow that has ended.
+
+    Args:
+        status: the value of a `FlowStatus`.
+        slot_values: the slots that were collected, by name.
+        tool_summaries: those of its successful tool calls, in order.
+    """
+
+    flow_id: Id
+    flow_name: Text
+    flow_type: Text
+    status: Text
+    started_at_turn: Int64
+    ended_at_turn: Int64
+    slot_values: JsonObject = field(default_factory=dict)
+    tool_summaries: list[Text] = field(default_factory=list)
+
+
+@dataclass(config=MEMORY_CONFIG)
+class ActiveFlowState(MemoryRecord):
+    """A flow under way.
+
+    Args:
+        started_at: Unix seconds.
+        priority: major and minor.
+        current_step, total_steps, step_results: the progress of a sequential flow; steps
+            count from 0.
+        branch_results: the branches of a parallel flow; None until a branch is done.
+        condition_expr, condition_branch_taken: what a conditional flow decides, and how.
+        slots: by name.
+    """
+
+    flow_id: Id
+    flow_name: Text
+    flow_type: Text
+    status: FlowStatus = FlowStatus.ACTIVE
+    started_at_turn: Int64 = 0
+    started_at: float = field(default_factory=time.time)
+    priority: list[Int64] = field(default_factory=lambda: [0, 0])
+    tools_required: list[Text] = field(default_factory=list)
+    current_step: Int64 = 0
+    total_steps: Int64 = 0
+    step_results: list[JsonObject] = field(default_factory=list)
+    branch_results: JsonObject = field(default_factory=dict)
+    condition_expr: Text | None = None
+    condition_branch_taken: Text | None = None
+    tool_call_history: list[ToolCallRecord] = field(default_factory=list)
+    slots: dict[Text, Slot] = field(default_factory=dict)
+
+    @classmethod
+    def from_flow(cls, flow: Any, turn_number: int) -> ActiveFlowState:
+        """Describe a flow that starts in that turn, keeping no reference to it.
+
+        Args:
+            flow: anything with an `id` and a `name`, and optionally `priority`, `tools` (names,
+                or objects that have one), `subflows` and `condition_expr`. The name of its
+                class, in lower case, becomes the `flow_type`; a `parallelflow` has its
+                subflows as branches, `branch_1` and so on.
+
+        Raises:
+            AttributeError: it has no `id` or no `name`.
+            ValidationError: one of these is of a wrong type.
+        """
+        flow_type = type(flow).__name__.lower()
+        total = len(getattr(flow, "subflows", None) or ())
+        branches = total if flow_type == "parallelflow" else 0
+        return cls(
+            flow_id=flow.id,
+            flow_name=flow.name,
+            flow_type=flow_type,
+            started_at_turn=turn_number,
+            priority=list(getattr(flow, "priority", None) or (0, 0)),
+            tools_required=[_tool_name(tool) for tool in getattr(flow, "tools", None) or ()],
+            total_steps=total,
+            branch_results={f"branch_{number}": None for number in range(1, branches + 1)},
+            condition_expr=getattr(flow, "condition_expr", None),
+        )
+
+    @property
+    def pending_slots(self) -> list[Slot]:
+        """The slots that still have to be asked for, in the order of their registration."""
+        return [slot for slot in self.slots.values() if slot.is_pending]
+
+    @property
+    def all_slots_collected(self) -> bool:
+        """Whether no slot is pending; true of a flow without slots."""
+        return not self.pending_slots
+
+    @property
+    def collected_slot_values(self) -> dict[str, Any]:
+        """What was collected so far, by the slot's name."""
+        return {name: slot.value for name, slot in self.slots.items() if slot.collected}
+
+    @property
+    def completed_branches(self) -> int:
+        """How many branches of a parallel flow have a result."""
+        return sum(result is not None for result in self.branch_results.values())
+
+    @property
+    def all_branches_done(self) -> bool:
+        """Whether every branch has a result; false of a flow without branches."""
+        return 0 < len(self.branch_results) == self.completed_branches
+
+    @property
+    def is_sequential_complete(self) -> bool:
+        """Whether every step is done; false of a flow without steps."""
+        return 0 < self.total_steps <= self.current_step
+
+    @property
+    def priority_tuple(self) -> tuple[int, int]:
+        """The priority, ready to compare; (0, 0) if it is not a pair."""
+        return (self.priority[0], self.priority[1]) if len(self.priority) >= 2 else (0, 0)
+
+    @property
+    def last_tool_result(self) -> ToolCallRecord | None:
+        """The flow's latest tool call."""
+        return self.tool_call_history[-1] if self.tool_call_history else None
+
+    @property
+    def failed_tool_calls(self) -> list[ToolCallRecord]:
+        """The flow's tool calls that failed."""
+        return [call for call in self.tool_call_history if not call.success]
+
+    @property
+    def tool_calls_for_step(self) -> list[ToolCallRecord]:
+        """The tool calls that belong to the current step."""
+        return [call for call in self.tool_call_history if call.step == self.current_step]
+
+    def build_tool_history_prompt(self) -> str:
+        """Return all tool calls of the flow as `<completed_tool_calls>`, or "" without any."""
+        return calls_section("completed_tool_calls", self.tool_call_history)
+
+    def ended(self, status: FlowStatus, turn_number: int) -> FlowRecord:
+        """Return what is to be kept of the flow when it ends like that in that turn."""
+        calls = self.tool_call_history
+        return FlowRecord(
+            flow_id=self.flow_id,
+            flow_name=self.flow_name,
+            flow_type=self.flow_type,
+            status=status.value,
+            started_at_turn=self.started_at_turn,
+            ended_at_turn=turn_number,
+            slot_values=self.collected_slot_values,
+            tool_summaries=[c.result_summary for c in calls if c.success and c.result_summary],
+        )
+
+
+def _tool_name(tool: Any) -> Any:
+    return tool if isinstance(tool, str) else getattr(tool, "name", tool)

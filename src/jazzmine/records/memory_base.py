@@ -1,0 +1,74 @@
+"""What the records of working memory have in common: they are checked, and they are plain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ConfigDict
+
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+    from pydantic_core import SchemaSerializer, SchemaValidator
+    from typing_extensions import Self
+
+__all__ = ["MEMORY_CONFIG", "MemoryRecord", "checked_copy"]
+
+# An instance that goes into a record is validated again, which copies it: neither a change
+# made in place before, nor one made later to the caller's object, gets in unchecked.
+MEMORY_CONFIG = ConfigDict(
+    extra="forbid",
+    validate_assignment=True,
+    allow_inf_nan=False,
+    revalidate_instances="always",
+)
+
+AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
+
+
+class MemoryRecord:
+    """What a pydantic dataclass needs to be a record of working memory.
+
+    Its fields are checked when it is built, changed, written and read.
+    """
+
+    if TYPE_CHECKING:
+        __pydantic_validator__: ClassVar[SchemaValidator]
+        __pydantic_serializer__: ClassVar[SchemaSerializer]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as plain JSON types, which share nothing with it.
+
+        Raises:
+            ValidationError: a field was made invalid in place; the text names it.
+        """
+        checked = self.__pydantic_validator__.validate_python(self)
+        plain: dict[str, Any] = self.__pydantic_serializer__.to_python(checked, mode="json")
+        return plain
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Build a record from what `to_dict` returned; fields that have a default may be missing.
+
+        Raises:
+            ValidationError: a field is unknown, missing or holds what JSON cannot.
+        """
+        record: Self = cls.__pydantic_validator__.validate_python(data)
+        return record
+
+
+def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> AnyRecord:
+    """Return a deep copy of a record as it stands now, checked.
+
+    Args:
+        argument: the name that the caller knows the record by.
+
+    Raises:
+        TypeError: it is no `kind`.
+        ValidationError: a field was made invalid in place; the text names it.
+    """
+    if not isinstance(record, kind):
+        raise TypeError(f"{argument} must be a {kind.__name__}, not {type(record).__name__}")
+    copied: AnyRecord = kind.__pydantic_validator__.validate_python(record)
+    return copied

@@ -1,0 +1,25 @@
+"""Text made safe to stand in the XML of a prompt."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["escape_attribute", "escape_text"]
+
+# XML 1.0 has no way to write these, not even as a character reference.
+_UNWRITABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+# A parser reads a bare carriage return as a line feed, and any white space in an attribute
+# as a space: references keep them what they are.
+_IN_TEXT = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+_IN_ATTRIBUTE = _IN_TEXT | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
+
+
+def escape_text(text: str) -> str:
+    """Escape text that stands between tags; what XML 1.0 cannot hold becomes U+FFFD."""
+    return _UNWRITABLE.sub("\ufffd", text).translate(_IN_TEXT)
+
+
+def escape_attribute(text: str) -> str:
+    """Escape text that stands between double quotes in a tag, in the same way."""
+    return _UNWRITABLE.sub("\ufffd", text).translate(_IN_ATTRIBUTE)

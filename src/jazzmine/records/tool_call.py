@@ -1,0 +1,75 @@
+"""One call of a tool: what was asked, what came back, and how a prompt tells of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import field
+
+from pydantic.dataclasses import dataclass
+
+from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord
+from jazzmine.records.prompt_xml import escape_attribute, escape_text
+from jazzmine.records.types import Int64, JsonObject, JsonValue, Text
+
+__all__ = ["ToolCallRecord", "calls_section"]
+
+
+@dataclass(config=MEMORY_CONFIG)
+class ToolCallRecord(MemoryRecord):
+    """A tool call with its outcome.
+
+    Args:
+        arguments: what the tool was given, a JSON object.
+        result: what it returned, any JSON value; a prompt never shows it.
+        result_summary: what a prompt shows in its place.
+        error: what went wrong, if `success` is false.
+        turn_number: the turn it was made in; 0 lets `record_tool_call` fill it in.
+        call_index: its place within the turn, from 0; `record_tool_call` sets it.
+        called_at: Unix seconds.
+        step: the step of a sequential flow that it belongs to.
+        branch: the branch of a parallel flow that it belongs to.
+    """
+
+    tool_name: Text
+    arguments: JsonObject
+    result: JsonValue = None
+    result_summary: Text = ""
+    success: bool = True
+    error: Text = ""
+    turn_number: Int64 = 0
+    call_index: Int64 = 0
+    called_at: float = field(default_factory=time.time)
+    step: Int64 | None = None
+    branch: Text | None = None
+
+    def to_prompt_xml(self) -> str:
+        """Return the call as XML, indented by two spaces, everything in it escaped.
+
+        The attributes `step` and `branch` appear only where the call has one, and a failed
+        call has an `<error>` in place of its `<summary>`:
+
+            <call index="0" tool="search" success="true" step="1" branch="branch_2">
+              <args>{"query": "shoes"}</args>
+              <summary>12 found</summary>
+            </call>
+        """
+        attributes = f'index="{self.call_index}" tool="{escape_attribute(self.tool_name)}"'
+        attributes += f' success="{str(self.success).lower()}"'
+        if self.step is not None:
+            attributes += f' step="{self.step}"'
+        if self.branch is not None:
+            attributes += f' branch="{escape_attribute(self.branch)}"'
+        arguments = escape_text(json.dumps(self.arguments, ensure_ascii=False))
+        if self.success:
+            outcome = f"<summary>{escape_text(self.result_summary or '(no summary)')}</summary>"
+        else:
+            outcome = f"<error>{escape_text(self.error or '(no error message)')}</error>"
+        return f"  <call {attributes}>\n    <args>{arguments}</args>\n    {outcome}\n  </call>"
+
+
+def calls_section(tag: str, calls: Iterable[ToolCallRecord]) -> str:
+    """Return the calls as one element of a prompt, or "" if there are none."""
+    lines = [call.to_prompt_xml() for call in calls]
+    return "\n".join([f"<{tag}>", *lines, f"</{tag}>"]) if lines else ""

@@ -1,0 +1,175 @@
+"""What one turn brought along, and what the conversation keeps of it: entities and topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Any
+
+from pydantic.dataclasses import dataclass
+
+from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord
+from jazzmine.records.tool_call import ToolCallRecord, calls_section
+from jazzmine.records.types import Int64, JsonObject, Text
+
+__all__ = ["TopicShift", "TurnCache", "WorkspaceEntity", "merge_entities"]
+
+
+@dataclass(config=MEMORY_CONFIG)
+class WorkspaceEntity(MemoryRecord):
+    """Something that the conversation mentioned.
+
+    Args:
+        attributes: what was said of it, each once, in the order of the first mention.
+    """
+
+    name: Text
+    attributes: list[Text] = field(default_factory=list)
+    first_seen_turn: Int64 = 0
+    last_seen_turn: Int64 = 0
+    mention_count: Int64 = 1
+
+
+@dataclass(config=MEMORY_CONFIG)
+class TopicShift(MemoryRecord):
+    """A turn that did not continue what was talked about before."""
+
+    turn_number: Int64
+    intent: Text
+    summary: Text = ""
+
+
+@dataclass(config=MEMORY_CONFIG)
+class TurnCache(MemoryRecord):
+    """What is known about the turn under way; the next turn replaces it whole.
+
+    Args:
+        raw_entities: each a dict with a `name` and, optionally, a list of `attributes`.
+        retrieved_same_conv_episodes, retrieved_prev_conv_episodes: of this conversation and of
+            earlier ones; an episode's `short_summary` is read, the rest is the caller's own.
+        retrieved_semantic_terms, flow_candidates: the caller's own.
+        tool_calls: made in this turn, in order.
+    """
+
+    turn_number: Int64
+    enhanced_query: Text = ""
+    intent: Text = "unknown"
+    sentiment_score: float = 0.0
+    is_continuation: bool = True
+    is_cancellation: bool = False
+    raw_entities: list[JsonObject] = field(default_factory=list)
+    retrieved_same_conv_episodes: list[JsonObject] = field(default_factory=list)
+    retrieved_prev_conv_episodes: list[JsonObject] = field(default_factory=list)
+    retrieved_semantic_terms: list[JsonObject] = field(default_factory=list)
+    combined_flow_prompt: Text = ""
+    selected_flow_ids: list[Text] = field(default_factory=list)
+    unresolved_flow_ids: list[Text] = field(default_factory=list)
+    flow_candidates: list[JsonObject] = field(default_factory=list)
+    tool_calls: list[ToolCallRecord] = field(default_factory=list)
+
+    @classmethod
+    def from_enhancer_and_selector(
+        cls,
+        turn_number: int,
+        enhanced_msg: Any,
+        same_episodes: list[dict[str, Any]],
+        prev_episodes: list[dict[str, Any]],
+        semantic_terms: list[dict[str, Any]],
+        selection: Any,
+    ) -> TurnCache:
+        """Gather a turn from the message as it was enhanced, and the flows as they were selected.
+
+        Args:
+            enhanced_msg: a `Message`, or anything with its `enhanced_message`,
+                `original_content` (which stands in for an empty one), `intent`,
+                `sentiment_score`, `is_continuation`, `is_cancellation` and `entities`.
+            selection: None, or anything with `chosen_flows` (each with an `id`),
+                `unresolved_ids`, `candidates` and `combined_prompt`.
+
+        Raises:
+            AttributeError: an attribute is not there.
+            ValidationError: one of these is of a wrong type.
+        """
+        cache = cls(
+            turn_number=turn_number,
+            enhanced_query=enhanced_msg.enhanced_message or enhanced_msg.original_content,
+            intent=enhanced_msg.intent or "unknown",
+            sentiment_score=enhanced_msg.sentiment_score,
+            is_continuation=enhanced_msg.is_continuation,
+            is_cancellation=enhanced_msg.is_cancellation,
+            raw_entities=[
+                {"name": entity.name, "attributes": list(entity.attributes or ())}
+                for entity in enhanced_msg.entities or ()
+            ],
+            retrieved_same_conv_episodes=same_episodes,
+            retrieved_prev_conv_episodes=prev_episodes,
+            retrieved_semantic_terms=semantic_terms,
+        )
+        if selection is not None:
+            cache.combined_flow_prompt = selection.combined_prompt
+            cache.selected_flow_ids = [flow.id for flow in selection.chosen_flows]
+            cache.unresolved_flow_ids = selection.unresolved_ids
+            cache.flow_candidates = selection.candidates
+        return cache
+
+    @property
+    def episode_short_summaries(self) -> list[str]:
+        """The summaries of the episodes that have one, those of this conversation first."""
+        episodes = self.retrieved_same_conv_episodes + self.retrieved_prev_conv_episodes
+        return [each["short_summary"] for each in episodes if each.get("short_summary")]
+
+    @property
+    def has_flow_selected(self) -> bool:
+        """Whether the selector chose any flow."""
+        return bool(self.selected_flow_ids)
+
+    @property
+    def last_tool_result(self) -> ToolCallRecord | None:
+        """The turn's latest tool call."""
+        return self.tool_calls[-1] if self.tool_calls else None
+
+    @property
+    def has_failed_tool_call(self) -> bool:
+        """Whether any tool call of the turn failed."""
+        return any(not call.success for call in self.tool_calls)
+
+    def build_turn_tool_calls_prompt(self) -> str:
+        """Return the turn's tool calls as `<current_turn_tool_calls>`, or "" without any."""
+        return calls_section("current_turn_tool_calls", self.tool_calls)
+
+
+def merge_entities(
+    known: Mapping[str, WorkspaceEntity],
+    mentioned: Iterable[Mapping[str, Any]],
+    turn_number: int,
+    max_age_turns: int,
+) -> dict[str, WorkspaceEntity]:
+    """Return the entities known after a turn; what is passed in stays as it is.
+
+    Args:
+        mentioned: dicts with a `name`, which is stripped (a blank one does not count), and
+            optionally `attributes`; each dict is a mention.
+        max_age_turns: an entity that was not seen for more turns than this is left out.
+
+    Raises:
+        ValidationError: a name is no string, or the attributes are no list of strings.
+    """
+    merged = dict(known)
+    for raw in mentioned:
+        name = raw.get("name") or ""
+        name = name.strip() if isinstance(name, str) else name
+        if name == "":
+            continue
+        mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
+        before = merged.get(mention.name)
+        if before is not None:
+            mention.attributes = before.attributes + mention.attributes
+            mention.first_seen_turn = before.first_seen_turn
+            mention.mention_count = before.mention_count + 1
+        mention.attributes = list(dict.fromkeys(mention.attributes))
+        merged[mention.name] = mention
+    return {
+        name: entity
+        for name, entity in merged.items()
+        if turn_number - entity.last_seen_turn <= max_age_turns
+    }

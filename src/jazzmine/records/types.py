@@ -1,0 +1,127 @@
+"""The types of the records' fields: what every back end can hold, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import Field, GetCoreSchemaHandler, StringConstraints
+from pydantic_core import PydanticCustomError, core_schema
+
+__all__ = ["MAX_DEPTH", "Id", "Int64", "JsonObject", "JsonValue", "Text", "plain_json"]
+
+MAX_DEPTH = 64
+_MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
+
+# A length constraint, even an empty one, makes pydantic read the string as UTF-8, which
+# is what refuses a lone surrogate; without one it would pass and fail only when written.
+Text = Annotated[str, StringConstraints(min_length=0)]
+Id = Annotated[str, StringConstraints(min_length=1)]
+Int64 = Annotated[int, Field(ge=_MIN_INT, le=_MAX_INT)]
+
+
+class _Refused(Exception):
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.path: list[str] = []
+
+
+def plain_json(value: Any) -> Any:
+    """Copy a value into plain JSON types, and refuse what JSON or a back end cannot hold.
+
+    Args:
+        value: None, a bool, a str, a finite float, an integer of 64 bits, or a list, tuple
+            (it becomes a list) or dict of these, at most 64 levels deep.
+
+    Raises:
+        PydanticCustomError: for anything else; it becomes part of a `ValidationError`.
+    """
+    try:
+        return _copy(value, 1)
+    except _Refused as refused:
+        where = "".join(reversed(refused.path)) or "the value"
+        raise PydanticCustomError(
+            "json_value", "{where}: {reason}", {"where": where, "reason": refused.reason}
+        ) from None
+
+
+def _copy(value: Any, depth: int) -> Any:
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return _encodable(value)
+    if isinstance(value, int):
+        if not _MIN_INT <= value <= _MAX_INT:
+            raise _Refused("an integer beyond 64 bits")
+        return int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _Refused(f"{value} is no JSON number")
+        return float(value)
+    if isinstance(value, dict):
+        return _copy_object(value, depth)
+    if isinstance(value, (list, tuple)):
+        return _copy_array(value, depth)
+    raise _Refused(f"JSON cannot hold a {type(value).__name__}")
+
+
+def _copy_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
+    _check_depth(depth)
+    copied = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise _Refused(f"the key {key!r} is not a string")
+        if "\0" in key:
+            raise _Refused(f"the key {key!r} holds U+0000")
+        try:
+            copied[_encodable(key)] = _copy(item, depth + 1)
+        except _Refused as refused:
+            refused.path.append(f"[{key!r}]")
+            raise
+    return copied
+
+
+def _copy_array(value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
+    _check_depth(depth)
+    copied = []
+    for index, item in enumerate(value):
+        try:
+            copied.append(_copy(item, depth + 1))
+        except _Refused as refused:
+            refused.path.append(f"[{index}]")
+            raise
+    return copied
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise _Refused(f"nested deeper than {MAX_DEPTH} levels")
+
+
+def _encodable(value: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise _Refused("a lone surrogate, which UTF-8 cannot encode") from None
+    # A subclass (an Enum of strings, say) is kept as the string that it holds.
+    return value if type(value) is str else str.__str__(value)
+
+
+class _PlainJson:
+    """Checks what a caller passes; what was parsed from JSON is plain already."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(
+        source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        schema = handler(source)
+        return core_schema.json_or_python_schema(
+            json_schema=schema,
+            python_schema=core_schema.no_info_before_validator_function(plain_json, schema),
+        )
+
+
+JsonValue = Annotated[Any, _PlainJson]
+JsonObject = Annotated[dict[str, Any], _PlainJson]

@@ -1,0 +1,80 @@
+"""What is asked of the traces that are stored, and what is answered."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from pydantic import Field, field_validator
+
+from jazzmine.records.base import Record
+from jazzmine.records.traces import LLMCallRecord, ToolTrace
+from jazzmine.records.types import Id, Int64, JsonObject, Text
+
+__all__ = ["USAGE_KEYS", "TraceFilter", "UsageKey", "UsageSummary"]
+
+UsageKey = Literal["agent", "user", "conversation", "intent", "model", "day"]
+USAGE_KEYS: tuple[UsageKey, ...] = get_args(UsageKey)
+
+
+class TraceFilter(Record):
+    """Which traces are meant: those for which every field that is given holds.
+
+    Args:
+        started_from, started_until: the turn's start, ms since the Unix epoch; the first is
+            included, the second is not.
+        min_total_tokens, min_latency_ms: at least so many.
+        has_errors: whether the turn's list of errors has any.
+        tool, llm_call: some element of `tool_traces` (`llm_calls`) has all these fields with
+            these very values.
+    """
+
+    agent_id: Id | None = None
+    user_id: Id | None = None
+    conversation_id: Id | None = None
+    intent: Text | None = None
+    started_from: Int64 | None = None
+    started_until: Int64 | None = None
+    min_total_tokens: Int64 | None = None
+    min_latency_ms: Int64 | None = None
+    has_errors: bool | None = None
+    tool: JsonObject | None = None
+    llm_call: JsonObject | None = None
+
+    @field_validator("tool")
+    @classmethod
+    def _only_fields_of_a_tool_trace(cls, value: JsonObject | None) -> JsonObject | None:
+        return _only_fields_of(ToolTrace, value)
+
+    @field_validator("llm_call")
+    @classmethod
+    def _only_fields_of_a_call(cls, value: JsonObject | None) -> JsonObject | None:
+        return _only_fields_of(LLMCallRecord, value)
+
+
+def _only_fields_of(kind: type[Record], value: JsonObject | None) -> JsonObject | None:
+    for name in value or ():
+        if name not in kind.model_fields:
+            allowed = ", ".join(kind.model_fields)
+            raise ValueError(f"{kind.__name__} has no field {name!r}; it has {allowed}")
+    return value
+
+
+class UsageSummary(Record):
+    """What the turns of one group used; latencies in ms, percentiles by nearest rank.
+
+    Grouped by "model", the tokens and the latencies are those of the calls of that model,
+    the turns are those that called it, and energy and CO2 are 0.
+    """
+
+    key: Text
+    turns: int
+    failed_turns: int
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    mean_latency_ms: float
+    p50_latency_ms: int
+    p95_latency_ms: int
+    max_latency_ms: int
+    total_energy_kwh: float = Field(default=0.0)
+    total_co2_g: float = Field(default=0.0)

@@ -1,0 +1,180 @@
+"""The two faces have the same names and signatures, and what is said of the one is true of both."""
+
+import ast
+import importlib
+import inspect
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jazzmine
+
+PACKAGE = Path(jazzmine.__file__).parent
+ASYNC, SYNC = PACKAGE / "_async", PACKAGE / "_sync"
+
+MODULES = [
+    ("jazzmine.core", "jazzmine.sync"),
+    ("jazzmine.core.message_store", "jazzmine.sync.message_store"),
+    ("jazzmine.core.working_memory", "jazzmine.sync.working_memory"),
+]
+TWINS = [path.relative_to(SYNC).as_posix() for path in sorted(SYNC.rglob("*.py"))]
+DRIVERS = ["psycopg", "psycopg_pool", "pymongo", "redis", "motor"]
+UNTRUE = re.compile(r"\b(await|async|asyncio|coroutine)s?\b", re.IGNORECASE)
+
+
+def exported() -> Iterator[tuple[str, object, object]]:
+    """Every exported name with what it stands for in the two faces."""
+    for core, sync in MODULES:
+        ours, theirs = importlib.import_module(core), importlib.import_module(sync)
+        for name in ours.__all__:
+            yield f"{core}.{name}", getattr(ours, name), getattr(theirs, name, None)
+
+
+def lives_in(value: object, package: str) -> bool:
+    return getattr(value, "__module__", "").startswith(f"jazzmine.{package}")
+
+
+EXPORTED = list(exported())
+SHARED = [pytest.param(a, b, id=i) for i, a, b in EXPORTED if not lives_in(a, "_async")]
+PAIRS = {a: b for _, a, b in EXPORTED if lives_in(a, "_async")}
+METHODS = [
+    pytest.param(ours, theirs, name, id=f"{ours.__name__}.{name}")
+    for ours, theirs in PAIRS.items()
+    if isinstance(ours, type) and isinstance(theirs, type)
+    for name in sorted({*dir(ours), *dir(theirs)})
+    if not name.startswith("_") or name == "__init__"
+]
+
+
+def waits(function: object) -> bool:
+    """Whether calling it makes something that has to be awaited or iterated with `async for`."""
+    function = inspect.unwrap(function) if callable(function) else function
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def shape(function: object) -> list[tuple[str, object, object, str]]:
+    """Name, kind, default and annotation of every parameter, and what is returned."""
+    assert callable(function)
+    signature = inspect.signature(function)
+    parameters = [
+        (p.name, p.kind, p.default, translated(p.annotation)) for p in signature.parameters.values()
+    ]
+    return [*parameters, ("return", None, None, translated(signature.return_annotation))]
+
+
+def translated(annotation: object) -> str:
+    """An annotation in the words that both faces have in common."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = re.sub(r"\b(?:Async|Abstract(?:Async)?)(?=Iter|Gen|Context)", "", text)
+    return re.sub(r"\b_async\b", "_sync", text).replace("aio", "blocking")
+
+
+@pytest.mark.parametrize(("core", "sync"), MODULES)
+def test_both_faces_export_the_same_names(core: str, sync: str) -> None:
+    ours, theirs = importlib.import_module(core), importlib.import_module(sync)
+
+    assert sorted(ours.__all__) == sorted(theirs.__all__)
+    assert [name for name in theirs.__all__ if not hasattr(theirs, name)] == []
+
+
+@pytest.mark.parametrize("kind", ["core", "sync"])
+def test_the_short_import_has_what_the_two_modules_have(kind: str) -> None:
+    short = importlib.import_module(f"jazzmine.{kind}")
+    messages = importlib.import_module(f"jazzmine.{kind}.message_store")
+    memory = importlib.import_module(f"jazzmine.{kind}.working_memory")
+
+    assert {*short.__all__} == {*messages.__all__, *memory.__all__}
+
+
+@pytest.mark.parametrize(("ours", "theirs"), SHARED)
+def test_what_does_not_wait_is_the_same_object_in_both_faces(ours: object, theirs: object) -> None:
+    assert ours is theirs
+
+
+def test_the_stores_are_there_twice() -> None:
+    names = {getattr(ours, "__name__", "") for ours in PAIRS}
+
+    assert {"MessageStore", "WorkingMemoryStore", "RedisWorkingMemoryStore"} <= names
+    assert all(lives_in(theirs, "_sync") for theirs in PAIRS.values())
+
+
+@pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
+def test_a_method_has_the_same_signature_in_both_faces(ours: type, theirs: type, name: str) -> None:
+    mine, other = getattr(ours, name), getattr(theirs, name)
+
+    if callable(mine):
+        assert shape(mine) == shape(other)
+    else:
+        assert type(mine) is type(other)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
+def test_no_method_of_the_blocking_face_has_to_be_awaited(
+    ours: type, theirs: type, name: str
+) -> None:
+    assert not waits(getattr(theirs, name))
+
+
+@pytest.mark.parametrize("name", ["initialize", "close", "ping", "store_message", "store_turn"])
+def test_a_call_to_the_awaitable_face_has_to_be_awaited(name: str) -> None:
+    core = importlib.import_module("jazzmine.core.message_store")
+
+    assert waits(getattr(core.MessageStore, name))
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_defines_nothing_that_waits(name: str) -> None:
+    nodes = ast.walk(ast.parse((SYNC / name).read_text(encoding="utf-8")))
+    kinds = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+
+    assert [node for node in nodes if isinstance(node, kinds)] == []
+
+
+def definitions(path: Path) -> list[tuple[int, str, str]]:
+    words = {ast.ClassDef: "class", ast.FunctionDef: "def", ast.AsyncFunctionDef: "def"}
+    return [
+        (node.lineno, words[type(node)], translated(node.name).replace("__a", "__"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_a_twin_has_its_classes_and_functions_on_the_lines_of_the_source(name: str) -> None:
+    assert definitions(SYNC / name) == definitions(ASYNC / name)
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_the_prose_of_a_twin_is_true_of_it(name: str) -> None:
+    text = (SYNC / name).read_text(encoding="utf-8")
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    prose = [t.string for t in tokens if t.type in (tokenize.COMMENT, tokenize.STRING)]
+
+    assert [sentence for sentence in prose if UNTRUE.search(sentence)] == []
+
+
+def imported_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after this statement."""
+    code = f"{statement}\nimport sys\nprint(*sys.modules)"
+    command = [sys.executable, "-I", "-c", code]
+    return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+
+
+@pytest.mark.parametrize(
+    "module", ["jazzmine", *(module for modules in MODULES for module in modules)]
+)
+def test_no_driver_is_imported_with_a_module(module: str) -> None:
+    assert imported_by(f"import {module}").isdisjoint(DRIVERS)
+
+
+@pytest.mark.parametrize("module", ["message_store", "working_memory"])
+def test_the_blocking_face_never_loads_asyncio(module: str) -> None:
+    bare = imported_by("import pydantic, filelock")
+
+    assert "asyncio" not in imported_by(f"import jazzmine.sync.{module}") - bare
