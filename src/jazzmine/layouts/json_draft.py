@@ -46,6 +46,15 @@ class Draft:
         below.traces.update(self.traces)
         below._trace_of_message.update(self._trace_of_message)
 
+    def remove_traces(self, rows: Iterable[TraceRow]) -> None:
+        """Remove traces that the tables hold."""
+        for row in rows:
+            self.traces[row.id] = self._trace_of_message[row.message_id] = None
+
+    def add_trace(self, row: TraceRow) -> None:
+        """Add a trace, whose message has none."""
+        self.traces[row.id] = self._trace_of_message[row.message_id] = row
+
     def apply(self) -> None:
         """Make the changes in the tables."""
         for trace_id, trace in self.traces.items():
@@ -155,7 +164,7 @@ class Draft:
         if before is not None and before.id != record.id:
             self.traces[before.id] = None
         row = TraceRow(record, line, old.position if old else self._tables.next_position())
-        self.traces[record.id] = self._trace_of_message[record.message_id] = row
+        self.add_trace(row)
 
     def delete_conversation(self, conversation_id: str) -> bool:
         """Remove a conversation, its messages and their traces; True if it was there."""
@@ -184,6 +193,6 @@ class Draft:
             return False
         trace = self.trace_of(message_id)
         if trace is not None:
-            self.traces[trace.id] = self._trace_of_message[message_id] = None
+            self.remove_traces([trace])
         self.messages[message_id] = None
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic_core import PydanticSerializationError
+import pydantic_core
 
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -12,9 +12,8 @@ __all__ = ["from_json", "to_json"]
 def to_json(memory: WorkingMemory) -> bytes:
     """Return a working memory as JSON; `from_json` gives an equal one back.
 
-    Args:
-        memory: one that only its transitions changed since it was read; any other has to go
-            through `checked_copy` first.
+    It is not checked again. One that may have been changed in place, and not by its
+    transitions alone, goes through `checked_copy` first.
     """
     return WorkingMemory.__pydantic_serializer__.to_json(memory)
 
@@ -25,5 +24,11 @@ def from_json(data: bytes) -> WorkingMemory:
     Raises:
         ValidationError: it is no JSON, or a field is unknown, missing or of a wrong type.
     """
-    memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
+    memory: WorkingMemory
+    if b"NaN" in data or b"Infinity" in data:
+        # Python's json writes these and the parser takes them, though JSON has no such
+        # numbers. If it is one, and not a word in a text, this refuses it by name.
+        memory = WorkingMemory.from_dict(pydantic_core.from_json(data))
+    else:
+        memory = WorkingMemory.__pydantic_validator__.validate_json(data)
     return memory
