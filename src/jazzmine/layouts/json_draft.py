@@ -117,7 +117,7 @@ class Draft:
 
     def put_conversation(self, sealed: Sealed[Conversation]) -> None:
         """Store a conversation; a known id keeps its position."""
-        record, line = sealed
+        record, line = sealed.record, sealed.json
         old = self.conversation(record.id)
         if old is None or old.line != line:
             position = old.position if old else self._tables.next_position()
@@ -129,7 +129,8 @@ class Draft:
         Raises:
             IntegrityError: the conversation of one of them is not stored.
         """
-        for record, line in messages:
+        for sealed in messages:
+            record, line = sealed.record, sealed.json
             if self.conversation(record.conversation_id) is None:
                 raise IntegrityError(
                     f"message {record.id!r}: its conversation {record.conversation_id!r}"
@@ -146,7 +147,7 @@ class Draft:
         Raises:
             IntegrityError: the message is not stored, or the trace belongs to another one.
         """
-        record, line = sealed
+        record, line = sealed.record, sealed.json
         if self.message(record.message_id) is None:
             raise IntegrityError(
                 f"trace {record.id!r}: its message {record.message_id!r}"
@@ -183,8 +184,8 @@ class Draft:
         if row.is_flagged != flagged:
             message = read_message(row.line)
             message.is_flagged = flagged
-            record, line = seal(message, Message)
-            self.messages[message_id] = MessageRow(record, line, row.position)
+            line = seal(message, Message).json
+            self.messages[message_id] = MessageRow(message, line, row.position)
         return True
 
     def delete_message(self, message_id: str) -> bool:
