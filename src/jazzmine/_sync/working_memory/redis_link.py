@@ -1,0 +1,289 @@
+"""The way to a Redis server: kept connections, repetition within a deadline, redirections."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Iterator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from jazzmine._compat.redis_blocking import Wire
+from jazzmine._compat.redis_driver import (
+    Address,
+    Dialer,
+    Trouble,
+    diagnose,
+    key_slot,
+    redirection,
+    redis_driver,
+    slot_map,
+)
+from jazzmine._compat.upkeep_blocking import sleep
+from jazzmine.errors import StoreUnavailableError
+from jazzmine.layouts.redis import Script
+
+__all__ = ["Ear", "Link", "pauses"]
+
+Command = Sequence["str | bytes | int"]
+
+
+class Route(NamedTuple):
+    """Where a command is to go: to a server, or in a cluster to the one that has a key."""
+
+    address: Address | None = None
+    key: str = ""
+
+
+class Link:
+    """Commands to one server, to the master that Sentinel names, or to a whole cluster.
+
+    Whatever is sent may be repeated, and is when a connection broke or a reply did not come.
+
+    Args:
+        dialer: how to connect.
+        timeout: how long, in s, a command may take with all its repetitions.
+        patience: how long, in s, to wait for one reply before asking again.
+    """
+
+    def __init__(self, dialer: Dialer, timeout: float, patience: float) -> None:
+        self._dialer = dialer
+        self._timeout = timeout
+        self._patience = patience
+        self._failures = (redis_driver().RedisError, OSError, TimeoutError)
+        self._idle: dict[Address | None, deque[Wire]] = {}
+        self._idle_ears: deque[Ear] = deque()
+        self._nodes = dialer.nodes
+        self._slots: list[Address] = []  # of a cluster, as far as it is known
+        self._closed = False
+
+    def deadline(self) -> float:
+        """Return when a call that begins now has to end."""
+        return time.monotonic() + self._timeout
+
+    def open(self) -> None:
+        """Make sure that the server is there.
+
+        Raises:
+            StoreUnavailableError: it is not; one that refuses is not asked again.
+        """
+        self._patiently(Route(), ("PING",), self.deadline(), insist=False)
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        self._closed = True
+        for address in [*self._idle]:
+            self._forget(address)
+        while self._idle_ears:
+            self._idle_ears.pop().close()
+
+    def run(
+        self, script: Script, keys: Sequence[str], arguments: Command, until: float
+    ) -> Any:
+        """Run a script, of which the server may know the digest already."""
+        command = ("EVALSHA", script.digest, len(keys), *keys, *arguments)
+        try:
+            return self.command(command, keys[0], until)
+        except self._failures as error:
+            if diagnose(error) is not Trouble.UNKNOWN_SCRIPT:
+                raise
+        return self.command(("EVAL", script.text, *command[2:]), keys[0], until)
+
+    def command(self, command: Command, key: str, until: float) -> Any:
+        """Send a command to the server that has the key, and return the reply.
+
+        Raises:
+            StoreUnavailableError: there was no reply before `until`.
+            ResponseError: the server's answer is an error.
+        """
+        return self._patiently(Route(key=key), command, until)
+
+    def command_at(self, address: Address | None, command: Command, until: float) -> Any:
+        """Send a command to one of the `primaries`, and return the reply."""
+        return self._patiently(Route(address), command, until)
+
+    def primaries(self, until: float) -> list[Address | None]:
+        """Return the addresses of all servers that have a part of the keys."""
+        if not self._nodes:
+            return [None]
+        if not self._slots:
+            self._patiently(Route(), ("PING",), until)
+        return [*dict.fromkeys(self._slots)]
+
+    @contextmanager
+    def listening(self, channel: str) -> Iterator[Ear]:
+        """Hear, in a block, what is told on a channel; in trouble pauses stand in for it."""
+        ear = self._idle_ears.pop() if self._idle_ears else None
+        try:
+            if ear is None or not ear.listen(channel):
+                ear = self._new_ear(channel)
+                ear.listen(channel)
+            yield ear
+            ear.leave()
+        except BaseException:
+            if ear is not None:
+                ear.close()
+            raise
+        if ear.hears and not self._closed:
+            self._idle_ears.append(ear)
+        else:
+            ear.close()
+
+    def _new_ear(self, channel: str) -> Ear:
+        address: Address | None = None
+        if self._nodes:
+            address = self._slots[key_slot(channel)] if self._slots else self._nodes[0]
+        return Ear(Wire(self._dialer.connection(address)), self._failures, self._patience)
+
+    def _patiently(
+        self, route: Route, command: Command, until: float, *, insist: bool = True
+    ) -> Any:
+        """Repeat a command until there is an answer, or the deadline."""
+        again = pauses(0.01, 1.0)
+        address, asking = route.address, False
+        while True:
+            try:
+                if not asking:
+                    address = route.address or self._address_of(route.key, until)
+                return self._ask(address, command, until, asking)
+            except self._failures as error:
+                trouble = diagnose(error)
+                if trouble in (Trouble.ANSWER, Trouble.UNKNOWN_SCRIPT):
+                    raise
+                pause = 0.0 if trouble is Trouble.ELSEWHERE else next(again)
+                late = time.monotonic() + pause >= until
+                if late or trouble is Trouble.DENIED or (trouble is Trouble.BROKEN and not insist):
+                    raise self._unavailable(address, error) from error
+                asking = False
+                if trouble is Trouble.ELSEWHERE and address is not None:
+                    asking, address = self._redirected(error, address)
+                elif trouble is Trouble.BROKEN:
+                    self._forget(address)
+            if pause:
+                sleep(pause)
+
+    def _ask(
+        self, address: Address | None, command: Command, until: float, asking: bool = False
+    ) -> Any:
+        """Send a command once, over a kept connection or a new one."""
+        idle = self._idle.get(address)
+        try:
+            wire = idle.pop() if idle else Wire(self._dialer.connection(address))
+        except IndexError:  # another thread was faster
+            wire = Wire(self._dialer.connection(address))
+        try:
+            left = max(until - time.monotonic(), 0.001)
+            if asking:
+                wire.ask(("ASKING",), min(self._patience, left))
+            reply = wire.ask(command, min(self._patience, left))
+        except BaseException as error:
+            if isinstance(error, redis_driver().ResponseError):
+                self._keep(address, wire)
+            else:
+                wire.close()
+            raise
+        self._keep(address, wire)
+        return reply
+
+    def _keep(self, address: Address | None, wire: Wire) -> None:
+        if self._closed:
+            wire.close()
+        else:
+            self._idle.setdefault(address, deque()).append(wire)
+
+    def _forget(self, address: Address | None) -> None:
+        """Hang up at an address that gave trouble: it may not be what it was."""
+        self._slots = []
+        wires = self._idle.pop(address, None)
+        while wires:
+            wires.pop().close()
+
+    def _address_of(self, key: str, until: float) -> Address | None:
+        if not self._nodes:
+            return None
+        slots = self._slots or self._map_slots(until)
+        return slots[key_slot(key)]
+
+    def _map_slots(self, until: float) -> list[Address]:
+        """Ask one node after the other how the keys are spread."""
+        for number, node in enumerate(self._nodes):
+            try:
+                reply = self._ask(node, ("CLUSTER", "SLOTS"), until)
+            except self._failures:
+                if number + 1 == len(self._nodes):
+                    raise
+            else:
+                self._slots = slot_map(reply, node)
+                self._nodes = tuple(dict.fromkeys([*self._slots, *self._nodes]))
+                break
+        return self._slots
+
+    def _redirected(self, error: BaseException, address: Address) -> tuple[bool, Address]:
+        """Learn where a slot went; return whether that holds for one command, and the node."""
+        slot, target, once = redirection(error, address)
+        if not once and self._slots:
+            self._slots[slot] = target
+        return once, target
+
+    def _unavailable(self, address: Address | None, error: BaseException) -> StoreUnavailableError:
+        where = self._dialer.where(address)
+        return StoreUnavailableError(f"Redis at {where} is not available: {error}")
+
+
+class Ear:
+    """A connection that hears what is told on one channel at a time."""
+
+    def __init__(
+        self, wire: Wire, failures: tuple[type[BaseException], ...], patience: float
+    ) -> None:
+        self._wire = wire
+        self._failures = failures
+        self._patience = patience
+        self.hears = False
+
+    def listen(self, channel: str) -> bool:
+        """Begin to hear what is told on a channel; False if the connection is of no use."""
+        name = channel.encode()
+        try:
+            reply = self._wire.ask(("SUBSCRIBE", channel), self._patience)
+            # What was told on the channel before may still be on its way.
+            while reply[:2] != [b"subscribe", name]:
+                reply = self._wire.hear(self._patience)
+                if reply is None:
+                    raise TimeoutError("no reply to SUBSCRIBE")
+            self.hears = True
+        except self._failures:
+            self.close()
+        return self.hears
+
+    def wait(self, timeout: float) -> None:
+        """Wait for a message, `timeout` s at most; one that hears nothing just pauses."""
+        if self.hears:
+            try:
+                self._wire.hear(timeout)
+                return
+            except self._failures:
+                self.close()
+        sleep(min(timeout, random.uniform(0.02, 0.1)))
+
+    def leave(self) -> None:
+        """Stop listening, without waiting for the confirmation."""
+        if self.hears:
+            try:
+                self._wire.tell(("UNSUBSCRIBE",))
+            except self._failures:
+                self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self.hears = False
+        self._wire.close()
+
+
+def pauses(first: float, most: float) -> Iterator[float]:
+    """Yield times, in s, that grow from about `first` to about `most`, each by chance."""
+    pause = first
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, most)
