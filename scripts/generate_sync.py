@@ -62,7 +62,7 @@ TREES = (
     Tree(
         source="tests/behaviour/_async",
         twin="tests/behaviour/_sync",
-        replacements={"core": "sync"},
+        replacements={"core": "sync", "aio": "blocking"},
         needed_if="tests/behaviour",
     ),
 )

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SHIPPED = ["src", "tests", "scripts"]
 FILES = ["pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore"]
-RUBBISH = shutil.ignore_patterns("__pycache__", ".hypothesis")
+RUBBISH = shutil.ignore_patterns("__pycache__", ".*")
 
 pytestmark = pytest.mark.packaging
 
@@ -82,12 +82,10 @@ def wheel(built: Path) -> set[str]:
 
 
 def sources(folder: str) -> set[str]:
+    """The files of a folder as they are packaged, without what tools leave there."""
     files = (path for path in (ROOT / "src" / folder).rglob("*") if path.is_file())
-    return {
-        path.relative_to(ROOT / "src").as_posix()
-        for path in files
-        if "__pycache__" not in path.parts
-    }
+    names = {path.relative_to(ROOT / "src").as_posix() for path in files}
+    return {name for name in names if "/." not in name and "/__pycache__/" not in name}
 
 
 def test_the_wheel_holds_the_whole_package_and_its_twin(wheel: set[str]) -> None:

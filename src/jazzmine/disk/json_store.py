@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from jazzmine._compat.change import Change
 from jazzmine.disk.durable import FileView, open_regular_file, replace_file
 from jazzmine.errors import JazzmineError, LockTimeoutError
 from jazzmine.layouts.json_draft import Draft
-from jazzmine.layouts.json_file import file_content, read_tables
+from jazzmine.layouts.json_file import file_content, read_changes
 from jazzmine.layouts.json_tables import Tables
 
 __all__ = ["JSONFile"]
@@ -42,6 +44,9 @@ class JSONFile:
         self._lock_timeout = lock_timeout
         self._view: FileView | None = None
         self._io = threading.Lock()
+        # The last one to close a replaced file waits until the disk has freed it, which
+        # takes as long as writing the new one did: a thread of its own does.
+        self._janitor = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-janitor")
         self._between_processes = FileLock(
             f"{self.path}.lock", mode=0o600, thread_local=False, fallback_to_soft=False
         )
@@ -62,10 +67,9 @@ class JSONFile:
 
     def close(self) -> None:
         """Let the file go."""
-        with self._io:
-            if self._view is not None:
-                self._view.close()
-                self._view = None
+        with self._io, self.lock:
+            self._look_at(None)
+        self._janitor.shutdown()
 
     def changed(self) -> bool:
         """Return whether the file is another one than the tables were read from."""
@@ -91,7 +95,7 @@ class JSONFile:
             LockTimeoutError: another process held the lock for too long.
             OSError: the file could not be written; nothing changed.
         """
-        with self._io, self._locked():
+        with self._locked(), self._io:
             if self.changed():
                 self._read()
             draft = Draft(self.tables)
@@ -116,31 +120,42 @@ class JSONFile:
         try:
             fd = open_regular_file(self.path)
         except FileNotFoundError:
-            tables, view = Tables(), None
-        else:
-            view = FileView(fd)
-            try:
-                tables = self._read_tables(fd)
-            except BaseException:
+            with self.lock:
+                self.tables = Tables()
+                self._look_at(None)
+            return
+        view = FileView(fd)
+        try:
+            with _collector_paused():
+                draft = self._read_changes(fd)
+                with self.lock:
+                    draft.apply()
+                    self._look_at(view)
+        except BaseException:
+            if self._view is not view:
                 view.close()
-                raise
-        with self.lock:
-            self.tables = tables
-            self._look_at(view)
+            raise
 
-    def _read_tables(self, fd: int) -> Tables:
+    def _read_changes(self, fd: int) -> Draft:
         with open(fd, "rb", closefd=False, buffering=1 << 20) as file:
 
             def whole() -> bytes:
                 file.seek(0)
                 return file.read()
 
-            return read_tables(self.path, file, whole)
+            return read_changes(self.path, self.tables, file, whole)
 
     def _look_at(self, view: FileView | None) -> None:
         if self._view is not None:
-            self._view.close()
+            self._let_go(self._view)
         self._view = view
+
+    def _let_go(self, view: FileView) -> None:
+        try:
+            self._janitor.submit(view.close)
+        except RuntimeError:
+            # The interpreter is going down and starts no more threads.
+            view.close()
 
     @contextmanager
     def _locked(self, timeout: float | None = None) -> Iterator[None]:
@@ -163,3 +178,16 @@ class JSONFile:
         # Not while another process writes it; and who may only read leaves it be.
         with suppress(LockTimeoutError, OSError), self._locked(timeout=0):
             os.unlink(f"{self.path}.tmp")
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # The many records of a file are all kept: looking for garbage among them, over and over
+    # while they come in, takes a third of the time.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -46,6 +46,15 @@ class Draft:
         below.traces.update(self.traces)
         below._trace_of_message.update(self._trace_of_message)
 
+    def remove_traces(self, rows: Iterable[TraceRow]) -> None:
+        """Remove traces that the tables hold."""
+        for row in rows:
+            self.traces[row.id] = self._trace_of_message[row.message_id] = None
+
+    def add_trace(self, row: TraceRow) -> None:
+        """Add a trace, whose message has none."""
+        self.traces[row.id] = self._trace_of_message[row.message_id] = row
+
     def apply(self) -> None:
         """Make the changes in the tables."""
         for trace_id, trace in self.traces.items():
@@ -108,7 +117,7 @@ class Draft:
 
     def put_conversation(self, sealed: Sealed[Conversation]) -> None:
         """Store a conversation; a known id keeps its position."""
-        record, line = sealed
+        record, line = sealed.record, sealed.json
         old = self.conversation(record.id)
         if old is None or old.line != line:
             position = old.position if old else self._tables.next_position()
@@ -120,7 +129,8 @@ class Draft:
         Raises:
             IntegrityError: the conversation of one of them is not stored.
         """
-        for record, line in messages:
+        for sealed in messages:
+            record, line = sealed.record, sealed.json
             if self.conversation(record.conversation_id) is None:
                 raise IntegrityError(
                     f"message {record.id!r}: its conversation {record.conversation_id!r}"
@@ -137,7 +147,7 @@ class Draft:
         Raises:
             IntegrityError: the message is not stored, or the trace belongs to another one.
         """
-        record, line = sealed
+        record, line = sealed.record, sealed.json
         if self.message(record.message_id) is None:
             raise IntegrityError(
                 f"trace {record.id!r}: its message {record.message_id!r}"
@@ -155,7 +165,7 @@ class Draft:
         if before is not None and before.id != record.id:
             self.traces[before.id] = None
         row = TraceRow(record, line, old.position if old else self._tables.next_position())
-        self.traces[record.id] = self._trace_of_message[record.message_id] = row
+        self.add_trace(row)
 
     def delete_conversation(self, conversation_id: str) -> bool:
         """Remove a conversation, its messages and their traces; True if it was there."""
@@ -174,8 +184,8 @@ class Draft:
         if row.is_flagged != flagged:
             message = read_message(row.line)
             message.is_flagged = flagged
-            record, line = seal(message, Message)
-            self.messages[message_id] = MessageRow(record, line, row.position)
+            line = seal(message, Message).json
+            self.messages[message_id] = MessageRow(message, line, row.position)
         return True
 
     def delete_message(self, message_id: str) -> bool:
@@ -184,6 +194,6 @@ class Draft:
             return False
         trace = self.trace_of(message_id)
         if trace is not None:
-            self.traces[trace.id] = self._trace_of_message[message_id] = None
+            self.remove_traces([trace])
         self.messages[message_id] = None
         return True

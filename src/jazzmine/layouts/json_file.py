@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeVar
+from itertools import islice
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -27,11 +28,11 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from jazzmine.layouts.json_draft import Draft
 from jazzmine.layouts.json_lines import parse_message, read_conversation, read_trace
 from jazzmine.layouts.json_tables import ConversationRow, MessageRow, Row, Tables, TraceRow
-from jazzmine.records.base import AnyRecord, Record, seal
+from jazzmine.records.base import Record, seal
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["file_content", "read_tables"]
+__all__ = ["file_content", "read_changes"]
 
 _HEAD = b'{"version": 1,\n'
 _SECTIONS = (
@@ -77,11 +78,21 @@ def _in_place(rows: dict[str, AnyRow], changed: dict[str, AnyRow | None]) -> Ite
 
 
 class _OtherForm(Exception):
-    """The file is not in the form that this module writes."""
+    """The file is not in the form that this module writes, or an id stands in it twice."""
 
 
-def read_tables(path: str, content: Iterable[bytes], whole: Callable[[], bytes]) -> Tables:
-    """Build the tables out of a file.
+class _Sections(NamedTuple):
+    conversations: list[bytes]
+    messages: list[bytes]
+    traces: list[bytes]
+
+
+def read_changes(
+    path: str, tables: Tables, content: Iterable[bytes], whole: Callable[[], bytes]
+) -> Draft:
+    """Return what has to change in the tables to make them those of a file.
+
+    What stands in the file as it stood before is not parsed again.
 
     Args:
         path: the file's name, for the texts of errors.
@@ -94,63 +105,102 @@ def read_tables(path: str, content: Iterable[bytes], whole: Callable[[], bytes])
             the record's place in it.
     """
     try:
-        return _read_lines(content)
+        return _difference(tables, _split(content))
     except (_OtherForm, ValidationError):
         # Read as a whole it either is well, or the error can say where it is not.
-        return _read_whole(path, whole())
+        return _difference(tables, _parse_whole(path, whole()))
 
 
-def _read_lines(content: Iterable[bytes]) -> Tables:
-    tables = Tables()
+def _split(content: Iterable[bytes]) -> _Sections:
     lines = iter(content)
     if next(lines, None) != _HEAD:
         raise _OtherForm
-    for (begin, end), put in zip(_SECTIONS, _readers(tables), strict=True):
+    sections: list[list[bytes]] = []
+    for begin, end in _SECTIONS:
         if next(lines, None) != begin:
             raise _OtherForm
-        _read_section(lines, end, put)
+        sections.append(_section(lines, end))
     if next(lines, None) is not None:
         raise _OtherForm
-    return tables
+    return _Sections(*sections)
 
 
-def _readers(tables: Tables) -> tuple[Callable[[bytes], bool], ...]:
-    def conversation(line: bytes) -> bool:
-        row = ConversationRow(read_conversation(line), line, tables.next_position())
-        known = row.id in tables.conversations
-        tables.put_conversation(row.id, row)
-        return not known
-
-    def message(line: bytes) -> bool:
-        row = MessageRow(parse_message(line), line, tables.next_position())
-        known = row.id in tables.messages
-        tables.put_message(row.id, row)
-        return not known
-
-    def trace(line: bytes) -> bool:
-        row = TraceRow(read_trace(line), line, tables.next_position())
-        known = row.id in tables.traces or row.message_id in tables.trace_of_message
-        tables.put_trace(row.id, row)
-        return not known
-
-    return conversation, message, trace
-
-
-def _read_section(lines: Iterator[bytes], end: bytes, put: Callable[[bytes], bool]) -> None:
+def _section(lines: Iterator[bytes], end: bytes) -> list[bytes]:
+    section: list[bytes] = []
     another = True
-    first = True
     for line in lines:
         if line == end:
-            if another and not first:
+            if another and section:
                 raise _OtherForm
-            return
-        first = False
+            return section
         if not another or not line.startswith(b"{"):
             raise _OtherForm
         another = line.endswith(b",\n")
-        if not put(line[:-2] if another else line[:-1]):
-            raise _OtherForm
+        section.append(line[:-2] if another else line[:-1])
     raise _OtherForm
+
+
+def _difference(tables: Tables, sections: _Sections) -> Draft:
+    draft = Draft(tables)
+    removed, added = _changed(tables.traces, sections.traces)
+    draft.remove_traces(removed)
+    removed_messages, added_messages = _changed(tables.messages, sections.messages)
+    draft.messages.update(dict.fromkeys(row.id for row in removed_messages))
+    gone, come = _changed(tables.conversations, sections.conversations)
+    draft.conversations.update(dict.fromkeys(row.id for row in gone))
+    # What is added goes to the end of the draft, so that it is applied in the file's order.
+    positions = _Positions(tables, gone)
+    for line in come:
+        conversation = read_conversation(line)
+        _refuse_twice(draft.conversation(conversation.id))
+        draft.conversations.pop(conversation.id, None)
+        row = ConversationRow(conversation, line, positions.of(conversation.id))
+        draft.conversations[row.id] = row
+    positions = _Positions(tables, removed_messages)
+    for line in added_messages:
+        message = parse_message(line)
+        _refuse_twice(draft.message(message.id))
+        draft.messages.pop(message.id, None)
+        draft.messages[message.id] = MessageRow(message, line, positions.of(message.id))
+    positions = _Positions(tables, removed)
+    for line in added:
+        trace = read_trace(line)
+        _refuse_twice(draft.trace(trace.id) or draft.trace_of(trace.message_id))
+        draft.traces.pop(trace.id, None)
+        draft.add_trace(TraceRow(trace, line, positions.of(trace.id)))
+    return draft
+
+
+class _Positions:
+    """Positions in the file's order: who has one keeps it, if those in front allow.
+
+    So a reader that goes on behind a row finds its place again, as long as nobody but this
+    library reorders the file.
+    """
+
+    def __init__(self, tables: Tables, known: Iterable[Row]) -> None:
+        self._next = tables.next_position
+        self._known = {row.id: row.position for row in known}
+        self._last = 0
+
+    def of(self, row_id: str) -> int:
+        known = self._known.get(row_id, 0)
+        self._last = known if known > self._last else self._next()
+        return self._last
+
+
+def _changed(rows: dict[str, AnyRow], lines: list[bytes]) -> tuple[list[AnyRow], list[bytes]]:
+    same = 0
+    for row, line in zip(rows.values(), lines, strict=False):
+        if row.line != line:
+            break
+        same += 1
+    return list(islice(rows.values(), same, None)), lines[same:]
+
+
+def _refuse_twice(known: object) -> None:
+    if known is not None:
+        raise _OtherForm
 
 
 class _StoredFile(Record):
@@ -160,18 +210,22 @@ class _StoredFile(Record):
     turn_traces: list[TurnTrace] = Field(default_factory=list)
 
 
-def _read_whole(path: str, content: bytes) -> Tables:
+def _parse_whole(path: str, content: bytes) -> _Sections:
     data = _parse(path, content)
     try:
         stored = _StoredFile.model_validate(data)
     except ValidationError as error:
         raise _located(path, data, error) from None
-    tables = Tables()
-    conversation, message, trace = _readers(tables)
-    _put_all(path, "conversations", stored.conversations, Conversation, conversation)
-    _put_all(path, "messages", stored.messages, Message, message)
-    _put_all(path, "turn_traces", stored.turn_traces, TurnTrace, trace)
-    return tables
+    _refuse_duplicates(path, "conversations", "id", [r.id for r in stored.conversations])
+    _refuse_duplicates(path, "messages", "id", [r.id for r in stored.messages])
+    _refuse_duplicates(path, "turn_traces", "id", [r.id for r in stored.turn_traces])
+    owners = [trace.message_id for trace in stored.turn_traces]
+    _refuse_duplicates(path, "turn_traces", "message_id", owners)
+    return _Sections(
+        [seal(record, Conversation).json for record in stored.conversations],
+        [seal(record, Message).json for record in stored.messages],
+        [seal(record, TurnTrace).json for record in stored.turn_traces],
+    )
 
 
 def _parse(path: str, content: bytes) -> Any:
@@ -188,18 +242,14 @@ def _parse(path: str, content: bytes) -> Any:
         raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
 
 
-def _put_all(
-    path: str,
-    section: str,
-    records: list[AnyRecord],
-    kind: type[AnyRecord],
-    put: Callable[[bytes], bool],
-) -> None:
-    for index, record in enumerate(records):
-        if not put(seal(record, kind).json):
-            reason = PydanticCustomError("duplicate_id", "this id, or its message, stands twice")
-            detail = InitErrorDetails(type=reason, loc=(section, index), input=record.model_dump())
+def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) -> None:
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            reason = PydanticCustomError("duplicate", "an earlier record has the same")
+            detail = InitErrorDetails(type=reason, loc=(section, index, name), input=value)
             raise ValidationError.from_exception_data(path, [detail])
+        seen.add(value)
 
 
 def _located(path: str, data: Any, error: ValidationError) -> ValidationError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -24,7 +25,8 @@ class Record(BaseModel):
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
-class Sealed(NamedTuple, Generic[AnyRecord]):
+@dataclass(frozen=True)
+class Sealed(Generic[AnyRecord]):
     """A checked copy of a record that nobody else holds, and the same as JSON."""
 
     record: AnyRecord

@@ -6,17 +6,15 @@ import time
 from dataclasses import field
 from typing import Any
 
-from pydantic.dataclasses import dataclass
-
 from jazzmine.records.enums import FlowStatus
-from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord
+from jazzmine.records.memory_base import MemoryRecord, memory_record
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Id, Int64, JsonObject, JsonValue, Text
 
 __all__ = ["ActiveFlowState", "FlowRecord", "PendingConfirmation", "Slot"]
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class Slot(MemoryRecord):
     """One piece of information that a flow needs from the user.
 
@@ -42,7 +40,7 @@ class Slot(MemoryRecord):
         return self.required and not self.collected
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class PendingConfirmation(MemoryRecord):
     """A question that the user has to answer before an action is carried out.
 
@@ -65,7 +63,7 @@ class PendingConfirmation(MemoryRecord):
         return current_turn - self.requested_at_turn >= self.timeout_turns
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class FlowRecord(MemoryRecord):
     """What is kept of a flow that has ended.
 
@@ -85,7 +83,7 @@ class FlowRecord(MemoryRecord):
     tool_summaries: list[Text] = field(default_factory=list)
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class ActiveFlowState(MemoryRecord):
     """A flow under way.
 

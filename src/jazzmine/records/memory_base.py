@@ -3,34 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from typing import ClassVar
 
+    from pydantic.dataclasses import dataclass as memory_record
     from pydantic_core import SchemaSerializer, SchemaValidator
     from typing_extensions import Self
 
-__all__ = ["MEMORY_CONFIG", "MemoryRecord", "checked_copy"]
+__all__ = ["MemoryRecord", "checked_copy", "memory_record", "set_checked"]
 
 # An instance that goes into a record is validated again, which copies it: neither a change
 # made in place before, nor one made later to the caller's object, gets in unchecked.
-MEMORY_CONFIG = ConfigDict(
+_CONFIG = ConfigDict(
     extra="forbid",
     validate_assignment=True,
     allow_inf_nan=False,
     revalidate_instances="always",
 )
 
+if not TYPE_CHECKING:
+
+    def memory_record(kind):
+        """Make a class a pydantic dataclass that names the field of a positional argument.
+
+        pydantic's own would call it by its number in the text of a `ValidationError`.
+        """
+        kind = dataclass(kind, config=_CONFIG)
+        names = [each.name for each in fields(kind)]
+        init = kind.__init__
+
+        @wraps(init)
+        def init_by_name(self, /, *args, **kwargs):
+            if len(args) > len(names):
+                raise TypeError(
+                    f"{kind.__name__} takes {len(names)} arguments, {len(args)} were given"
+                )
+            init(self, **dict(zip(names, args, strict=False)), **kwargs)
+
+        kind.__init__ = init_by_name
+        return kind
+
+
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
 
 
 class MemoryRecord:
-    """What a pydantic dataclass needs to be a record of working memory.
+    """What every record of working memory can do.
 
-    Its fields are checked when it is built, changed, written and read.
+    Its fields are checked when it is built, when one is assigned to, and when it is stored.
     """
 
     if TYPE_CHECKING:
@@ -69,6 +96,14 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
         ValidationError: a field was made invalid in place; the text names it.
     """
     if not isinstance(record, kind):
-        raise TypeError(f"{argument} must be a {kind.__name__}, not {type(record).__name__}")
+        raise TypeError(f"{argument} must be of type {kind.__name__}, not {type(record).__name__}")
     copied: AnyRecord = kind.__pydantic_validator__.validate_python(record)
     return copied
+
+
+def set_checked(record: MemoryRecord, **checked: Any) -> None:
+    """Set several fields at once, to values that were checked and copied before.
+
+    Assigning would check and copy each again, and could fail between one and the next.
+    """
+    vars(record).update(checked)

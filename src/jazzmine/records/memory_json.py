@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic_core import PydanticSerializationError
-
+from jazzmine.records.memory_base import checked_copy
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["from_json", "to_json"]
@@ -12,9 +11,8 @@ __all__ = ["from_json", "to_json"]
 def to_json(memory: WorkingMemory) -> bytes:
     """Return a working memory as JSON; `from_json` gives an equal one back.
 
-    Args:
-        memory: one that only its transitions changed since it was read; any other has to go
-            through `checked_copy` first.
+    It is not checked again. One that may have been changed in place, and not by its
+    transitions alone, goes through `checked_copy` first.
     """
     return WorkingMemory.__pydantic_serializer__.to_json(memory)
 
@@ -26,4 +24,8 @@ def from_json(data: bytes) -> WorkingMemory:
         ValidationError: it is no JSON, or a field is unknown, missing or of a wrong type.
     """
     memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
+    if b"NaN" in data or b"Infinity" in data:
+        # Python's json writes these and the parser takes them, though JSON has no such
+        # numbers. If it is one, and not a word in a text, this refuses it by name.
+        memory = checked_copy(memory, WorkingMemory, "memory")
     return memory

@@ -7,16 +7,14 @@ import time
 from collections.abc import Iterable
 from dataclasses import field
 
-from pydantic.dataclasses import dataclass
-
-from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord
+from jazzmine.records.memory_base import MemoryRecord, memory_record
 from jazzmine.records.prompt_xml import escape_attribute, escape_text
 from jazzmine.records.types import Int64, JsonObject, JsonValue, Text
 
 __all__ = ["ToolCallRecord", "calls_section"]
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class ToolCallRecord(MemoryRecord):
     """A tool call with its outcome.
 

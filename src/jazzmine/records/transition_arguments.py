@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic.dataclasses import dataclass
-
-from jazzmine.records.memory_base import MEMORY_CONFIG
+from jazzmine.records.memory_base import memory_record
 from jazzmine.records.types import JsonObject, JsonValue, Text
 
 __all__ = ["BranchChoice", "BranchResult", "Reply", "SlotAnswer", "StepResult"]
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class Reply:
     """The arguments of `end_turn`."""
 
@@ -19,14 +17,14 @@ class Reply:
     topic_summary: Text
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class StepResult:
     """The argument of `advance_sequential_step`."""
 
     result: JsonObject
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class BranchResult:
     """The arguments of `record_branch_result`."""
 
@@ -34,14 +32,14 @@ class BranchResult:
     result: JsonValue
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class BranchChoice:
     """The argument of `set_condition_branch`."""
 
     branch: Text
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class SlotAnswer:
     """The arguments of `collect_slot`."""
 

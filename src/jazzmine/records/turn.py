@@ -6,16 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from pydantic.dataclasses import dataclass
-
-from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord
+from jazzmine.records.memory_base import MemoryRecord, memory_record, set_checked
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Int64, JsonObject, Text
 
 __all__ = ["TopicShift", "TurnCache", "WorkspaceEntity", "merge_entities"]
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class WorkspaceEntity(MemoryRecord):
     """Something that the conversation mentioned.
 
@@ -30,7 +28,7 @@ class WorkspaceEntity(MemoryRecord):
     mention_count: Int64 = 1
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class TopicShift(MemoryRecord):
     """A turn that did not continue what was talked about before."""
 
@@ -39,7 +37,7 @@ class TopicShift(MemoryRecord):
     summary: Text = ""
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class TurnCache(MemoryRecord):
     """What is known about the turn under way; the next turn replaces it whole.
 
@@ -162,11 +160,12 @@ def merge_entities(
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
         before = merged.get(mention.name)
+        attributes = mention.attributes
         if before is not None:
-            mention.attributes = before.attributes + mention.attributes
-            mention.first_seen_turn = before.first_seen_turn
+            attributes = before.attributes + attributes
             mention.mention_count = before.mention_count + 1
-        mention.attributes = list(dict.fromkeys(mention.attributes))
+            set_checked(mention, first_seen_turn=before.first_seen_turn)
+        set_checked(mention, attributes=list(dict.fromkeys(attributes)))
         merged[mention.name] = mention
     return {
         name: entity

@@ -6,14 +6,12 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
-
-from pydantic.dataclasses import dataclass
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
-from jazzmine.records.memory_base import MEMORY_CONFIG, MemoryRecord, checked_copy
+from jazzmine.records.memory_base import MemoryRecord, checked_copy, memory_record, set_checked
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.transition_arguments import (
     BranchChoice,
@@ -30,7 +28,7 @@ __all__ = ["WorkingMemory"]
 logger = logging.getLogger(__name__)
 
 
-@dataclass(config=MEMORY_CONFIG)
+@memory_record
 class WorkingMemory(MemoryRecord):
     """The state of one conversation between its turns, and within one.
 
@@ -161,8 +159,11 @@ class WorkingMemory(MemoryRecord):
         reply = Reply(agent_response, agent_intent, topic_summary)
         if self.topic_history and not self.topic_history[-1].summary:
             self.topic_history[-1].summary = reply.topic_summary or reply.agent_intent
-        self.last_agent_response = reply.agent_response
-        self.last_agent_intent = reply.agent_intent
+        set_checked(
+            self,
+            last_agent_response=reply.agent_response,
+            last_agent_intent=reply.agent_intent,
+        )
         return self._touched()
 
     def start_flow(self, flow_state: ActiveFlowState) -> bool:
@@ -225,14 +226,14 @@ class WorkingMemory(MemoryRecord):
         turn, flow = self.current_turn, self.active_flow
         if turn is None and flow is None:
             return self._not_applied("record_tool_call", "no turn and no active flow")
-        call.turn_number = call.turn_number or self.turn_number
+        set_checked(call, turn_number=call.turn_number or self.turn_number)
         if turn is None:
             logger.warning("%r: a tool call was recorded outside of a turn", self.conversation_id)
         else:
-            call.call_index = len(turn.tool_calls)
+            set_checked(call, call_index=len(turn.tool_calls))
             turn.tool_calls.append(call)
         if flow is not None:
-            flow.tool_call_history.append(replace(call))
+            flow.tool_call_history.append(checked_copy(call, ToolCallRecord, "record"))
         return self._touched()
 
     def register_slots(self, slots: Iterable[Slot]) -> bool:
@@ -262,15 +263,15 @@ class WorkingMemory(MemoryRecord):
         slot = flow.slots.get(answer.name) if flow else None
         if flow is None or slot is None:
             return self._not_applied("collect_slot", f"no slot {answer.name!r} in an active flow")
-        slot.collected = not answer.validation_error
-        slot.value = answer.value if slot.collected else None
-        slot.validation_error = answer.validation_error
-        if slot.collected:
+        if answer.validation_error:
+            set_checked(slot, collected=False, value=None, validation_error=answer.validation_error)
+            if slot.is_pending:
+                _start_collecting(flow)
+        else:
+            set_checked(slot, collected=True, value=answer.value, validation_error="")
             slot.collected_at_turn = self.turn_number
             if flow.status is FlowStatus.COLLECTING_SLOTS and flow.all_slots_collected:
                 flow.status = FlowStatus.ACTIVE
-        elif slot.is_pending:
-            _start_collecting(flow)
         return self._changed()
 
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
@@ -319,15 +320,13 @@ class WorkingMemory(MemoryRecord):
             "pending_confirmation": None,
         }
 
-    def _changed(self, **fields: Any) -> bool:
-        # Set all at once, behind the validation of assignments: a transition passes only what
-        # it has checked and copied, and must not fail between one field and the next.
-        vars(self).update(fields)
-        vars(self)["status"] = _status_of(self.active_flow, self.pending_confirmation)
+    def _changed(self, **checked: Any) -> bool:
+        set_checked(self, **checked)
+        set_checked(self, status=_status_of(self.active_flow, self.pending_confirmation))
         return self._touched()
 
     def _touched(self) -> bool:
-        self.last_updated = time.time()
+        set_checked(self, last_updated=time.time())
         return True
 
     def _not_applied(self, transition: str, reason: str) -> bool:

@@ -1,0 +1,47 @@
+"""The first half of the demo: an agent on an event loop awaits its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import rules
+
+from jazzmine.core import MessageStore, WorkingMemoryStore
+
+
+async def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> str:
+    """Hear the user, answer, and store the whole turn: all of it or nothing."""
+    began = time.time()
+    cid = rules.CONVERSATION
+    known = await memory.get_or_create(cid, rules.USER, rules.AGENT)
+    await memory.begin_turn(cid, rules.understand(text, known))
+    async with memory.locked(cid) as wm:
+        reply = rules.answer(wm, text)
+    now = await memory.end_turn(cid, reply.text, reply.intent)
+    await store.store_turn(
+        conversation=rules.conversation(now),
+        messages=rules.messages(now, text, reply),
+        trace=rules.trace(now, began),
+    )
+    return reply.text
+
+
+async def main(path: str) -> None:
+    """Hold the first four turns."""
+    async with (
+        await MessageStore.initialize(f"json:{path}") as store,
+        await WorkingMemoryStore.initialize("memory:") as memory,
+    ):
+        for text in (
+            "Hello, where is my order 4711?",
+            "It is not what I hoped for, I want to send it back.",
+            "Because.",
+            "It came damaged.",
+        ):
+            print(f"  Ada   {text}")
+            print(f"  Desk  {await turn(store, memory, text)}")
+
+
+asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,234 @@
+"""The order desk's brain: a few rules in place of a language model.
+
+The rules read and change the working memory alone. They neither know where it is kept nor
+how to wait, so that the awaited and the plain half of the demo share them as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from datetime import date
+
+from jazzmine import (
+    ActiveFlowState,
+    Conversation,
+    Entity,
+    Message,
+    MessageRole,
+    PendingConfirmation,
+    Slot,
+    ToolCallRecord,
+    ToolTrace,
+    TurnCache,
+    TurnTrace,
+    WorkingMemory,
+)
+
+CONVERSATION, USER, AGENT = "desk-1", "ada", "order-desk"
+ORDERS = {"4711": "a blue kettle, delivered on Tuesday"}
+REASONS = ("damaged", "wrong item", "changed my mind")
+CANCELLATIONS = ("never mind", "forget it")
+
+
+@dataclass
+class ReturnOrder:
+    """The flow that takes an order back; its class name is the flow's type."""
+
+    id: str = "return-order"
+    name: str = "Return an order"
+    tools: list[str] = field(default_factory=lambda: ["book_pickup", "create_return"])
+
+
+@dataclass
+class Reply:
+    """What the desk says, and how it came to say it."""
+
+    text: str
+    intent: str
+    tool_sections: str = ""
+
+
+def understand(text: str, memory: WorkingMemory) -> TurnCache:
+    """Work out what the user means; "it" is the order that was spoken of last."""
+    orders = re.findall(r"\b\d{4}\b(?!-)", text)
+    if not orders and re.search(r"\bit\b", text) and memory.salient_entities:
+        orders = [memory.salient_entities[0].name]
+    intent = _intent(text, memory)
+    return TurnCache(
+        turn_number=memory.turn_number + 1,
+        enhanced_query=text,
+        intent=intent,
+        is_continuation=intent != "opening_hours",
+        is_cancellation=text.lower().startswith(CANCELLATIONS),
+        raw_entities=[{"name": order, "attributes": [ORDERS.get(order, "?")]} for order in orders],
+    )
+
+
+def _intent(text: str, memory: WorkingMemory) -> str:
+    words = text.lower()
+    if "open" in words:
+        return "opening_hours"
+    if memory.has_pending_confirmation:
+        return "confirm"
+    if memory.pending_slots:
+        return "give_detail"
+    return "return_order" if "back" in words else "order_status"
+
+
+def answer(memory: WorkingMemory, text: str) -> Reply:
+    """Answer the turn that has begun, and bring the working memory up to date."""
+    assert memory.current_turn is not None
+    intent = memory.current_turn.intent
+    if intent == "opening_hours":
+        return Reply(f"We are open from 9 to 16 on Saturdays. {_next_question(memory)}", intent)
+    if intent == "order_status":
+        return Reply(_look_up(memory), intent)
+    if intent == "return_order":
+        memory.start_flow(ActiveFlowState.from_flow(ReturnOrder(), memory.turn_number))
+        memory.register_slots(
+            [
+                Slot("reason", f"why it comes back: {', '.join(REASONS)}", "choice"),
+                Slot("pickup", "the day to pick it up, as YYYY-MM-DD", "date"),
+            ]
+        )
+        return Reply(f"I can take that back. {_next_question(memory)}", intent)
+    if intent == "give_detail":
+        return Reply(_take_detail(memory, text), intent)
+    return _conclude(memory, text)
+
+
+def _look_up(memory: WorkingMemory) -> str:
+    order = memory.salient_entities[0].name
+    found = ORDERS[order]
+    memory.record_tool_call(
+        ToolCallRecord("look_up_order", {"order": order}, result=found, result_summary=found)
+    )
+    return f"Order {order} is {found}."
+
+
+def _take_detail(memory: WorkingMemory, text: str) -> str:
+    slot = memory.pending_slots[0]
+    value, problem = _read_slot(slot.name, text)
+    memory.collect_slot(slot.name, value, validation_error=problem)
+    if memory.pending_slots:
+        return _next_question(memory)
+    memory.record_tool_call(
+        ToolCallRecord("book_pickup", {"day": value}, result_summary="a van is free that day")
+    )
+    order = memory.salient_entities[0].name
+    question = PendingConfirmation(
+        flow_id="return-order",
+        action_description=f"take order {order} back and pay it out",
+        action_payload={"order": order},
+        requested_at_turn=memory.turn_number,
+    )
+    memory.request_confirmation(question)
+    return f"Shall I {question.action_description}? This cannot be undone."
+
+
+def _read_slot(name: str, text: str) -> tuple[str | None, str]:
+    if name == "reason":
+        reason = next((reason for reason in REASONS if reason in text.lower()), None)
+        return reason, "" if reason else f"Sorry, that is none of: {', '.join(REASONS)}."
+    day = re.search(r"\d{4}-\d{2}-\d{2}", text)
+    try:
+        return date.fromisoformat(day.group()).isoformat() if day else None, ""
+    except ValueError:
+        return None, "Sorry, there is no such day."
+
+
+def _next_question(memory: WorkingMemory) -> str:
+    if not memory.pending_slots:
+        return "Anything else?"
+    slot = memory.pending_slots[0]
+    return f"{slot.validation_error} Please tell me {slot.description}.".strip()
+
+
+def _conclude(memory: WorkingMemory, text: str) -> Reply:
+    if not text.lower().startswith("yes"):
+        memory.cancel_flow()
+        return Reply("Then nothing was done.", "declined")
+    assert memory.pending_confirmation is not None
+    payload = memory.pending_confirmation.action_payload
+    memory.confirm_action()
+    memory.record_tool_call(
+        ToolCallRecord(
+            "create_return", payload, result={"label": "R-1"}, result_summary="label R-1"
+        )
+    )
+    sections = memory.build_prompt_tool_sections()
+    memory.complete_flow()
+    return Reply("Done: your return label is R-1.", "return_created", sections)
+
+
+# What is stored of a turn.
+
+
+def conversation(memory: WorkingMemory) -> Conversation:
+    """The conversation, with the working memory in its luggage for the next process."""
+    return Conversation(
+        id=CONVERSATION,
+        user_id=USER,
+        agent_id=AGENT,
+        title="An order comes back",
+        created_at=int(memory.created_at * 1000),
+        last_updated_at=int(memory.last_updated * 1000),
+        metadata={"working_memory": memory.to_dict()},
+    )
+
+
+def messages(memory: WorkingMemory, text: str, reply: Reply) -> list[Message]:
+    """The user's message and the desk's."""
+    assert memory.current_turn is not None
+    turn, now = memory.current_turn, int(time.time() * 1000)
+    entities = [Entity(**entity) for entity in turn.raw_entities]
+    return [
+        Message(
+            id=f"{CONVERSATION}-{turn.turn_number}-{role.value}",
+            conversation_id=CONVERSATION,
+            user_id=USER,
+            role=role,
+            original_content=content,
+            intent=intent,
+            entities=entities if role is MessageRole.USER else [],
+            timestamp=now,
+        )
+        for role, content, intent in (
+            (MessageRole.USER, text, turn.intent),
+            (MessageRole.ASSISTANT, reply.text, reply.intent),
+        )
+    ]
+
+
+def trace(memory: WorkingMemory, began: float) -> TurnTrace:
+    """The trace of the turn that the desk's message ends."""
+    assert memory.current_turn is not None
+    turn = memory.current_turn
+    start, end = int(began * 1000), int(time.time() * 1000)
+    return TurnTrace(
+        id=f"{CONVERSATION}-{turn.turn_number}-trace",
+        message_id=f"{CONVERSATION}-{turn.turn_number}-assistant",
+        conversation_id=CONVERSATION,
+        user_id=USER,
+        agent_id=AGENT,
+        turn_number=turn.turn_number,
+        started_at_ms=start,
+        ended_at_ms=end,
+        total_latency_ms=end - start,
+        detected_intent=turn.intent,
+        detected_entities=[entity["name"] for entity in turn.raw_entities],
+        is_continuation=turn.is_continuation,
+        tool_traces=[
+            ToolTrace(
+                task_index=call.call_index + 1,
+                sandbox="demo",
+                mode="interactive",
+                description=call.tool_name,
+                success=call.success,
+                final_data=call.result,
+            )
+            for call in turn.tool_calls
+        ],
+    )

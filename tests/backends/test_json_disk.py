@@ -1,0 +1,273 @@
+"""Disks, folders and locks that do not do as they should."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.errors import LockTimeoutError
+from jazzmine.sync.message_store import JSONMessageStore, MessageStore
+from tests.behaviour.samples import conversation, message
+
+HOLD_THE_LOCK = """
+import sys, time
+from filelock import FileLock
+with FileLock(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+# Root may write anywhere, so that the one who may not has to be somebody else; what is to
+# be imported is imported before, since that somebody may not read the library either.
+AS_NOBODY = """
+import os, sys
+from pathlib import Path
+from jazzmine.sync.message_store import Conversation, MessageStore
+conversation = Conversation(id="c2", user_id="u", agent_id="a", title="",
+                            created_at=1, last_updated_at=1)
+with MessageStore.initialize({"path": sys.argv[2]}) as warm:
+    warm.store_conversation(conversation)
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+store = MessageStore.initialize({"path": sys.argv[1]})
+print(store.get_conversation_by_id("c1"))
+try:
+    store.store_conversation(conversation)
+except OSError as error:
+    print(type(error).__name__, error)
+print(store.get_conversation_by_id("c2"))
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "messages.json"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[JSONMessageStore]:
+    opened = MessageStore.initialize({"path": str(path), "lock_timeout": 0.3})
+    assert isinstance(opened, JSONMessageStore)
+    with opened:
+        opened.store_conversation(conversation("c1"))
+        opened.store_message(message("m1"))
+        yield opened
+
+
+def test_a_folder_for_a_path_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        MessageStore.initialize({"path": str(tmp_path)})
+
+
+def test_a_pipe_for_a_path_is_refused_at_once(path: Path) -> None:
+    os.mkfifo(path)
+
+    with pytest.raises(OSError, match="not a regular file"):
+        MessageStore.initialize({"path": str(path)})
+
+
+def test_a_missing_folder_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=str(tmp_path / "none")):
+        MessageStore.initialize({"path": str(tmp_path / "none" / "messages.json")})
+
+
+def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
+    store: JSONMessageStore, path: Path
+) -> None:
+    warm = path.parent / "warm"
+    warm.mkdir()
+    path.chmod(0o644)
+    os.unlink(f"{path}.lock")
+    for folder in path.parents[1:3]:
+        folder.chmod(folder.stat().st_mode | 0o055)
+    path.parent.chmod(0o555)
+
+    script = [sys.executable, "-c", AS_NOBODY, str(path), str(warm / "messages.json")]
+    ran = subprocess.run(script, capture_output=True, text=True, check=True)
+
+    known, error, unknown = ran.stdout.splitlines()
+    assert "id='c1'" in known
+    assert "PermissionError" in error
+    assert str(path) in error
+    assert unknown == "None"
+
+
+# A disk of its own, which it takes a mount namespace, but no root, to have.
+IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
+
+
+def may_mount() -> bool:
+    return subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not may_mount(), reason="this machine lets nobody mount a disk of their own")
+def test_a_full_disk_leaves_the_file_and_the_memory_as_they_were(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("full_disk.py")
+    command = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" "$3" "$1"'
+    arguments = ["sh", "-c", command, "sh", str(tmp_path), sys.executable, str(script)]
+
+    ran = subprocess.run([*IN_A_NAMESPACE, *arguments], capture_output=True, text=True)
+
+    assert ran.returncode == 0, ran.stderr
+
+
+def failing(call: Callable[..., Any], code: int) -> Callable[..., Any]:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+@pytest.mark.parametrize("name", ["open", "write", "fsync", "replace", "fchmod"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_failing_call_changes_nothing(
+    store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+) -> None:
+    before = path.read_bytes()
+    store._file._janitor.submit(int).result()
+    descriptors = len(os.listdir("/proc/self/fd"))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(f"jazzmine.disk.durable.os.{name}", failing(getattr(os, name), code))
+        with pytest.raises(OSError):
+            store.store_message(message("m2"))
+
+    assert path.read_bytes() == before
+    assert store.get_message_by_id("m2") is None
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert not Path(f"{path}.tmp").exists()
+
+
+def test_a_folder_that_cannot_be_flushed_gets_the_old_file_back(
+    store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = path.read_bytes()
+    flush = os.fsync
+
+    def flush_files_only(fd: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        flush(fd)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", flush_files_only)
+        with pytest.raises(OSError, match="Input/output"):
+            store.store_message(message("m2"))
+
+    assert path.read_bytes() == before
+    assert store.get_message_by_id("m2") is None
+    store.store_message(message("m3"))
+    assert store.get_message_by_id("m3") is not None
+
+
+def test_short_writes_are_continued(
+    store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data)[:7]))
+
+    store.store_message(message("m2"))
+
+    monkeypatch.undo()
+    with MessageStore.initialize({"path": str(path)}) as another:
+        assert another.get_message_by_id("m2") is not None
+
+
+def test_a_lock_held_by_a_stuck_process_ends_in_an_error_that_names_it(
+    store: JSONMessageStore, path: Path
+) -> None:
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, f"{path}.lock"], stdout=subprocess.PIPE
+    )
+    try:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+
+        with pytest.raises(LockTimeoutError, match=rf"{path}.lock was not free within 0.3 s"):
+            store.store_message(message("m2"))
+
+        assert store.get_message_by_id("m1") is not None
+        assert store.get_message_by_id("m2") is None
+    finally:
+        holder.kill()
+        holder.communicate()
+    store.store_message(message("m2"))
+
+
+def test_what_a_killed_process_left_is_cleared_away(path: Path, store: JSONMessageStore) -> None:
+    left = Path(f"{path}.tmp")
+    left.write_text("half a fi")
+
+    MessageStore.initialize({"path": str(path)}).close()
+
+    assert not left.exists()
+
+
+def test_what_a_writing_process_needs_is_not_cleared_away(
+    path: Path, store: JSONMessageStore
+) -> None:
+    left = Path(f"{path}.tmp")
+    left.write_text("half a fi")
+
+    with store._file._locked():
+        MessageStore.initialize({"path": str(path)}).close()
+
+        assert left.exists()
+
+
+def test_a_link_laid_where_the_new_file_goes_is_not_followed(
+    path: Path, store: JSONMessageStore, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("untouched")
+    os.symlink(precious, f"{path}.tmp")
+
+    store.store_message(message("m2"))
+
+    assert precious.read_text() == "untouched"
+    assert not path.is_symlink()
+
+
+def test_a_file_that_turns_bad_fails_reads_and_writes_until_it_is_mended(
+    path: Path, store: JSONMessageStore
+) -> None:
+    good = path.read_bytes()
+    path.write_text("{")
+
+    with pytest.raises(ValueError, match=str(path)):
+        store.get_message_by_id("m1")
+    with pytest.raises(ValueError, match=str(path)):
+        store.store_message(message("m2"))
+
+    assert path.read_text() == "{"
+    path.write_bytes(good)
+    assert store.get_message_by_id("m1") is not None
+
+
+def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", failing(os.fsync, errno.EIO))
+
+    with MessageStore.initialize({"path": str(path), "fsync": False}) as store:
+        store.store_conversation(conversation("c1"))
+
+    assert path.is_file()
+
+
+def test_reads_do_not_wait_for_a_write_that_waits_for_its_lock(
+    path: Path, store: JSONMessageStore
+) -> None:
+    with MessageStore.initialize({"path": str(path)}) as another, store._file._locked():
+        began = time.monotonic()
+
+        assert another.get_message_by_id("m1") is not None
+
+        assert time.monotonic() - began < 5

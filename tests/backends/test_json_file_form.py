@@ -1,0 +1,341 @@
+"""What stands in the JSON store's file, and which files it opens or refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.sync.message_store import JSONMessageStore, MessageRole, MessageStore
+from tests.behaviour.samples import conversation, message, trace
+
+# As jazzmine 0.1.42 writes it: one line, no version, every field, ASCII only.
+PREDECESSOR = {
+    "conversations": [
+        {
+            "id": "c1",
+            "user_id": "u1",
+            "agent_id": "a1",
+            "title": "Tea",
+            "created_at": 1,
+            "last_updated_at": 2,
+        }
+    ],
+    "messages": [
+        {
+            "id": message_id,
+            "conversation_id": "c1",
+            "user_id": "u1",
+            "role": "assistant",
+            "original_content": "Grüß Gott",
+            "enhanced_message": "",
+            "explicit_context": None,
+            "episode_id": 0,
+            "sentiment_score": 0.0,
+            "intent": "unknown",
+            "entities": [{"name": "tea", "attributes": ["green"]}],
+            "is_cancellation": False,
+            "is_continuation": True,
+            "is_flagged": False,
+            "timestamp": 5,
+            "invoked_flows": None,
+            "invoked_tools": ["kettle"],
+            "reasoning_steps": None,
+            "errors": None,
+        }
+        for message_id in ("z", "a")
+    ],
+    "turn_traces": [
+        {
+            "id": "t1",
+            "message_id": "z",
+            "conversation_id": "c1",
+            "user_id": "u1",
+            "agent_id": "a1",
+            "turn_number": 1,
+            "started_at_ms": 1,
+            "ended_at_ms": 2,
+            "total_latency_ms": 1,
+            "emission_records": [
+                {"id": "e1", "timestamp": "2025-01-02T03:04:05.000006", "type": "llm"}
+            ],
+        }
+    ],
+}
+
+
+def open_store(path: Path, **options: Any) -> JSONMessageStore:
+    store = MessageStore.initialize({"storage": "json", "path": str(path), **options})
+    assert isinstance(store, JSONMessageStore)
+    return store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "messages.json"
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    with open_store(path) as store:
+        store.store_turn(
+            conversation=conversation("c1"),
+            messages=[message("m1"), message("m2")],
+            trace=trace("m2"),
+        )
+    return path
+
+
+def test_the_file_is_one_json_object_with_one_record_a_line(filled: Path) -> None:
+    content = filled.read_text()
+
+    assert list(json.loads(content)) == ["version", "conversations", "messages", "turn_traces"]
+    records = [line for line in content.splitlines() if line.startswith('{"id"')]
+    assert len(records) == 4
+
+
+def test_a_changed_record_changes_one_line(filled: Path) -> None:
+    before = filled.read_text().splitlines()
+
+    with open_store(filled) as store:
+        store.update_message(message("m1", original_content="changed"))
+
+    after = filled.read_text().splitlines()
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
+
+
+def test_nothing_is_written_when_nothing_changes(filled: Path) -> None:
+    before = os.stat(filled).st_ino
+
+    with open_store(filled) as store:
+        store.store_message(message("m1"))
+        store.delete_message("nobody")
+        store.flag_message("m1", False)
+
+    assert os.stat(filled).st_ino == before
+
+
+def test_opening_writes_nothing(path: Path) -> None:
+    open_store(path).close()
+
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_file_of_the_predecessor_opens(path: Path) -> None:
+    path.write_text(json.dumps(PREDECESSOR))
+
+    with open_store(path) as store:
+        messages = store.get_messages_by_conversation_id("c1")
+        turn = store.get_turn_trace_by_message_id("z")
+
+    assert [m.id for m in messages] == ["z", "a"]
+    assert messages[0].role is MessageRole.ASSISTANT
+    assert messages[0].entities[0].attributes == ["green"]
+    assert turn is not None
+    assert turn.emission_records[0].timestamp.isoformat() == "2025-01-02T03:04:05.000006+00:00"
+
+
+def test_a_file_of_the_predecessor_keeps_its_records_when_it_is_written(path: Path) -> None:
+    path.write_text(json.dumps(PREDECESSOR))
+    with open_store(path) as store:
+        before = store.get_message_by_id("a")
+        store.store_message(message("new", conversation_id="c1", timestamp=5))
+
+    with open_store(path) as store:
+        ids = [m.id for m in store.get_messages_by_conversation_id("c1")]
+        assert ids == ["z", "a", "new"]
+        assert store.get_message_by_id("a") == before
+
+
+def test_records_of_the_predecessor_without_their_conversation_are_kept(path: Path) -> None:
+    path.write_text(json.dumps({**PREDECESSOR, "conversations": []}))
+
+    with open_store(path) as store:
+        assert len(store.get_messages_by_conversation_id("c1")) == 2
+        assert store.flag_message("z")
+        assert store.delete_conversation("c1") is False
+        assert store.get_messages_by_conversation_id("c1") == []
+        assert store.get_turn_trace_by_id("t1") is None
+
+
+def test_a_pretty_printed_file_opens(filled: Path) -> None:
+    filled.write_text(json.dumps(json.loads(filled.read_text()), indent=2))
+
+    with open_store(filled) as store:
+        assert len(store.get_messages_by_conversation_id("c1")) == 2
+
+
+def test_what_the_predecessor_needs_stands_in_our_file(filled: Path) -> None:
+    data = json.loads(filled.read_text())
+
+    assert "metadata" not in data["messages"][0]
+    assert {"id", "conversation_id", "user_id", "role", "timestamp"} <= set(data["messages"][0])
+    assert {"id", "message_id", "turn_number", "started_at_ms"} <= set(data["turn_traces"][0])
+
+
+def refused(path: Path) -> str:
+    before = path.read_bytes()
+    with pytest.raises((ValidationError, json.JSONDecodeError)) as caught:
+        open_store(path)
+    assert path.read_bytes() == before
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_truncated_file_is_refused_with_its_line_and_column(filled: Path) -> None:
+    content = filled.read_bytes()
+    filled.write_bytes(content[: len(content) // 2])
+
+    text = refused(filled)
+
+    assert "line" in text
+    assert "column" in text
+
+
+@pytest.mark.parametrize("content", [b"", b"[1", b"\xff\xfe{}", b'{"a": "\\ud800', b"[" * 100_000])
+def test_what_is_no_json_is_refused_with_its_line_and_column(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+    with pytest.raises(json.JSONDecodeError, match="line 1 column") as caught:
+        open_store(path)
+
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", '{"version": 2}', '{"massages": []}'])
+def test_json_that_is_no_store_is_refused(path: Path, content: str) -> None:
+    path.write_text(content)
+
+    refused(path)
+
+
+def test_a_duplicate_id_is_refused_with_its_place(filled: Path) -> None:
+    data = json.loads(filled.read_text())
+    data["messages"].append(data["messages"][0])
+    filled.write_text(json.dumps(data))
+
+    text = refused(filled)
+
+    assert "messages.2.id" in text
+    assert "'m1'" in text
+
+
+def test_a_duplicate_line_is_refused_with_its_place(filled: Path) -> None:
+    lines = filled.read_text().splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if '"m1"' in line)
+    lines.insert(first, lines[first])
+    filled.write_text("".join(lines))
+
+    assert "messages.1.id" in refused(filled)
+
+
+def test_two_traces_of_one_message_are_refused(filled: Path) -> None:
+    data = json.loads(filled.read_text())
+    data["turn_traces"].append({**data["turn_traces"][0], "id": "another"})
+    filled.write_text(json.dumps(data))
+
+    assert "turn_traces.1.message_id" in refused(filled)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("timestamp", "soon", "valid integer"),
+        ("role", "king", "'assistant'"),
+        ("original_content", None, "valid string"),
+        ("mood", "good", "not permitted"),
+        ("sentiment_score", float("nan"), "finite"),
+        ("timestamp", 2**63, "less than"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_record_and_field(
+    filled: Path, field: str, value: object, said: str
+) -> None:
+    data = json.loads(filled.read_text())
+    data["messages"][1][field] = value
+    filled.write_text(json.dumps(data))
+
+    text = refused(filled)
+
+    assert f"messages.1.{field}" in text
+    assert "'m2'" in text
+    assert said in text
+
+
+def test_a_lone_surrogate_in_a_file_is_refused(filled: Path) -> None:
+    data = json.loads(filled.read_text())
+    data["messages"][0]["original_content"] = "\ud800"
+    filled.write_text(json.dumps(data))
+
+    assert "messages.0.original_content" in refused(filled)
+
+
+def test_a_missing_comma_between_lines_is_refused(filled: Path) -> None:
+    content = filled.read_text()
+    filled.write_text(content.replace("},\n", "}\n", 1))
+
+    assert "delimiter" in refused(filled)
+
+
+def test_a_comma_behind_the_last_line_is_refused(filled: Path) -> None:
+    content = filled.read_text()
+    filled.write_text(content.replace("}\n]", "},\n]", 1))
+
+    assert "line" in refused(filled)
+
+
+def test_a_new_file_is_readable_by_its_owner_alone(filled: Path) -> None:
+    assert stat.S_IMODE(filled.stat().st_mode) == 0o600
+
+
+def test_an_existing_file_keeps_its_mode(filled: Path) -> None:
+    filled.chmod(0o640)
+
+    with open_store(filled) as store:
+        store.store_message(message("m3"))
+
+    assert stat.S_IMODE(filled.stat().st_mode) == 0o640
+
+
+def test_a_symbolic_link_stays_one(filled: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.json"
+    link.symlink_to(filled)
+
+    with open_store(link) as store:
+        store.store_message(message("m3"))
+
+    assert link.is_symlink()
+    with open_store(filled) as store:
+        assert store.get_message_by_id("m3") is not None
+    assert not (tmp_path / "elsewhere" / "link.json.tmp").exists()
+
+
+def test_a_link_to_nothing_is_filled_where_it_points(tmp_path: Path) -> None:
+    link = tmp_path / "link.json"
+    link.symlink_to(tmp_path / "target.json")
+
+    with open_store(link) as store:
+        store.store_conversation(conversation("c1"))
+
+    assert link.is_symlink()
+    assert (tmp_path / "target.json").is_file()
+
+
+def test_a_relative_path_means_the_folder_at_the_time_of_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    store = open_store(Path("messages.json"))
+    monkeypatch.chdir(tmp_path)
+
+    with store:
+        store.store_conversation(conversation("c1"))
+
+    assert (tmp_path / "a" / "messages.json").is_file()
