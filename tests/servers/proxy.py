@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 __all__ = ["Proxy"]
 
 
 class Proxy:
-    """Forwards connections to a port of this machine; a context manager.
+    """Forwards connections to a port; a context manager.
 
     A round trip is a turn of the conversation: whatever a client sends between two replies
     counts once. What is done to the replies is set while it runs.
     """
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self.target = port
+        self._host = host
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -30,6 +33,7 @@ class Proxy:
         self.swallow_replies = False
         self._lose_reply = 0
         self.lost = 0
+        self.on_loss: Callable[[], object] = lambda: None
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -68,7 +72,7 @@ class Proxy:
             except OSError:
                 return
             try:
-                server = socket.create_connection(("127.0.0.1", self._target))
+                server = socket.create_connection((self._host, self.target))
             except OSError:
                 client.close()
                 continue
@@ -106,6 +110,7 @@ class Proxy:
                 lost = replied and self._lose_reply == 0
                 self.lost += lost
             if lost:
+                self.on_loss()
                 break
             if not self.swallow_replies and not _send(client, data):
                 break
@@ -129,8 +134,6 @@ def _send(end: socket.socket, data: bytes) -> bool:
 
 
 def _shut(end: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         end.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     end.close()

@@ -6,6 +6,7 @@ server that runs already, stands in for the one alone: what is stored there is d
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import signal
@@ -15,13 +16,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import redis
 
-__all__ = ["Cluster", "Sentinels", "Server", "eventually", "server"]
+__all__ = ["Cluster", "Sentinels", "Server", "database", "eventually", "running"]
 
 SLOTS = 16384
 
@@ -80,7 +82,7 @@ class Server:
         self._mode = mode
         self._config = config
         self._process: subprocess.Popen[bytes] | None = None
-        self.client: redis.Redis = redis.Redis(port=self.port, socket_timeout=5, protocol=2)
+        self.client: Any = redis.Redis(port=self.port, socket_timeout=5, protocol=2)
 
     @property
     def url(self) -> str:
@@ -156,7 +158,7 @@ class Sentinels:
     def __enter__(self) -> Sentinels:
         self.primary.start()
         self.replica.start()
-        self.replica.client.replicaof("127.0.0.1", self.primary.port)  # type: ignore[arg-type]
+        self.replica.client.replicaof("127.0.0.1", self.primary.port)
         eventually(lambda: self.replica.client.info("replication")["master_link_status"] == "up")
         for sentinel in self.sentinels:
             sentinel.start()
@@ -227,14 +229,22 @@ def _text(reply: Any) -> str:
     return reply.decode() if isinstance(reply, bytes) else str(reply)
 
 
+Running = TypeVar("Running", Server, Sentinels, Cluster)
+
+
+@cache
+def running(kind: type[Running]) -> Running:
+    """Return the one of its kind that all tests share, who leave it as they found it."""
+    started = kind().__enter__()
+    atexit.register(started.__exit__, None, None, None)
+    return started
+
+
 @contextmanager
-def server() -> Iterator[str]:
-    """Have a server in a block: the URL of a database that is empty."""
-    given = os.environ.get("JAZZMINE_TEST_REDIS")
-    if given:
-        with redis.Redis.from_url(given) as client:
-            client.flushdb()
-        yield given
-    else:
-        with Server() as started:
-            yield started.url
+def database() -> Iterator[str]:
+    """Have an empty database in a block: its URL."""
+    url = os.environ.get("JAZZMINE_TEST_REDIS") or running(Server).url
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+        yield url
+        client.flushdb()

@@ -17,7 +17,7 @@ else:
 if TYPE_CHECKING:
     import redis.asyncio
 
-__all__ = ["RedisClient", "Wire", "client_at", "client_dialer"]
+__all__ = ["RedisClient", "Wire", "client_at", "client_dialer", "close_client"]
 
 RedisClient: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
 
@@ -50,6 +50,11 @@ def client_at(url: str) -> RedisClient:
     from redis.asyncio import Redis
 
     return Redis.from_url(url)
+
+
+async def close_client(client: RedisClient) -> None:
+    """Release what a client holds."""
+    await client.aclose()
 
 
 class Wire:

@@ -10,7 +10,7 @@ from jazzmine._compat.redis_driver import Dialer, dialer_of, redis_driver
 if TYPE_CHECKING:
     import redis
 
-__all__ = ["RedisClient", "Wire", "client_at", "client_dialer"]
+__all__ = ["RedisClient", "Wire", "client_at", "client_dialer", "close_client"]
 
 RedisClient: TypeAlias = "redis.Redis | redis.RedisCluster"
 
@@ -37,6 +37,11 @@ def client_at(url: str) -> RedisClient:
     """
     client: RedisClient = redis_driver().Redis.from_url(url)
     return client
+
+
+def close_client(client: RedisClient) -> None:
+    """Release what a client holds."""
+    client.close()
 
 
 class Wire:

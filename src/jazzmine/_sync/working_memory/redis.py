@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from jazzmine._sync.working_memory.base import Lease, WorkingMemoryStore
 from jazzmine._sync.working_memory.redis_link import Link, pauses
 from jazzmine._compat.blocking import KeyedLocks
-from jazzmine._compat.redis_blocking import RedisClient, client_at, client_dialer
+from jazzmine._compat.redis_blocking import RedisClient, client_at, client_dialer, close_client
 from jazzmine._compat.redis_driver import redis_driver
 from jazzmine._compat.upkeep_blocking import Chores, Repeating
 from jazzmine.config import RedisConfig, require_seconds
@@ -89,6 +89,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         ):
             require_seconds(name, value)
         self._client = redis_client
+        self._owns_client = False
         self._ttl = milliseconds(ttl_seconds)
         self._lock_timeout = lock_timeout
         self._timeout = timeout
@@ -102,7 +103,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         except ValueError:
             # The driver's text may repeat the URL, and with it the password.
             raise InvalidAddressError("url is not a URL that redis-py accepts") from None
-        return cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
+        store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
+        store._owns_client = True
+        return store
 
     def _open(self) -> None:
         self._link.open()
@@ -110,6 +113,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     def _close(self) -> None:
         self._chores.close(timeout=1.0)
         self._link.close()
+        if self._owns_client:
+            close_client(self._client)
 
     def _moved_in(self) -> None:
         # What a parent's threads held when it forked is held for ever in the child.
@@ -219,7 +224,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
                 remaining = give_up - time.monotonic()
                 if remaining <= 0:
                     raise self._not_free(cid)
-                expiry = found / 1000 if found > 0 else 1.0
+                expiry = (found + 1) / 1000 if found >= 0 else remaining
                 ear.wait(min(remaining, expiry, next(again)))
         return found
 
