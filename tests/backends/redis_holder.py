@@ -1,16 +1,17 @@
 """A process that uses a Redis store: python -m tests.backends.redis_holder WHAT URL [OPTIONS].
 
-hold URL LOCK_TIMEOUT      takes the lock of "c", says so, and saves when a line comes in
-update URL COUNT NAME      makes COUNT updates of "c", each with its own time and NAME
+hold URL LOCK_TIMEOUT    takes the lock of "c", says so, and saves when a line comes in.
+update URL COUNT NAME    makes COUNT updates of "c" when a line comes in, and prints for each the
+                         revision it found, NAME, and when it entered and left the block.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable
 
-from jazzmine.core.working_memory import ToolCallRecord
 from jazzmine.errors import JazzmineError
 from jazzmine.sync.working_memory import WorkingMemoryStore
 
@@ -33,13 +34,13 @@ def update(url: str, count: str, name: str) -> None:
         store.get("c")
         print("ready", flush=True)
         sys.stdin.readline()
-        for number in range(int(count)):
+        spans = []
+        for _ in range(int(count)):
             with store.locked("c") as memory:
                 entered = time.monotonic()
-                call = ToolCallRecord(name, {"n": number, "entered": entered})
-                memory.record_tool_call(call)
-                assert memory.current_turn is not None
-                memory.current_turn.tool_calls[-1].arguments["left"] = time.monotonic()
+                memory.end_turn("Hello", name)
+                spans.append((memory.revision, name, entered, time.monotonic()))
+        print(json.dumps(spans), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import statistics
@@ -17,7 +18,6 @@ from typing import Any
 import pytest
 import redis
 
-from jazzmine.core.working_memory import TurnCache
 from jazzmine.errors import LockLostError, LockTimeoutError
 from tests.backends.redis_faces import FACES, open_sync
 from tests.servers.redis import database, eventually
@@ -219,10 +219,10 @@ def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
     freed = []
 
     def free() -> None:
-        eventually(lambda: client.pubsub_numsub(LOCK)[0][1])
+        [channel] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
         time.sleep(0.2)
         client.delete(LOCK)
-        client.publish(LOCK, "")
+        client.publish(channel, "")
         freed.append(time.monotonic())
 
     helper = threading.Thread(target=free)
@@ -251,26 +251,24 @@ def test_whoever_waits_notices_also_a_lock_whose_end_nobody_told(
 def test_processes_lose_no_update_of_one_conversation_and_hand_over_fast(url: str) -> None:
     with ExitStack() as stack, open_sync(url) as store:
         store.get_or_create("c", "user", "agent")
-        store.begin_turn("c", TurnCache(1))
         updaters = [
             stack.enter_context(process("update", url, "25", f"process {n}")) for n in range(4)
         ]
         assert [line_from(updater) for updater in updaters] == ["ready"] * 4
         for updater in updaters:
             tell(updater)
-        for updater in updaters:
-            updater.wait()
-        calls = store.get("c").current_turn.tool_calls
+        spans = sorted(span for updater in updaters for span in json.loads(line_from(updater)))
+        last = store.get("c").revision
 
-    assert len(calls) == 100
-    assert [call.call_index for call in calls] == list(range(100))
+    assert last == 101
+    assert [revision for revision, *_ in spans] == list(range(1, last))
     hand_overs = [
-        after.arguments["entered"] - before.arguments["left"]
-        for before, after in pairwise(calls)
-        if before.tool_name != after.tool_name
+        entered - left
+        for (_, before, _, left), (_, after, entered, _) in pairwise(spans)
+        if before != after
     ]
-    assert all(gap > 0 for gap in hand_overs)
-    assert statistics.median(hand_overs) < 0.02  # 5 ms, on a machine with nothing else to do
+    assert min(hand_overs) > 0
+    assert statistics.median(hand_overs) < 0.05  # with nothing else to do on the machine: 0.005
 
 
 def test_threads_lose_no_update_of_one_conversation(url: str) -> None:

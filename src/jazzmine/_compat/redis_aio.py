@@ -90,11 +90,6 @@ class Wire:
         except AnyTimeoutError:
             raise TimeoutError(f"no reply within {timeout:.3g} s") from None
 
-    async def tell(self, command: Sequence[str | bytes | int]) -> None:
-        """Send a command without waiting for the reply."""
-        connection = self._connection
-        await connection.send_packed_command(connection.pack_command(*command), check_health=False)
-
     async def hear(self, timeout: float) -> Any:
         """Return the next message of a channel, or None if there was none within `timeout` s."""
         return await self._connection.read_response(disable_decoding=True, timeout=timeout)

@@ -70,11 +70,6 @@ class Wire:
         connection.send_packed_command(connection.pack_command(*command), check_health=False)
         return connection.read_response(disable_decoding=True)
 
-    def tell(self, command: Sequence[str | bytes | int]) -> None:
-        """Send a command without waiting for the reply."""
-        connection = self._connection
-        connection.send_packed_command(connection.pack_command(*command), check_health=False)
-
     def hear(self, timeout: float) -> Any:
         """Return the next message of a channel, or None if there was none within `timeout` s."""
         if not self._connection.can_read(timeout=timeout):

@@ -4,8 +4,8 @@ All keys of a conversation hold its escaped id in braces, the hash tag of Redis 
 they lie on one server.
 
     wm:{id}              a hash; its field `data` is the state as JSON
-    wm_lock:{id}         the token of who holds the lock; its name is also the channel on which
-                         the end of the lock is told
+    wm_lock:{id}         the token of who holds the lock
+    wm_line:{id}         a list of the channels of those who wait for the lock
     wm_spent:{id}:token  for a while, what the holder of this token did last
     wm_corrupt:{id}      for a week, a state that could not be read
 """
@@ -40,12 +40,13 @@ _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Keys:
     """The names of a conversation's keys; no other conversation has any of them."""
 
-    __slots__ = ("_tag", "corrupt", "lock", "memory")
+    __slots__ = ("_tag", "corrupt", "line", "lock", "memory")
 
     def __init__(self, cid: str) -> None:
         self._tag = tag = "{" + cid.translate(_ESCAPES) + "}"
         self.memory = "wm:" + tag
         self.lock = "wm_lock:" + tag
+        self.line = "wm_line:" + tag
         self.corrupt = "wm_corrupt:" + tag
 
     def spent(self, token: str) -> str:

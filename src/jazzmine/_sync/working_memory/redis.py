@@ -51,9 +51,9 @@ class _Hold:
     until: float
 
     @property
-    def locking(self) -> tuple[str, str, str]:
+    def locking(self) -> tuple[str, str, str, str]:
         """The keys that the lock is taken and given back with."""
-        return self.keys.memory, self.keys.lock, self.keys.spent(self.token)
+        return self.keys.memory, self.keys.lock, self.keys.spent(self.token), self.keys.line
 
 
 class RedisWorkingMemoryStore(WorkingMemoryStore):
@@ -219,24 +219,26 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             return found
         again = pauses(0.1, 1.0)
         with self._link.listening(hold.keys.lock) as ear:
-            # Whoever let go before this store was listening has told nobody here.
-            while isinstance(found := self._try(hold), int):
+            push = "RPUSH"
+            while isinstance(found := self._try(hold, ear.channel, push), int):
                 remaining = give_up - time.monotonic()
                 if remaining <= 0:
                     raise self._not_free(cid)
                 expiry = (found + 1) / 1000 if found >= 0 else remaining
                 ear.wait(min(remaining, expiry, next(again)))
+                push = "LPUSH"
         return found
 
-    def _try(self, hold: _Hold) -> Any:
+    def _try(self, hold: _Hold, channel: str = "", push: str = "RPUSH") -> Any:
         """Return what is stored or, as a number, for how many ms somebody else has the lock."""
         hold.until = self._link.deadline()
-        arguments = (hold.token, milliseconds(self._lock_timeout))
+        arguments = (hold.token, milliseconds(self._lock_timeout), channel, push)
         return self._link.run(layout.ACQUIRE, hold.locking, arguments, hold.until)
 
     def _give_back(self, keys: Keys, token: str, until: float) -> None:
         arguments = (token, self._remember)
-        self._link.run(layout.RELEASE, (keys.lock, keys.spent(token)), arguments, until)
+        names = keys.lock, keys.spent(token), keys.line
+        self._link.run(layout.RELEASE, names, arguments, until)
 
     def _clear_up(self, lease: Lease, hold: _Hold, until: float) -> None:
         """Give a lock back that may or may not be held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import deque
@@ -53,7 +54,7 @@ class Link:
         self._patience = patience
         self._failures = (redis_driver().RedisError, OSError, TimeoutError)
         self._idle: dict[Address | None, deque[Wire]] = {}
-        self._idle_ears: deque[Ear] = deque()
+        self._idle_ears: dict[Address | None, deque[Ear]] = {}
         self._nodes = dialer.nodes
         self._slots: list[Address] = []  # of a cluster, as far as it is known
         self._closed = False
@@ -75,8 +76,9 @@ class Link:
         self._closed = True
         for address in [*self._idle]:
             self._forget(address)
-        while self._idle_ears:
-            self._idle_ears.pop().close()
+        for ears in self._idle_ears.values():
+            while ears:
+                ears.pop().close()
 
     def run(
         self, script: Script, keys: Sequence[str], arguments: Command, until: float
@@ -112,29 +114,26 @@ class Link:
         return [*dict.fromkeys(self._slots)]
 
     @contextmanager
-    def listening(self, channel: str) -> Iterator[Ear]:
-        """Hear, in a block, what is told on a channel; in trouble pauses stand in for it."""
-        ear = self._idle_ears.pop() if self._idle_ears else None
+    def listening(self, key: str) -> Iterator[Ear]:
+        """Have a channel of one's own in a block, at the server that has a key.
+
+        In trouble pauses stand in for what the channel would have told.
+        """
+        address = self._slots[key_slot(key)] if self._slots else None
+        idle = self._idle_ears.setdefault(address, deque())
+        ear = idle.pop() if idle else Ear(Wire(self._dialer.connection(address)), self._failures)
         try:
-            if ear is None or not ear.listen(channel):
-                ear = self._new_ear(channel)
-                ear.listen(channel)
+            if not ear.hears:
+                ear.listen(self._patience)
             yield ear
-            ear.leave()
         except BaseException:
-            if ear is not None:
-                ear.close()
+            # Who left the line wants no message; hanging up is how the server learns of it.
+            ear.close()
             raise
         if ear.hears and not self._closed:
-            self._idle_ears.append(ear)
+            idle.append(ear)
         else:
             ear.close()
-
-    def _new_ear(self, channel: str) -> Ear:
-        address: Address | None = None
-        if self._nodes:
-            address = self._slots[key_slot(channel)] if self._slots else self._nodes[0]
-        return Ear(Wire(self._dialer.connection(address)), self._failures, self._patience)
 
     def _patiently(
         self, route: Route, command: Command, until: float, *, insist: bool = True
@@ -232,30 +231,21 @@ class Link:
 
 
 class Ear:
-    """A connection that hears what is told on one channel at a time."""
+    """A connection with a channel of its own, on which somebody else may wake who waits."""
 
-    def __init__(
-        self, wire: Wire, failures: tuple[type[BaseException], ...], patience: float
-    ) -> None:
+    def __init__(self, wire: Wire, failures: tuple[type[BaseException], ...]) -> None:
         self._wire = wire
         self._failures = failures
-        self._patience = patience
+        self.channel = "wm_wake:" + os.urandom(12).hex()
         self.hears = False
 
-    def listen(self, channel: str) -> bool:
-        """Begin to hear what is told on a channel; False if the connection is of no use."""
-        name = channel.encode()
+    def listen(self, timeout: float) -> None:
+        """Begin to hear what is told on the channel, if that is possible."""
         try:
-            reply = self._wire.ask(("SUBSCRIBE", channel), self._patience)
-            # What was told on the channel before may still be on its way.
-            while reply[:2] != [b"subscribe", name]:
-                reply = self._wire.hear(self._patience)
-                if reply is None:
-                    raise TimeoutError("no reply to SUBSCRIBE")
+            self._wire.ask(("SUBSCRIBE", self.channel), timeout)
             self.hears = True
         except self._failures:
             self.close()
-        return self.hears
 
     def wait(self, timeout: float) -> None:
         """Wait for a message, `timeout` s at most; one that hears nothing just pauses."""
@@ -266,14 +256,6 @@ class Ear:
             except self._failures:
                 self.close()
         sleep(min(timeout, random.uniform(0.02, 0.1)))
-
-    def leave(self) -> None:
-        """Stop listening, without waiting for the confirmation."""
-        if self.hears:
-            try:
-                self._wire.tell(("UNSUBSCRIBE",))
-            except self._failures:
-                self.close()
 
     def close(self) -> None:
         """Hang up."""
