@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import redis
 
-__all__ = ["Cluster", "Sentinels", "Server", "database", "eventually", "running"]
+__all__ = ["Cluster", "Sentinels", "Server", "database", "eventually", "free_port", "running"]
 
 SLOTS = 16384
 
@@ -115,7 +115,13 @@ class Server:
             command += ["--save", "", "--appendonly", "no"]
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen([*command, *self._options], stdout=log, stderr=log)
-        eventually(self.client.ping)
+        eventually(self._answers)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.client.ping())
+        except redis.AuthenticationError:
+            return True
 
     def kill(self) -> None:
         """End it without a warning."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import ModuleType
 from typing import Any
@@ -76,7 +76,7 @@ class Dialer:
     """
 
     make: Callable[..., Any]
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(repr=False)  # with the password
     nodes: tuple[Address, ...] = ()
     remap: Callable[[Address], Address] | None = None
 
