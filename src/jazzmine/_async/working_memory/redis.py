@@ -200,7 +200,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         await self._chores.run(lambda: self._clear_up(lease, hold, until), wait=wait)
 
     @asynccontextmanager
-    async def _kept(self, lease: Lease) -> AsyncIterator[None]:
+    async def _prolonged(self, lease: Lease) -> AsyncIterator[None]:
         hold = self._held[lease.cid]
         async with Repeating(self._lock_timeout / 3, lambda: self._renew(lease.cid, hold)):
             yield

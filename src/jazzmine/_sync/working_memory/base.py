@@ -133,7 +133,7 @@ class WorkingMemoryStore(ABC):
         """
         self._release(lease)
 
-    def _kept(self, lease: Lease) -> AbstractContextManager[None]:
+    def _prolonged(self, lease: Lease) -> AbstractContextManager[None]:
         """Keep the lock from expiring in a block of any length."""
         return nullcontext()
 
@@ -215,7 +215,7 @@ class WorkingMemoryStore(ABC):
         with self._leased(require_id("cid", cid)) as lease:
             memory = _found(lease)
             revision = memory.revision
-            with self._kept(lease):
+            with self._prolonged(lease):
                 yield memory
             # The block may have changed anything in place, so what it made is checked.
             changed = checked_copy(memory, WorkingMemory, "wm")

@@ -200,7 +200,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._chores.run(lambda: self._clear_up(lease, hold, until), wait=wait)
 
     @contextmanager
-    def _kept(self, lease: Lease) -> Iterator[None]:
+    def _prolonged(self, lease: Lease) -> Iterator[None]:
         hold = self._held[lease.cid]
         with Repeating(self._lock_timeout / 3, lambda: self._renew(lease.cid, hold)):
             yield
