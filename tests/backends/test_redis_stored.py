@@ -13,7 +13,7 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine.layouts.redis import Keys
+from jazzmine.layouts.redis import ACQUIRE, RELEASE, SAVE, Keys
 from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.redis_faces import FACES
 from tests.servers.redis import database
@@ -228,6 +228,37 @@ def test_any_id_names_a_conversation_of_its_own(store: Any, cid: str) -> None:
     assert store.active_count() == len(STRANGE)
     assert store.delete(cid) is True
     assert store.active_count() == len(STRANGE) - 1
+
+
+def test_a_token_that_let_go_never_gets_the_lock_again(store: Any, client: Any) -> None:
+    """A request for the lock that was held up on its way arrives after all is over."""
+    store.get_or_create("c", "user", "agent")
+    keys = Keys("c")
+    names = [keys.memory, keys.lock, keys.spent("late"), keys.line]
+    client.eval(RELEASE.text, 3, *names[1:], "late", 1000)
+
+    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "RPUSH")
+    saved = client.eval(SAVE.text, 4, *names, "late", "{}", 1000, 1000)
+
+    assert (taken, saved) == (0, 0)
+    assert client.exists(LOCK) == 0
+    assert store.get("c") is not None
+
+
+def test_the_first_in_line_is_woken_and_whoever_is_gone_is_passed_over(
+    store: Any, client: Any
+) -> None:
+    store.get_or_create("c", "user", "agent")
+    with client.pubsub() as listener:
+        listener.subscribe("second")
+        assert listener.get_message(timeout=1)["type"] == "subscribe"
+        with store.locked("c"):
+            client.rpush("wm_line:{c}", "gone", "second", "third")
+
+        heard = listener.get_message(timeout=1)
+
+    assert heard["channel"] == "second"
+    assert client.lrange("wm_line:{c}", 0, -1) == ["third"]
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)

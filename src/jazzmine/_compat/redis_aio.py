@@ -7,7 +7,7 @@ from asyncio import TimeoutError as AnyTimeoutError  # another than the built-in
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine._compat.redis_driver import Dialer, dialer_of, redis_driver
+from jazzmine._compat.redis_driver import Dialer, dialer_of, packed, redis_driver
 
 if sys.version_info >= (3, 11):
     from asyncio import timeout as time_limit
@@ -83,9 +83,7 @@ class Wire:
                 if not self._live:
                     await connection.connect()
                     self._live = True
-                await connection.send_packed_command(
-                    connection.pack_command(*command), check_health=False
-                )
+                await connection.send_packed_command(packed(command), check_health=False)
                 return await connection.read_response(disable_decoding=True)
         except AnyTimeoutError:
             raise TimeoutError(f"no reply within {timeout:.3g} s") from None

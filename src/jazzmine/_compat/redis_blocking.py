@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine._compat.redis_driver import Dialer, dialer_of, redis_driver
+from jazzmine._compat.redis_driver import Dialer, dialer_of, packed, redis_driver
 
 if TYPE_CHECKING:
     import redis
@@ -67,7 +67,7 @@ class Wire:
         connection = self._connection
         if timeout != self._timeout:
             self._limit(timeout)
-        connection.send_packed_command(connection.pack_command(*command), check_health=False)
+        connection.send_packed_command([packed(command)], check_health=False)
         return connection.read_response(disable_decoding=True)
 
     def hear(self, timeout: float) -> Any:

@@ -16,6 +16,7 @@ __all__ = [
     "diagnose",
     "dialer_of",
     "key_slot",
+    "packed",
     "redirection",
     "redis_driver",
     "slot_map",
@@ -180,6 +181,13 @@ def redirection(error: BaseException, asked: Address) -> tuple[int, Address, boo
     host, _, port = target.rpartition(":")
     once = code == ["ASK"] or type(error).__name__ == "AskError"
     return int(slot), (host or asked[0], int(port)), once
+
+
+def packed(command: Iterable[str | bytes | int]) -> bytes:
+    """Return a command as it is sent: the driver's own way serves more types, and takes longer."""
+    arguments = [part if type(part) is bytes else str(part).encode() for part in command]
+    parts = [b"$%d\r\n%b\r\n" % (len(argument), argument) for argument in arguments]
+    return b"*%d\r\n%b" % (len(parts), b"".join(parts))
 
 
 def key_slot(key: str) -> int:

@@ -37,6 +37,9 @@ logger = logging.getLogger(__name__)
 # A token's last act is remembered for longer than anybody repeats it.
 _REMEMBERED = 2
 
+# How many tokens are kept in mind that an outage left behind.
+_LEFT = 1000
+
 
 @dataclass
 class _Hold:
@@ -100,7 +103,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
         try:
             client = client_at(config.url)
-        except ValueError:
+            client_dialer(client).connection(None)  # refuses an unknown option; does not connect
+        except (TypeError, ValueError):
             # The driver's text may repeat the URL, and with it the password.
             raise InvalidAddressError("url is not a URL that redis-py accepts") from None
         store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
@@ -245,6 +249,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         try:
             self._give_back(hold.keys, hold.token, until)
         except Exception as error:
+            if len(self._left) >= _LEFT:
+                self._left.pop(next(iter(self._left)))  # the oldest has long expired
             self._left[lease.cid] = hold.token
             logger.debug("%r: the lock is left to expire: %s", lease.cid, error)
         finally:

@@ -166,10 +166,10 @@ class Link:
         self, address: Address | None, command: Command, until: float, asking: bool = False
     ) -> Any:
         """Send a command once, over a kept connection or a new one."""
-        idle = self._idle.get(address)
+        idle = self._idle.setdefault(address, deque())
         try:
-            wire = idle.pop() if idle else Wire(self._dialer.connection(address))
-        except IndexError:  # another thread was faster
+            wire = idle.pop()
+        except IndexError:
             wire = Wire(self._dialer.connection(address))
         try:
             left = max(until - time.monotonic(), 0.001)
@@ -177,24 +177,21 @@ class Link:
                 wire.ask(("ASKING",), min(self._patience, left))
             reply = wire.ask(command, min(self._patience, left))
         except BaseException as error:
-            if isinstance(error, redis_driver().ResponseError):
-                self._keep(address, wire)
+            if isinstance(error, redis_driver().ResponseError) and not self._closed:
+                idle.append(wire)
             else:
                 wire.close()
             raise
-        self._keep(address, wire)
-        return reply
-
-    def _keep(self, address: Address | None, wire: Wire) -> None:
         if self._closed:
             wire.close()
         else:
-            self._idle.setdefault(address, deque()).append(wire)
+            idle.append(wire)
+        return reply
 
     def _forget(self, address: Address | None) -> None:
         """Hang up at an address that gave trouble: it may not be what it was."""
         self._slots = []
-        wires = self._idle.pop(address, None)
+        wires = self._idle.get(address)
         while wires:
             wires.pop().close()
 
