@@ -51,7 +51,13 @@ TREES = (
     Tree(
         source="src/jazzmine/_async",
         twin="src/jazzmine/_sync",
-        replacements={"_async": "_sync", "aio": "blocking"},
+        replacements={
+            "AbstractAsyncContextManager": "AbstractContextManager",
+            "_async": "_sync",
+            "aio": "blocking",
+            "redis_aio": "redis_blocking",
+            "upkeep_aio": "upkeep_blocking",
+        },
     ),
     Tree(
         source="tests/behaviour/_async",

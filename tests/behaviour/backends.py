@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers import redis_configs
+
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
 Config = dict[str, object]
@@ -43,4 +45,9 @@ def _memory(folder: Path) -> Iterator[Config]:
 
 
 MESSAGE_BACKENDS = [Backend("json", _json)]
-MEMORY_BACKENDS = [Backend("memory", _memory, shared=False)]
+MEMORY_BACKENDS = [
+    Backend("memory", _memory, shared=False),
+    Backend("redis", redis_configs.alone),
+    Backend("redis-sentinel", redis_configs.behind_sentinel),
+    Backend("redis-cluster", redis_configs.on_cluster),
+]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from jazzmine._sync.message_store.json import JSONMessageStore
     from jazzmine._sync.working_memory.base import WorkingMemoryStore
     from jazzmine._sync.working_memory.memory import InMemoryWorkingMemoryStore
+    from jazzmine._sync.working_memory.redis import RedisWorkingMemoryStore
     from jazzmine.records.enums import ConversationStatus, FlowStatus
     from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
     from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
@@ -40,6 +41,7 @@ else:
             "jazzmine._sync.message_store.json": ("JSONMessageStore",),
             "jazzmine._sync.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._sync.working_memory.memory": ("InMemoryWorkingMemoryStore",),
+            "jazzmine._sync.working_memory.redis": ("RedisWorkingMemoryStore",),
         },
     )
 
@@ -60,6 +62,7 @@ __all__ = [
     "MessageRole",
     "MessageStore",
     "PendingConfirmation",
+    "RedisWorkingMemoryStore",
     "ScriptGenAttempt",
     "Slot",
     "SlotEvent",
