@@ -1,0 +1,124 @@
+r"""A chat on an event loop: its stores are awaited, and the application's lifespan owns them.
+
+    JAZZMINE_MESSAGE_STORE=postgresql://… JAZZMINE_WORKING_MEMORY=redis://… \
+        uvicorn --app-dir examples agent_async:app
+
+Without these variables it keeps its messages in `messages.json` and its working memory in this
+process; with Redis for the second, any number of processes may serve the same conversations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypedDict
+
+import chat_rules
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from jazzmine import LockTimeoutError, Message, NotFoundError, StoreUnavailableError
+from jazzmine.core import MessageStore, WorkingMemoryStore
+
+
+class Stores(TypedDict):
+    """What every request is given."""
+
+    store: MessageStore
+    memory: WorkingMemoryStore
+
+
+@asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncIterator[Stores]:
+    """Open the stores that the environment names, and close them at the end."""
+    async with (
+        await MessageStore.initialize() as store,
+        await WorkingMemoryStore.initialize() as memory,
+    ):
+        yield {"store": store, "memory": memory}
+
+
+async def look_up_price(tea: str) -> int | None:
+    """The agent's tool: ask the catalogue, a service elsewhere."""
+    await asyncio.sleep(0.01)
+    return chat_rules.PRICES.get(tea)
+
+
+async def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said) -> Message:
+    """Hear the user, answer, and store the whole turn: all of it or nothing.
+
+    The conversation is locked from the first line to the last, so that its turns come one
+    after another, however many requests there are at once.
+    """
+    cid = said.conversation_id
+    await memory.get_or_create(cid, said.user_id, chat_rules.AGENT)
+    async with memory.locked(cid) as wm:
+        answered = await store.get_message_by_id(said.reply_id)
+        if answered is not None:  # the request was sent again: its reply went lost
+            return answered
+        conversation = chat_rules.conversation(await store.get_conversation_by_id(cid), said)
+        context = await store.get_immediate_context(cid, 6)
+        wm.begin_turn(chat_rules.understand(said, conversation, context, wm))
+        for tea in chat_rules.teas_to_look_up(wm):
+            wm.record_tool_call(chat_rules.tool_call(tea, await look_up_price(tea)))
+        intent = wm.current_turn.intent if wm.current_turn else ""
+        wm.end_turn(chat_rules.answer(wm), intent)
+        question, reply = chat_rules.messages(said, conversation, wm)
+        conversation.last_updated_at = reply.timestamp
+        await store.store_turn(
+            conversation=conversation,
+            messages=[question, reply],
+            trace=chat_rules.trace(question, reply, context, wm),
+        )
+    return reply
+
+
+async def say(request: Request) -> Response:
+    """POST: one turn."""
+    said = chat_rules.Said.read(request.path_params["cid"], await request.body())
+    reply = await turn(request.state.store, request.state.memory, said)
+    return JSONResponse({"reply": reply.original_content, "turn": reply.metadata["turn"]})
+
+
+async def history(request: Request) -> Response:
+    """GET: the conversation, a page at a time."""
+    messages = await request.state.store.get_messages_by_conversation_id(
+        request.path_params["cid"], limit=100, after=request.query_params.get("after")
+    )
+    return JSONResponse([message.model_dump(mode="json") for message in messages])
+
+
+async def health(request: Request) -> Response:
+    """GET: whether the stores can be reached."""
+    await request.state.store.ping()
+    await request.state.memory.get("health")
+    return JSONResponse({"ready": True})
+
+
+async def wrong(request: Request, error: Exception) -> Response:
+    """Tell the client that it asked for something that cannot be."""
+    return JSONResponse({"error": str(error)}, getattr(error, "status", 404))
+
+
+async def busy(request: Request, error: Exception) -> Response:
+    """Tell the client to send the same again a little later, which doubles nothing."""
+    return JSONResponse({"error": str(error)}, 503, headers={"Retry-After": "1"})
+
+
+app = Starlette(
+    lifespan=lifespan,
+    routes=[
+        Route("/conversations/{cid}/messages", say, methods=["POST"]),
+        Route("/conversations/{cid}/messages", history),
+        Route("/health", health),
+    ],
+    exception_handlers={
+        chat_rules.RequestError: wrong,
+        NotFoundError: wrong,  # `after` names no message of the conversation
+        StoreUnavailableError: busy,
+        LockTimeoutError: busy,
+    },
+)

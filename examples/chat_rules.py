@@ -1,0 +1,247 @@
+"""The brain of a tea shop's chat: a few rules in place of a language model.
+
+It reads and makes records, no more: it neither knows where they are kept nor how to wait, so
+that the awaited programs and the plain ones share it as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from jazzmine import (
+    Conversation,
+    Entity,
+    LLMCallRecord,
+    Message,
+    MessageRole,
+    ToolCallRecord,
+    ToolTrace,
+    TurnCache,
+    TurnTrace,
+    WorkingMemory,
+)
+
+AGENT = "tea-shop"
+PRICES = {"assam": 9, "rooibos": 7, "sencha": 14}
+TEAS = re.compile(rf"\b({'|'.join(PRICES)}|lapsang)\b")
+
+
+class RequestError(Exception):
+    """The client asked for something that cannot be."""
+
+    status = 422
+
+
+class ForbiddenError(RequestError):
+    """The client asked for something that is somebody else's."""
+
+    status = 403
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a user said in a conversation; its id makes it safe to send again."""
+
+    conversation_id: str
+    user_id: str
+    text: str
+    id: str
+
+    @classmethod
+    def read(cls, conversation_id: str, body: bytes) -> Said:
+        """Read the body of a request: `{"user_id": …, "text": …}`, and an `id` if it has one.
+
+        Raises:
+            RequestError: it is something else.
+        """
+        try:
+            fields = json.loads(body)
+            said = cls(conversation_id, **{"id": str(uuid4()), **fields})
+            for value in (conversation_id, said.user_id, said.text, said.id):
+                if not value.encode():  # JSON can spell what no text can hold, as in "\ud800"
+                    raise ValueError("an empty string")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise RequestError("expected user_id, text and perhaps id, all texts") from error
+        return said
+
+    @property
+    def question_id(self) -> str:
+        """The id of the user's message."""
+        return f"{self.conversation_id}/{self.id}"
+
+    @property
+    def reply_id(self) -> str:
+        """The id of the shop's."""
+        return f"{self.question_id}/reply"
+
+
+def conversation(found: Conversation | None, said: Said) -> Conversation:
+    """The conversation at the beginning of a turn, begun by this one if it is not stored yet.
+
+    Raises:
+        ForbiddenError: it is somebody else's.
+    """
+    now = _now()
+    if found is None:
+        found = Conversation(
+            id=said.conversation_id,
+            user_id=said.user_id,
+            agent_id=AGENT,
+            title=said.text[:60],
+            created_at=now,
+            last_updated_at=now,
+            metadata={"turns": 0},
+        )
+    if found.user_id != said.user_id:
+        raise ForbiddenError(f"conversation {found.id!r} belongs to another user")
+    # Messages are ordered by their times, and the clock of the server that wrote the last
+    # one may have been ahead of this one's.
+    found.last_updated_at = max(now, found.last_updated_at)
+    # Counted here rather than in the working memory, which may have been forgotten meanwhile.
+    found.metadata["turns"] += 1
+    return found
+
+
+def understand(
+    said: Said, conversation: Conversation, context: Sequence[Message], memory: WorkingMemory
+) -> TurnCache:
+    """Work out what the user means; "it" is the tea that was spoken of last."""
+    words = said.text.lower()
+    teas = list(dict.fromkeys(TEAS.findall(words)))
+    if not teas and re.search(r"\bit\b", words):
+        spoken_of = [entity.name for entity in memory.salient_entities]
+        # A working memory that is new, or was lost, is made up for from the messages.
+        spoken_of += [entity.name for message in reversed(context) for entity in message.entities]
+        teas = spoken_of[:1]
+    return TurnCache(
+        turn_number=conversation.metadata["turns"],
+        enhanced_query=said.text,
+        intent="price" if re.search("much|price|cost", words) else "small_talk",
+        raw_entities=[{"name": tea} for tea in teas],
+    )
+
+
+def teas_to_look_up(memory: WorkingMemory) -> list[str]:
+    """What to call the tool for, in the turn that has begun."""
+    assert memory.current_turn is not None
+    asked = memory.current_turn.intent == "price"
+    return [entity["name"] for entity in memory.current_turn.raw_entities] if asked else []
+
+
+def tool_call(tea: str, price: int | None) -> ToolCallRecord:
+    """What became of looking up a price; None is a tea that the shop has not got."""
+    return ToolCallRecord(
+        "look_up_price",
+        {"tea": tea},
+        result=price,
+        result_summary="" if price is None else f"{price}.00",
+        success=price is not None,
+        error=f"no {tea} in the catalogue" if price is None else "",
+    )
+
+
+def answer(memory: WorkingMemory) -> str:
+    """Answer the turn that has begun."""
+    assert memory.current_turn is not None
+    calls = memory.current_turn.tool_calls
+    if calls:
+        return " ".join(
+            f"A tin of {call.arguments['tea']} is {call.result_summary}."
+            if call.success
+            else f"We have no {call.arguments['tea']}."
+            for call in calls
+        )
+    if memory.current_turn.intent == "price":
+        return "Which tea do you mean?"
+    return "Hello! Ask me what a tea costs."
+
+
+# What is stored of a turn.
+
+
+def messages(said: Said, conversation: Conversation, memory: WorkingMemory) -> list[Message]:
+    """The user's message, and the shop's that answers it."""
+    assert memory.current_turn is not None
+    turn, began = memory.current_turn, conversation.last_updated_at
+    question = Message(
+        id=said.question_id,
+        conversation_id=conversation.id,
+        user_id=said.user_id,
+        role=MessageRole.USER,
+        original_content=said.text,
+        intent=turn.intent,
+        entities=[Entity(**entity) for entity in turn.raw_entities],
+        timestamp=began,
+        metadata={"turn": turn.turn_number},
+    )
+    reply = Message(
+        id=said.reply_id,
+        conversation_id=conversation.id,
+        user_id=said.user_id,
+        role=MessageRole.ASSISTANT,
+        original_content=memory.last_agent_response,
+        intent=memory.last_agent_intent,
+        timestamp=max(_now(), began),
+        metadata={"turn": turn.turn_number},
+    )
+    return [question, reply]
+
+
+def trace(
+    question: Message, reply: Message, context: Sequence[Message], memory: WorkingMemory
+) -> TurnTrace:
+    """The trace of the turn: its tokens (words, here), its tool calls, and how long it took."""
+    assert memory.current_turn is not None
+    calls = memory.current_turn.tool_calls
+    spent = reply.timestamp - question.timestamp
+    prompt = sum(len(each.original_content.split()) for each in (*context, question))
+    completion = len(reply.original_content.split())
+    model = LLMCallRecord(
+        purpose="agent_loop",
+        model="rules-large" if calls else "rules-small",
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        latency_ms=spent,
+        timestamp_ms=question.timestamp,
+    )
+    return TurnTrace(
+        id=f"{question.id}/trace",
+        message_id=reply.id,
+        conversation_id=reply.conversation_id,
+        user_id=reply.user_id,
+        agent_id=AGENT,
+        turn_number=memory.turn_number,
+        started_at_ms=question.timestamp,
+        ended_at_ms=reply.timestamp,
+        total_latency_ms=spent,
+        total_prompt_tokens=prompt,
+        total_completion_tokens=completion,
+        total_tokens=prompt + completion,
+        llm_calls=[model],
+        tool_traces=[_tool_trace(call) for call in calls],
+        errors=[call.error for call in calls if not call.success],
+        detected_intent=memory.current_turn.intent,
+        detected_entities=[entity.name for entity in question.entities],
+    )
+
+
+def _tool_trace(call: ToolCallRecord) -> ToolTrace:
+    return ToolTrace(
+        task_index=call.call_index + 1,
+        sandbox="none",
+        mode="interactive",
+        description=call.tool_name,
+        success=call.success,
+        final_data=call.result,
+        error=call.error or None,
+    )
+
+
+def _now() -> int:
+    return int(time.time() * 1000)

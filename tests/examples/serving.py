@@ -1,0 +1,168 @@
+"""Runs the examples as a user would: each server in a process of its own, asked over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from jazzmine import Message, TurnTrace
+from jazzmine.sync import MessageStore
+
+__all__ = [
+    "EXAMPLES",
+    "Served",
+    "agent_async",
+    "assert_whole",
+    "free_port",
+    "many",
+    "serving",
+    "stored",
+    "wsgi_app",
+]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+_SECONDS_TO_START = 60.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that runs."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def say(self, conversation: str, text: str, user: str = "ada", **more: str) -> httpx.Response:
+        """Send one message, and wait for the reply."""
+        return httpx.post(
+            f"{self.url}/conversations/{conversation}/messages",
+            json={"user_id": user, "text": text, **more},
+            timeout=60,
+        )
+
+    def reply(self, conversation: str, text: str) -> str:
+        """Send one message, and return what the shop replied."""
+        return str(self.say(conversation, text).raise_for_status().json()["reply"])
+
+    def ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/health", timeout=10).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def serving(
+    command: Sequence[str], port: int, folder: Path, environment: Mapping[str, str]
+) -> Iterator[Served]:
+    """Run a server in a block; it must end by itself when asked to, and without a traceback."""
+    log = folder / f"log-{port}"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    served = Served(f"http://127.0.0.1:{port}", process, log)
+    try:
+        until = time.monotonic() + _SECONDS_TO_START
+        while not served.ready():
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"{command} did not start:\n{log.read_text()}")
+            time.sleep(0.05)
+        yield served
+        process.terminate()
+        code = process.wait(30)
+    finally:
+        # The server and whatever it started; nothing is left of them if it ended by itself.
+        with_children = os.getpgid(process.pid) if process.poll() is None else None
+        if with_children is not None:
+            os.killpg(with_children, signal.SIGKILL)
+            process.wait()
+    assert code in (0, -signal.SIGTERM), log.read_text()
+    assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@contextmanager
+def agent_async(folder: Path, environment: Mapping[str, str]) -> Iterator[Served]:
+    """The awaited chat under uvicorn."""
+    port = free_port()
+    command = ["uvicorn", "--app-dir", str(EXAMPLES), "--port", str(port), "agent_async:app"]
+    with serving(command, port, folder, environment) as served:
+        yield served
+
+
+@contextmanager
+def wsgi_app(folder: Path, environment: Mapping[str, str], *options: str) -> Iterator[Served]:
+    """The plain chat under gunicorn."""
+    port = free_port()
+    command = ["gunicorn", "--config", str(EXAMPLES / "wsgi_gunicorn.py"), *options]
+    command += ["--pythonpath", str(EXAMPLES), "--bind", f"127.0.0.1:{port}"]
+    with serving([*command, "wsgi_app:application"], port, folder, environment) as served:
+        yield served
+
+
+def many(served: Served, said: Sequence[tuple[str, str, Sequence[str]]]) -> list[list[Any]]:
+    """Let users talk at once: for each (conversation, user, texts) the replies, in order."""
+
+    async def talk(
+        client: httpx.AsyncClient, conversation: str, user: str, texts: Sequence[str]
+    ) -> list[Any]:
+        replies = []
+        for text in texts:
+            response = await client.post(
+                f"/conversations/{conversation}/messages", json={"user_id": user, "text": text}
+            )
+            replies.append(response.raise_for_status().json())
+        return replies
+
+    async def all_of_them() -> list[list[Any]]:
+        limits = httpx.Limits(max_connections=100)
+        async with httpx.AsyncClient(base_url=served.url, timeout=60, limits=limits) as client:
+            return await asyncio.gather(*(talk(client, *each) for each in said))
+
+    return asyncio.run(all_of_them())
+
+
+def stored(url: str, conversation: str) -> tuple[list[Message], list[TurnTrace]]:
+    """What a store holds of a conversation, read beside the server."""
+    with MessageStore.initialize(url) as store:
+        messages = store.get_messages_by_conversation_id(conversation)
+        return messages, store.get_turn_traces_by_conversation_id(conversation)
+
+
+def assert_whole(url: str, conversations: Sequence[str], turns: int) -> list[list[Message]]:
+    """Nothing lost, nothing doubled, in order: question and reply, turn after turn."""
+    with MessageStore.initialize(url) as store:
+        return [_whole(store, conversation, turns) for conversation in conversations]
+
+
+def _whole(store: MessageStore, conversation: str, turns: int) -> list[Message]:
+    messages = store.get_messages_by_conversation_id(conversation)
+    traces = store.get_turn_traces_by_conversation_id(conversation)
+    expected = [(turn, role) for turn in range(1, turns + 1) for role in ("user", "assistant")]
+    assert [(each.metadata["turn"], each.role.value) for each in messages] == expected
+    assert [trace.turn_number for trace in traces] == list(range(1, turns + 1))
+    assert [trace.message_id for trace in traces] == [each.id for each in messages[1::2]]
+    assert [f"{each.id}/reply" for each in messages[::2]] == [each.id for each in messages[1::2]]
+    return messages

@@ -1,0 +1,119 @@
+"""The awaited chat under uvicorn: many users, many requests at once, odd requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.examples.serving import Served, agent_async, assert_whole, many, stored
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("agent")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> str:
+    return f"json:{folder / 'messages.json'}"
+
+
+@pytest.fixture(scope="module")
+def chat(folder: Path, url: str) -> Iterator[Served]:
+    with agent_async(folder, {"JAZZMINE_MESSAGE_STORE": url}) as served:
+        yield served
+
+
+def test_fifty_users_talk_at_once_each_in_a_conversation(chat: Served, url: str) -> None:
+    texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
+
+    replies = many(chat, [(f"fifty-{n}", f"user-{n}", texts) for n in range(50)])
+
+    assert all([each["turn"] for each in three] == [1, 2, 3] for three in replies)
+    assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
+    conversations = assert_whole(url, [f"fifty-{n}" for n in range(50)], 3)
+    assert all([m.original_content for m in each[::2]] == texts for each in conversations)
+
+
+def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
+    chat: Served, url: str
+) -> None:
+    said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
+
+    replies = many(chat, said)
+
+    assert sorted(each["turn"] for [each] in replies) == list(range(1, 11))
+    [messages] = assert_whole(url, ["ten"], 10)
+    assert {m.original_content for m in messages[::2]} == {text for _, _, [text] in said}
+
+
+def test_a_request_that_is_sent_again_gets_the_reply_it_had(chat: Served, url: str) -> None:
+    first = chat.say("again", "How much is assam?", id="r1")
+
+    second = chat.say("again", "How much is assam?", id="r1")
+
+    assert second.json() == first.json()
+    assert_whole(url, ["again"], 1)
+
+
+def test_a_tea_that_the_shop_has_not_got_is_an_error_of_the_trace(chat: Served, url: str) -> None:
+    assert chat.reply("odd", "How much is lapsang?") == "We have no lapsang."
+
+    [trace] = stored(url, "odd")[1]
+    assert trace.errors == ["no lapsang in the catalogue"]
+
+
+def test_a_page_follows_another(chat: Served) -> None:
+    many(chat, [("pages", "ada", ["Hello", "Hello again"])])
+    address = f"{chat.url}/conversations/pages/messages"
+    first = httpx.get(address).json()
+
+    rest = httpx.get(address, params={"after": first[1]["id"]}).json()
+
+    assert rest == first[2:]
+
+
+def test_a_page_behind_an_unknown_message_is_not_found(chat: Served) -> None:
+    address = f"{chat.url}/conversations/{uuid4()}/messages"
+
+    assert httpx.get(address, params={"after": "nobody"}).status_code == 404
+
+
+def test_a_conversation_of_somebody_else_is_refused(chat: Served, url: str) -> None:
+    chat.reply("private", "Hello")
+
+    assert chat.say("private", "Hello", user="eve").status_code == 403
+    assert_whole(url, ["private"], 1)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "no JSON",
+        "[]",
+        '{"text": "Hello"}',
+        '{"user_id": "a", "text": ""}',
+        '{"user_id": "a", "text": "\\ud800"}',
+        '{"user_id": "a", "text": "b", "colour": "c"}',
+    ],
+)
+def test_an_odd_body_is_refused(chat: Served, body: str) -> None:
+    answer = httpx.post(f"{chat.url}/conversations/c/messages", content=body)
+
+    assert answer.status_code == 422
+
+
+def test_the_next_process_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+        chat.reply("c1", "How much is sencha?")
+
+    with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+        reply = chat.reply("c1", "What does it cost?")
+
+    assert reply == "A tin of sencha is 14.00."
+    assert_whole(url, ["c1"], 2)
