@@ -51,7 +51,11 @@ TREES = (
     Tree(
         source="src/jazzmine/_async",
         twin="src/jazzmine/_sync",
-        replacements={"_async": "_sync", "aio": "blocking"},
+        replacements={
+            "_async": "_sync",
+            "aio": "blocking",
+            "postgres_aio": "postgres_blocking",
+        },
     ),
     Tree(
         source="tests/behaviour/_async",
