@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from jazzmine.core.message_store import MessageStore
@@ -47,7 +46,9 @@ def config(schema: str, **options: object) -> dict[str, object]:
 
 
 def behind(proxy: Proxy, schema: str, **options: object) -> dict[str, object]:
-    return config(schema, dsn=postgres.through(proxy.port, postgres.dsn()), **options)
+    return config(
+        schema, dsn=postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port), **options
+    )
 
 
 def conversation(conversation_id: str = "c1") -> Conversation:
@@ -128,7 +129,7 @@ def test_a_malformed_address_is_refused_and_not_repeated(
 def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
     change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dsn = psycopg.conninfo.make_conninfo(postgres.dsn(), **change)
+    dsn = postgres.changed(postgres.dsn(), **change)
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError) as raised:
         BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
@@ -140,7 +141,7 @@ def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
 
 
 async def test_the_other_face_says_the_same_of_a_wrong_password() -> None:
-    dsn = psycopg.conninfo.make_conninfo(postgres.dsn(), password="wr0ng-secret")
+    dsn = postgres.changed(postgres.dsn(), password="wr0ng-secret")
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="password authentication failed"):
         await MessageStore.initialize({"storage": "postgres", "dsn": dsn})

@@ -26,7 +26,20 @@ from uuid import uuid4
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["PASSWORD", "VERSIONS", "Server", "connect", "dsn", "empty_schema", "new_schema", "own", "port_of", "through"]
+__all__ = [
+    "PASSWORD",
+    "VERSIONS",
+    "Server",
+    "answers",
+    "changed",
+    "connect",
+    "dsn",
+    "empty_schema",
+    "free_port",
+    "new_schema",
+    "own",
+    "port_of",
+]
 
 PASSWORD = "open-sesame-4711"
 _SECONDS_TO_START = 60.0
@@ -49,7 +62,7 @@ class Server:
             self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
             shutil.chown(self._folder, "nobody", "nogroup")
         self._programs = self._reachable(_installed(version))
-        self.port = _free_port()
+        self.port = free_port()
         self._make()
 
     @property
@@ -81,7 +94,7 @@ class Server:
                 command, stdout=log, stderr=log, cwd=self._folder, **self._user
             )
         until = time.monotonic() + _SECONDS_TO_START
-        while not _answers(self.dsn):
+        while not answers(self.dsn):
             if self._process.poll() is not None or time.monotonic() > until:
                 said = (self._folder / "log").read_text()[-2000:]
                 raise RuntimeError(f"the PostgreSQL server for the tests did not start:\n{said}")
@@ -101,7 +114,11 @@ class Server:
         command = [str(self._programs / "initdb"), "-D", str(self._data), "-U", "postgres"]
         command += ["-A", "scram-sha-256", "--pwfile", str(word), "-E", "UTF8", "--no-sync"]
         made = subprocess.run(
-            [*command, "--no-locale"], capture_output=True, text=True, cwd=self._folder, **self._user
+            [*command, "--no-locale"],
+            capture_output=True,
+            text=True,
+            cwd=self._folder,
+            **self._user,
         )
         if made.returncode:
             raise RuntimeError(f"initdb failed:\n{made.stdout}\n{made.stderr}")
@@ -131,13 +148,13 @@ def _installed(version: str) -> Path:
     return Path(spec.origin).parent / _FOLDERS[version]
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _answers(address: str) -> bool:
+def answers(address: str) -> bool:
     try:
         with psycopg.connect(address, connect_timeout=2):
             return True
@@ -152,9 +169,13 @@ def own(version: str = "18") -> Iterator[Server]:
         yield server
 
 
-@cache
 def dsn(version: str = VERSIONS[0]) -> str:
     """The DSN of the server of that version, which is started if it does not run yet."""
+    return _started(version)
+
+
+@cache
+def _started(version: str) -> str:
     if version == "given":
         return os.environ["JAZZMINE_TEST_POSTGRES"]
     server = Server(version)
@@ -168,11 +189,9 @@ def connect(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]
     return psycopg.connect(address, autocommit=True, **options)
 
 
-def through(port: int, address: str) -> str:
-    """The same DSN, through a proxy at that port."""
-    return make_conninfo(
-        "", **{**conninfo_to_dict(address), "host": "127.0.0.1", "port": port}  # type: ignore[arg-type]
-    )
+def changed(address: str, **changes: str | int) -> str:
+    """The same DSN with other parts."""
+    return make_conninfo(address, **changes)
 
 
 def port_of(address: str) -> int:
@@ -206,7 +225,8 @@ def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
         f'"{name}".{table}' for table in ("turn_traces", "messages", "conversations")
     )
     with connect(dsn(version)) as connection:
-        if connection.execute("SELECT to_regclass(%s)", [f"{name}.turn_traces"]).fetchone() != (None,):
+        found = connection.execute("SELECT to_regclass(%s)", [f"{name}.turn_traces"]).fetchone()
+        if found != (None,):
             connection.execute(f"TRUNCATE {tables} RESTART IDENTITY".encode())
     free.append(name)
 

@@ -36,7 +36,6 @@ class Proxy:
         self.on_loss: Callable[[], object] = lambda: None
         threading.Thread(target=self._accept, daemon=True).start()
 
-
     def __enter__(self) -> Proxy:
         return self
 
