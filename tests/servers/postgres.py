@@ -52,10 +52,11 @@ VERSIONS = ("given",) if os.environ.get("JAZZMINE_TEST_POSTGRES") else tuple(_FO
 class Server:
     """A server of the tests' own, in a folder of its own; a context manager."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, fsync: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="jazzmine-postgres-"))
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        self._settings = [f"fsync={'on' if fsync else 'off'}", "max_connections=200"]
         # The server refuses to run as root.
         self._user: dict[str, Any] = {}
         if os.getuid() == 0:
@@ -86,7 +87,7 @@ class Server:
     def start(self) -> None:
         """Start it on the same port and data as before, and wait until it answers."""
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
-        for setting in ("fsync=off", "max_connections=200", "listen_addresses=127.0.0.1"):
+        for setting in (*self._settings, "listen_addresses=127.0.0.1"):
             command += ["-c", setting]
         command += ["-k", str(self._folder)]
         with (self._folder / "log").open("ab") as log:
