@@ -15,6 +15,7 @@ import pytest
 from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import (
     ConfigurationError,
+    IntegrityError,
     InvalidAddressError,
     StoreClosedError,
     StoreUnavailableError,
@@ -393,3 +394,47 @@ async def test_a_closed_store_says_so_and_closes_again(schema: str) -> None:
 def test_a_wrong_option_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))[:5]):
         BlockingStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
+
+
+# Writes that find no connection free go together
+
+
+async def test_of_writes_that_went_together_only_the_one_to_blame_fails(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
+        await store.store_conversation(conversation())
+        lost = message("lost").model_copy(update={"conversation_id": "nowhere"})
+        given = [message("m0"), message("m1"), lost, message("m2")]
+        calls = (store.store_message(one) for one in given)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None),
+            type(None),
+            IntegrityError,
+            type(None),
+        ]
+        held = await store.get_messages_by_conversation_id("c1")
+        assert [one.id for one in held] == ["m0", "m1", "m2"]
+
+
+async def test_a_cancelled_write_that_was_waiting_is_withdrawn(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
+        await store.store_conversation(conversation())
+        tasks = [asyncio.ensure_future(store.store_message(message(f"m{n}"))) for n in range(3)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        held = await store.get_messages_by_conversation_id("c1")
+        assert [one.id for one in held] == ["m0", "m2"]
+
+
+async def test_writes_that_find_no_connection_free_share_round_trips(
+    proxy: Proxy, schema: str
+) -> None:
+    options = behind(proxy, schema, pool_min=2, pool_max=2)
+    async with await MessageStore.initialize(options) as store:
+        await store.store_conversation(conversation())
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+        before = proxy.round_trips
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+        assert proxy.round_trips - before <= 5
+        assert len(await store.get_messages_by_conversation_id("c1")) == 50

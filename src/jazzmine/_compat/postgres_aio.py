@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Any
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, waiting
@@ -13,8 +15,18 @@ from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 from jazzmine._compat.postgres_socket import Options, is_dead, shut_down
+from jazzmine.errors import StoreUnavailableError
 
-__all__ = ["Connection", "Connections", "Cursor", "Cutoff", "connect", "pause"]
+__all__ = [
+    "Combiner",
+    "Connection",
+    "Connections",
+    "Cursor",
+    "Cutoff",
+    "Together",
+    "connect",
+    "pause",
+]
 
 
 Cursor = AsyncCursor[TupleRow]
@@ -177,3 +189,97 @@ class Connections:
     async def discard_dead(self) -> None:
         """Replace the idle connections that are known to be dead."""
         await self._pool.check()
+
+
+T = TypeVar("T")
+Together = Callable[[Sequence[T], float], Awaitable[None]]
+
+
+class Combiner(Generic[T]):
+    """Has things done one by one, and together those that would have to wait for that.
+
+    Args:
+        together: does some of them at once, all or none, until a deadline.
+        lanes: how many calls of it may be under way.
+        timeout: how long each has, in s.
+    """
+
+    MOST = 200
+
+    def __init__(self, together: Together[T], lanes: int, timeout: float) -> None:
+        self._together = together
+        self._free = lanes
+        self._timeout = timeout
+        self._waiting: deque[tuple[T, float, asyncio.Future[None]]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, item: T) -> None:
+        """Have it done. Who is cancelled while it waits withdraws it."""
+        deadline = monotonic() + self._timeout
+        if self._free == 0:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append((item, deadline, future))
+            await future
+            return
+        self._free -= 1
+        try:
+            await self._together([item], deadline)
+        finally:
+            self._leave()
+
+    async def close(self) -> None:
+        """Wait for what is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _leave(self) -> None:
+        self._free += 1
+        batch: list[tuple[T, float, asyncio.Future[None]]] = []
+        while self._waiting and len(batch) < self.MOST:
+            waiting = self._waiting.popleft()
+            if not waiting[2].done():
+                batch.append(waiting)
+        if batch:
+            self._free -= 1
+            task = asyncio.get_running_loop().create_task(self._run_batch(batch))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run_batch(self, batch: list[tuple[T, float, asyncio.Future[None]]]) -> None:
+        try:
+            # The first has waited longest.
+            await self._together([item for item, _, _ in batch], batch[0][1])
+        except StoreUnavailableError as error:
+            for _, _, future in batch:
+                _fail(future, _alike(error))
+        except Exception:
+            # One of them is to blame, and only that one is to fail.
+            for item, deadline, future in batch:
+                await self._run_alone(item, deadline, future)
+        else:
+            for _, _, future in batch:
+                if not future.done():
+                    future.set_result(None)
+        finally:
+            self._leave()
+
+    async def _run_alone(self, item: T, deadline: float, future: asyncio.Future[None]) -> None:
+        try:
+            await self._together([item], deadline)
+        except Exception as error:
+            _fail(future, error)
+        else:
+            if not future.done():
+                future.set_result(None)
+
+
+def _fail(future: asyncio.Future[None], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _alike(error: StoreUnavailableError) -> StoreUnavailableError:
+    # Each caller gets an error of its own: raising one adds to its traceback.
+    one = StoreUnavailableError(*error.args)
+    one.__cause__ = error.__cause__
+    return one

@@ -6,8 +6,8 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import psycopg
 from psycopg import Connection as PsycopgConnection
@@ -17,7 +17,16 @@ from psycopg_pool import ConnectionPool
 
 from jazzmine._compat.postgres_socket import Options, is_dead, shut_down
 
-__all__ = ["Connection", "Connections", "Cursor", "Cutoff", "connect", "pause"]
+__all__ = [
+    "Combiner",
+    "Connection",
+    "Connections",
+    "Cursor",
+    "Cutoff",
+    "Together",
+    "connect",
+    "pause",
+]
 
 
 Cursor = PsycopgCursor[TupleRow]
@@ -239,3 +248,28 @@ class Connections:
     def discard_dead(self) -> None:
         """Replace the idle connections that are known to be dead."""
         self._pool.check()
+
+
+T = TypeVar("T")
+Together = Callable[[Sequence[T], float], None]
+
+
+class Combiner(Generic[T]):
+    """Has things done one by one; waking the threads would cost more than it saves.
+
+    Args:
+        together: does some of them at once, all or none, until a deadline.
+        lanes: how many calls of it may be under way.
+        timeout: how long each has, in s.
+    """
+
+    def __init__(self, together: Together[T], lanes: int, timeout: float) -> None:
+        self._together = together
+        self._timeout = timeout
+
+    def run(self, item: T) -> None:
+        """Have it done."""
+        self._together([item], time.monotonic() + self._timeout)
+
+    def close(self) -> None:
+        """Wait for nothing: each thread waits for its own."""

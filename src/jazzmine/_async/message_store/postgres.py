@@ -42,6 +42,7 @@ class PostgresMessageStore(MessageStore):
     def __init__(self, config: PostgresConfig) -> None:
         super().__init__()
         self._server = _server(config)
+        self._single_messages = self._server.combiner(self._store_all)
 
     def _moved_in(self) -> None:
         self._server.moved_in()
@@ -54,6 +55,7 @@ class PostgresMessageStore(MessageStore):
             raise
 
     async def _close(self) -> None:
+        await self._single_messages.close()
         await self._server.close()
 
     async def _ping(self) -> None:
@@ -92,7 +94,16 @@ class PostgresMessageStore(MessageStore):
     # Messages
 
     async def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
-        await self._server.count(sql.STORE_MESSAGES, {"messages": messages_json(messages)})
+        if len(messages) == 1:
+            await self._single_messages.run(messages[0])
+        else:
+            await self._store_all(messages)
+
+    async def _store_all(
+        self, messages: Sequence[Sealed[Message]], deadline: float | None = None
+    ) -> None:
+        parameters = {"messages": messages_json(messages)}
+        await self._server.count(sql.STORE_MESSAGES, parameters, deadline=deadline)
 
     async def _message(self, message_id: str) -> Message | None:
         rows = await self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})

@@ -42,6 +42,7 @@ class PostgresMessageStore(MessageStore):
     def __init__(self, config: PostgresConfig) -> None:
         super().__init__()
         self._server = _server(config)
+        self._single_messages = self._server.combiner(self._store_all)
 
     def _moved_in(self) -> None:
         self._server.moved_in()
@@ -54,6 +55,7 @@ class PostgresMessageStore(MessageStore):
             raise
 
     def _close(self) -> None:
+        self._single_messages.close()
         self._server.close()
 
     def _ping(self) -> None:
@@ -92,7 +94,16 @@ class PostgresMessageStore(MessageStore):
     # Messages
 
     def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
-        self._server.count(sql.STORE_MESSAGES, {"messages": messages_json(messages)})
+        if len(messages) == 1:
+            self._single_messages.run(messages[0])
+        else:
+            self._store_all(messages)
+
+    def _store_all(
+        self, messages: Sequence[Sealed[Message]], deadline: float | None = None
+    ) -> None:
+        parameters = {"messages": messages_json(messages)}
+        self._server.count(sql.STORE_MESSAGES, parameters, deadline=deadline)
 
     def _message(self, message_id: str) -> Message | None:
         rows = self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})

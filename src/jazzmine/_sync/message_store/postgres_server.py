@@ -5,13 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from time import monotonic
+from typing import TypeVar
 
 import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._sync.message_store.postgres_migration import migrate
-from jazzmine._compat.postgres_blocking import Connections, Cursor, Cutoff, connect, pause
+from jazzmine._compat.postgres_blocking import (
+    Combiner,
+    Connections,
+    Cursor,
+    Cutoff,
+    Together,
+    connect,
+    pause,
+)
 from jazzmine._compat.postgres_socket import Options
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
@@ -29,6 +38,7 @@ from jazzmine.layouts.postgres.schema import bind
 
 __all__ = ["PostgresServer"]
 
+T = TypeVar("T")
 Parameters = Mapping[str, object]
 
 
@@ -92,12 +102,25 @@ class PostgresServer:
         """
         return (self._run(sql, parameters, prepare)).fetchall()
 
-    def count(self, sql: str, parameters: Parameters) -> int:
+    def count(
+        self, sql: str, parameters: Parameters, *, deadline: float | None = None
+    ) -> int:
         """Run a statement and return how many rows it wrote."""
-        return (self._run(sql, parameters, None)).rowcount
+        return (self._run(sql, parameters, None, deadline)).rowcount
 
-    def _run(self, sql: str, parameters: Parameters | None, prepare: bool | None) -> Cursor:
-        deadline = monotonic() + self._config.timeout
+    def combiner(self, together: Together[T]) -> Combiner[T]:
+        """Return what has calls that find no connection free done together."""
+        return Combiner(together, self._config.pool_max, self._config.timeout)
+
+    def _run(
+        self,
+        sql: str,
+        parameters: Parameters | None,
+        prepare: bool | None,
+        deadline: float | None = None,
+    ) -> Cursor:
+        if deadline is None:
+            deadline = monotonic() + self._config.timeout
         statement = bind(sql, self._config.schema)
         attempt = 0
         while True:
