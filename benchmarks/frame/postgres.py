@@ -244,9 +244,9 @@ class Recorded(Scenario):
         ran: list[tuple[bytes, dict[str, Any]]] = []
         run = store._server._run
 
-        async def note(sql: str, parameters: Any, prepare: Any) -> Any:
+        async def note(sql: str, parameters: Any, *rest: Any) -> Any:
             ran.append((bind(sql, schema_of_this_process()), parameters))
-            return await run(sql, parameters, prepare)
+            return await run(sql, parameters, *rest)
 
         store._server._run = note
         call = _calls(store)[self._name]
@@ -296,8 +296,8 @@ class Mapping(Recorded):
             answers["rows"] = await rows(sql, parameters, **options)
             return answers["rows"]
 
-        async def note_count(sql: str, parameters: Any) -> Any:
-            answers["count"] = await count(sql, parameters)
+        async def note_count(sql: str, parameters: Any, **options: Any) -> Any:
+            answers["count"] = await count(sql, parameters, **options)
             return answers["count"]
 
         server.rows, server.count = note_rows, note_count
@@ -306,7 +306,7 @@ class Mapping(Recorded):
         async def replay_rows(sql: str, parameters: Any = None, **options: Any) -> Any:
             return answers["rows"]
 
-        async def replay_count(sql: str, parameters: Any) -> Any:
+        async def replay_count(sql: str, parameters: Any, **options: Any) -> Any:
             return answers["count"]
 
         server.rows, server.count = replay_rows, replay_count
