@@ -52,8 +52,41 @@ class Connection(AsyncConnection[TupleRow]):
         return connection
 
     async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Run one of psycopg's generators; when cancelled, don't wait for the server."""
-        return await waiting.wait_async(gen, self.pgconn.socket, *args, **options)
+        """Run one of psycopg's generators; when cancelled, don't wait for the server.
+
+        A reply is waited for without a timer: the deadline has one of its own.
+        """
+        try:
+            state = next(gen)
+            while state == waiting.WAIT_R:
+                await self._readable()
+                state = gen.send(waiting.READY_R)
+        except StopIteration as done:
+            return done.value
+        rest = _resumed(gen, state)
+        return await waiting.wait_async(rest, self.pgconn.socket, interval=0.1)
+
+    async def _readable(self) -> None:
+        loop, socket = asyncio.get_running_loop(), self.pgconn.socket
+        readable = loop.create_future()
+        loop.add_reader(socket, _wake, readable)
+        try:
+            await readable
+        finally:
+            loop.remove_reader(socket)
+
+
+def _wake(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
+
+
+def _resumed(gen: Any, state: Any) -> Any:
+    try:
+        while True:
+            state = gen.send((yield state))
+    except StopIteration as done:
+        return done.value
 
 
 async def connect(options: Options, timeout: float) -> Connection:
