@@ -64,12 +64,15 @@ class PostgresServer:
     async def open(self) -> None:
         """Bring the schema up to date and open the pool."""
         deadline = monotonic() + self._config.timeout
+        failure: Exception
         try:
             await self._migrate(deadline)
             await self._connections.open(max(0.001, deadline - monotonic()))
+            return
         except psycopg.Error as error:
-            cause = self._connections.failure or error
-            raise unavailable(cause, self._address) from self._address.shown(cause)
+            failure = self._connections.failure or error
+        # Out here the error has no context, which might hold a secret.
+        raise unavailable(failure, self._address) from self._address.shown(failure)
 
     async def _migrate(self, deadline: float) -> None:
         # A connection of its own says what is wrong, where the pool would go on trying.
@@ -128,7 +131,8 @@ class PostgresServer:
             try:
                 return await self._attempt(statement, parameters, prepare, deadline)
             except psycopg.Error as error:
-                await self._recover(error, attempt, deadline)
+                failure = error
+            await self._recover(failure, attempt, deadline)
 
     async def _attempt(
         self, sql: bytes, parameters: Parameters | None, prepare: bool | None, deadline: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -35,10 +36,9 @@ class Address:
             InvalidAddressError: libpq can't parse it, or would take a part of it, likely of a
                 password with an unescaped "@", "/" or ":", for a host, a port or a database.
         """
-        try:
-            parts = conninfo_to_dict(dsn)
-        except psycopg.Error:
-            raise _refused() from None
+        parts = _parts(dsn)
+        if parts is None:
+            raise _refused()
         host, port = str(parts.get("host") or ""), str(parts.get("port") or "")
         ports = [one for one in port.split(",") if one]
         if "@" in host or not all(one.isdecimal() and int(one) < 65536 for one in ports):
@@ -60,6 +60,14 @@ class Address:
     def shown(self, error: BaseException) -> BaseException | None:
         """Return the error if it may be the cause that an error of ours names."""
         return None if self.betrayed_by(error) else error
+
+
+def _parts(dsn: str) -> dict[str, Any] | None:
+    # Raised elsewhere, the refusal has no context: libpq's text repeats what it could not parse.
+    try:
+        return dict(conninfo_to_dict(dsn))
+    except psycopg.Error:
+        return None
 
 
 def _refused() -> InvalidAddressError:
