@@ -176,11 +176,11 @@ def _calls(store: Any) -> dict[str, Callable[[int], Awaitable[object]]]:
         await store.store_conversation(chats[n % SPREAD])
         await store.store_message(made[n % 98])
         await store.store_message(made[n % 98 + 1])
-        await store.store_turn_trace(trace(n % 98, message=made[n % 98 + 1].id))
+        await store.store_turn_trace(trace(1_000 + n % 98, message=made[n % 98 + 1].id))
 
     async def store_turn(n: int) -> None:
         pair = [made[n % 98], made[n % 98 + 1]]
-        turn = trace(n % 98, message=pair[1].id)
+        turn = trace(1_000 + n % 98, message=pair[1].id)
         await store.store_turn(conversation=chats[n % SPREAD], messages=pair, trace=turn)
 
     return {
