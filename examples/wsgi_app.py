@@ -13,14 +13,14 @@ from __future__ import annotations
 import atexit
 import json
 import re
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import chat_rules
+from plain_turn import turn
 
-from jazzmine import LockTimeoutError, Message, NotFoundError, StoreUnavailableError
+from jazzmine import LockTimeoutError, NotFoundError, StoreUnavailableError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 
 if TYPE_CHECKING:
@@ -30,41 +30,6 @@ store = MessageStore.initialize()
 memory = WorkingMemoryStore.initialize()
 atexit.register(memory.close)
 atexit.register(store.close)
-
-
-def look_up_price(tea: str) -> int | None:
-    """The agent's tool: ask the catalogue, a service elsewhere."""
-    time.sleep(0.01)
-    return chat_rules.PRICES.get(tea)
-
-
-def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said) -> Message:
-    """Hear the user, answer, and store the whole turn: all of it or nothing.
-
-    The conversation is locked from the first line to the last, so that its turns come one
-    after another, however many requests there are at once.
-    """
-    cid = said.conversation_id
-    memory.get_or_create(cid, said.user_id, chat_rules.AGENT)
-    with memory.locked(cid) as wm:
-        answered = store.get_message_by_id(said.reply_id)
-        if answered is not None:  # the request was sent again: its reply went lost
-            return answered
-        conversation = chat_rules.conversation(store.get_conversation_by_id(cid), said)
-        context = store.get_immediate_context(cid, 6)
-        wm.begin_turn(chat_rules.understand(said, conversation, context, wm))
-        for tea in chat_rules.teas_to_look_up(wm):
-            wm.record_tool_call(chat_rules.tool_call(tea, look_up_price(tea)))
-        intent = wm.current_turn.intent if wm.current_turn else ""
-        wm.end_turn(chat_rules.answer(wm), intent)
-        question, reply = chat_rules.messages(said, conversation, wm)
-        conversation.last_updated_at = reply.timestamp
-        store.store_turn(
-            conversation=conversation,
-            messages=[question, reply],
-            trace=chat_rules.trace(question, reply, context, wm),
-        )
-    return reply
 
 
 def respond(method: str, path: str, query: str, body: bytes) -> Any:

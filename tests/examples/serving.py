@@ -36,13 +36,14 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 _SECONDS_TO_START = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Served:
     """A server that runs."""
 
     url: str
     process: subprocess.Popen[bytes]
     log: Path
+    name: str = ""
 
     def say(self, conversation: str, text: str, user: str = "ada", **more: str) -> httpx.Response:
         """Send one message, and wait for the reply."""

@@ -1,0 +1,48 @@
+"""The stores of this process: opened when they are first asked for, closed when it ends.
+
+Opening them at import, or in `AppConfig.ready`, would open them for every management command,
+and twice under `runserver`, whose autoreloader is a process of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+
+from django.conf import settings
+
+from jazzmine.sync import MessageStore, WorkingMemoryStore
+
+# Several threads may come at once for what only one of them is to open.
+_opening = threading.Lock()
+_message_store: MessageStore | None = None
+_working_memory: WorkingMemoryStore | None = None
+
+
+def message_store() -> MessageStore:
+    """The message store that the settings name."""
+    global _message_store
+    with _opening:
+        if _message_store is None:
+            _message_store = MessageStore.initialize(settings.JAZZMINE["message_store"])
+        return _message_store
+
+
+def working_memory() -> WorkingMemoryStore:
+    """The working memory that the settings name."""
+    global _working_memory
+    with _opening:
+        if _working_memory is None:
+            _working_memory = WorkingMemoryStore.initialize(settings.JAZZMINE["working_memory"])
+        return _working_memory
+
+
+@atexit.register
+def close() -> None:
+    """Close what is open; who asks for a store afterwards gets a new one."""
+    global _message_store, _working_memory
+    with _opening:
+        for store in (_message_store, _working_memory):
+            if store is not None:
+                store.close()
+        _message_store = _working_memory = None

@@ -1,0 +1,9 @@
+"""Which view answers which address."""
+
+from chat import views
+from django.urls import path
+
+urlpatterns = [
+    path("conversations/<str:cid>/messages", views.messages),
+    path("health", views.health),
+]

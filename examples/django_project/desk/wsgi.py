@@ -1,0 +1,8 @@
+"""What gunicorn serves: `gunicorn --pythonpath examples/django_project,examples desk.wsgi`."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "desk.settings")
+application = get_wsgi_application()

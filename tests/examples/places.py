@@ -1,0 +1,39 @@
+"""Where the examples keep things in tests: empty, each by the URL that a user would give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
+
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.servers import postgres
+
+__all__ = ["MESSAGE_STORES", "json_url", "postgres_url"]
+
+
+@contextmanager
+def json_url(folder: Path) -> Iterator[str]:
+    yield f"json:{folder / 'messages.json'}"
+
+
+@contextmanager
+def postgres_url(folder: Path) -> Iterator[str]:
+    name = f"jazzmine_test_{uuid4().hex}"
+    with postgres.connect(postgres.dsn()) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    try:
+        parts = {key: quote(str(value)) for key, value in conninfo_to_dict(postgres.dsn()).items()}
+        yield "postgresql://{user}:{password}@{host}:{port}/".format(**parts) + name
+    finally:
+        with postgres.connect(postgres.dsn()) as connection:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+
+
+MESSAGE_STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
+    "json": json_url,
+    "postgres": postgres_url,
+}

@@ -1,0 +1,88 @@
+"""The plain chat under gunicorn: several workers with threads, on servers and on one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.examples.places import MESSAGE_STORES
+from tests.examples.serving import Served, assert_whole, many, wsgi_app
+from tests.servers import redis
+
+
+@pytest.fixture(scope="module", params=["postgres", "json"])
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with MESSAGE_STORES[request.param](tmp_path_factory.mktemp("chat")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def environment(url: str) -> Iterator[dict[str, str]]:
+    with redis.database() as memory:
+        yield {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
+
+
+@pytest.fixture(scope="module", params=["workers", "preloaded"])
+def chat(
+    request: pytest.FixtureRequest,
+    environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
+    options = ["--preload"] if request.param == "preloaded" else []
+    folder = tmp_path_factory.mktemp("gunicorn")
+    with wsgi_app(folder, environment, *options) as served:
+        served.name = str(request.param)
+        yield served
+
+
+def test_there_are_four_workers(chat: Served) -> None:
+    assert redis.eventually(lambda: chat.log.read_text().count("Booting worker") == 4)
+
+
+def test_sixteen_users_talk_at_once_each_in_a_conversation(chat: Served, url: str) -> None:
+    texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
+    conversations = [f"{chat.name}-{n}" for n in range(16)]
+
+    replies = many(chat, [(each, f"user of {each}", texts) for each in conversations])
+
+    assert all([each["turn"] for each in three] == [1, 2, 3] for three in replies)
+    assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
+    for messages in assert_whole(url, conversations, 3):
+        assert [message.original_content for message in messages[::2]] == texts
+
+
+def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
+    chat: Served, url: str
+) -> None:
+    ten = f"{chat.name}-ten"
+    said = [(ten, "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
+
+    replies = many(chat, said)
+
+    assert sorted(each["turn"] for [each] in replies) == list(range(1, 11))
+    [messages] = assert_whole(url, [ten], 10)
+    assert {message.original_content for message in messages[::2]} == {
+        text for _, _, [text] in said
+    }
+
+
+def test_what_cannot_be_is_refused(chat: Served) -> None:
+    address = f"{chat.url}/conversations/c/messages"
+
+    assert httpx.post(address, content="no JSON").status_code == 422
+    assert httpx.get(address, params={"after": "nobody"}).status_code == 404
+    assert httpx.get(f"{chat.url}/elsewhere").status_code == 404
+
+
+def test_a_memory_in_the_process_is_served_by_the_threads_of_one_worker(tmp_path: Path) -> None:
+    url = f"json:{tmp_path / 'messages.json'}"
+    said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
+
+    with wsgi_app(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+        many(chat, said)
+        assert chat.log.read_text().count("Booting worker") == 1
+
+    assert_whole(url, ["ten"], 10)
