@@ -51,7 +51,7 @@ TREES = (
     Tree(
         source="src/jazzmine/_async",
         twin="src/jazzmine/_sync",
-        replacements={"_async": "_sync", "aio": "blocking"},
+        replacements={"_async": "_sync", "aio": "blocking", "mongo_aio": "mongo_blocking"},
     ),
     Tree(
         source="tests/behaviour/_async",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import ClassVar
+from urllib.parse import unquote
 
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
@@ -14,6 +15,7 @@ __all__ = [
     "BackendConfig",
     "JSONStoreConfig",
     "MemoryStoreConfig",
+    "MongoDBConfig",
     "message_store_config",
     "working_memory_config",
 ]
@@ -57,6 +59,49 @@ class JSONStoreConfig(BackendConfig):
 
 
 @dataclass(frozen=True)
+class MongoDBConfig(BackendConfig):
+    """A message store in a MongoDB database; `timeout` in s, for each call as a whole."""
+
+    storage: ClassVar[str] = "mongodb"
+    schemes: ClassVar[tuple[str, ...]] = ("mongodb", "mongodb+srv")
+
+    uri: str = field(repr=False)
+    db: str = "chatbot"
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_text("uri", self.uri)
+        require_text("db", self.db)
+        require_seconds("timeout", self.timeout)
+        if not self.uri.startswith(("mongodb://", "mongodb+srv://")):
+            raise InvalidAddressError("uri must begin with mongodb:// or mongodb+srv://")
+        if "@" in self._path(self.uri):
+            # Part of a password would be taken for a host, and a host is no secret.
+            raise InvalidAddressError("a slash in the user or password of uri must be written %2F")
+        # https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
+        if (
+            any(sign in self.db for sign in '/\\. "$*<>:|?')
+            or len(self.db.encode(errors="replace")) > 63
+        ):
+            raise ConfigurationError(
+                "db must be the name of a database: at most 63 bytes,"
+                ' without any space or / \\ . " $ * < > : | ?'
+            )
+
+    @classmethod
+    def from_url(cls, url: str) -> MongoDBConfig:
+        """Read `mongodb://HOST/DB`; its options are the driver's."""
+        scheme, _, rest = url.partition(":")
+        uri = f"{scheme.lower()}:{rest}"
+        name = unquote(cls._path(uri))
+        return cls(uri=uri, db=name) if name else cls(uri=uri)
+
+    @staticmethod
+    def _path(uri: str) -> str:
+        return uri.partition("://")[2].partition("?")[0].partition("/")[2]
+
+
+@dataclass(frozen=True)
 class MemoryStoreConfig(BackendConfig):
     """A working memory in this process; `lock_timeout` in s."""
 
@@ -77,7 +122,7 @@ class MemoryStoreConfig(BackendConfig):
 
 
 # The first of each is the default.
-_MESSAGE_STORES: tuple[type[BackendConfig], ...] = (JSONStoreConfig,)
+_MESSAGE_STORES: tuple[type[BackendConfig], ...] = (JSONStoreConfig, MongoDBConfig)
 _WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig,)
 
 
@@ -139,16 +184,16 @@ def _read_mapping(
     if kind is None:
         raise ConfigurationError(f"unknown storage {storage!r}{_hint(storage, by_name)}")
     known = fields(kind)
-    names = [field.name for field in known]
+    names = [option.name for option in known]
     for key in options:
         if key not in names:
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"
                 f"{_hint(str(key), ['storage', *names])}"
             )
-    for field in known:
-        if field.default is MISSING and field.name not in options:
-            raise ConfigurationError(f"storage {kind.storage!r} needs the key {field.name!r}")
+    for option in known:
+        if option.default is MISSING and option.name not in options:
+            raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
     return kind(**{str(key): value for key, value in options.items()})
 
 

@@ -9,6 +9,7 @@ from jazzmine import _lazy
 if TYPE_CHECKING:
     from jazzmine._async.message_store.base import MessageStore
     from jazzmine._async.message_store.json import JSONMessageStore
+    from jazzmine._async.message_store.mongodb import MongoDBMessageStore
     from jazzmine._async.working_memory.base import WorkingMemoryStore
     from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
     from jazzmine.records.enums import ConversationStatus, FlowStatus
@@ -38,6 +39,7 @@ else:
         {
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
+            "jazzmine._async.message_store.mongodb": ("MongoDBMessageStore",),
             "jazzmine._async.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._async.working_memory.memory": ("InMemoryWorkingMemoryStore",),
         },
@@ -59,6 +61,7 @@ __all__ = [
     "Message",
     "MessageRole",
     "MessageStore",
+    "MongoDBMessageStore",
     "PendingConfirmation",
     "ScriptGenAttempt",
     "Slot",

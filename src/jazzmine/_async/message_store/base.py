@@ -8,7 +8,12 @@ from typing import TypeVar
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
 from jazzmine._compat.aio import Home
-from jazzmine.config import BackendConfig, JSONStoreConfig, message_store_config
+from jazzmine.config import (
+    BackendConfig,
+    JSONStoreConfig,
+    MongoDBConfig,
+    message_store_config,
+)
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
 from jazzmine.records.base import seal
@@ -350,4 +355,8 @@ def _backend(config: BackendConfig) -> MessageStore:
         from jazzmine._async.message_store.json import JSONMessageStore
 
         return JSONMessageStore(config)
+    if isinstance(config, MongoDBConfig):
+        from jazzmine._async.message_store.mongodb import MongoDBMessageStore
+
+        return MongoDBMessageStore(config)
     raise AssertionError(f"no message store takes a {type(config).__name__}")
