@@ -16,27 +16,26 @@ class FileView:
     """The file that was last read or written, kept open to notice when it is another one.
 
     The open descriptor keeps its inode from being used again for a newer file. A file that
-    is renamed over it, or written in place, changes the time of its inode or its links.
+    is renamed over it takes the inode's last name, and one that is written in place changes
+    the inode's time, which alone would be too coarse to tell two writes of one moment apart.
     """
 
-    __slots__ = ("_mark", "fd")
+    __slots__ = ("_changed_ns", "_links", "fd")
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self._mark = _mark(os.fstat(fd))
+        status = os.fstat(fd)
+        self._changed_ns = status.st_ctime_ns
+        self._links = status.st_nlink
 
     def is_current(self) -> bool:
         """Return whether the file is still the one that was opened, unchanged."""
         now = os.fstat(self.fd)
-        return (now.st_ctime_ns, now.st_nlink, now.st_size, now.st_mtime_ns) == self._mark
+        return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links
 
     def close(self) -> None:
         """Let the file go."""
         os.close(self.fd)
-
-
-def _mark(status: os.stat_result) -> tuple[int, int, int, int]:
-    return (status.st_ctime_ns, status.st_nlink, status.st_size, status.st_mtime_ns)
 
 
 def open_regular_file(path: str) -> int:

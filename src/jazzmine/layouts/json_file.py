@@ -148,19 +148,45 @@ def _difference(tables: Tables, sections: _Sections) -> Draft:
     draft.messages.update(dict.fromkeys(row.id for row in removed_messages))
     gone, come = _changed(tables.conversations, sections.conversations)
     draft.conversations.update(dict.fromkeys(row.id for row in gone))
+    # What is added goes to the end of the draft, so that it is applied in the file's order.
+    positions = _Positions(tables, gone)
     for line in come:
-        conversation = ConversationRow(read_conversation(line), line, tables.next_position())
+        conversation = read_conversation(line)
         _refuse_twice(draft.conversation(conversation.id))
-        draft.conversations[conversation.id] = conversation
+        draft.conversations.pop(conversation.id, None)
+        row = ConversationRow(conversation, line, positions.of(conversation.id))
+        draft.conversations[row.id] = row
+    positions = _Positions(tables, removed_messages)
     for line in added_messages:
-        message = MessageRow(parse_message(line), line, tables.next_position())
+        message = parse_message(line)
         _refuse_twice(draft.message(message.id))
-        draft.messages[message.id] = message
+        draft.messages.pop(message.id, None)
+        draft.messages[message.id] = MessageRow(message, line, positions.of(message.id))
+    positions = _Positions(tables, removed)
     for line in added:
-        trace = TraceRow(read_trace(line), line, tables.next_position())
+        trace = read_trace(line)
         _refuse_twice(draft.trace(trace.id) or draft.trace_of(trace.message_id))
-        draft.add_trace(trace)
+        draft.traces.pop(trace.id, None)
+        draft.add_trace(TraceRow(trace, line, positions.of(trace.id)))
     return draft
+
+
+class _Positions:
+    """Positions in the file's order: who has one keeps it, if those in front allow.
+
+    So a reader that goes on behind a row finds its place again, as long as nobody but this
+    library reorders the file.
+    """
+
+    def __init__(self, tables: Tables, known: Iterable[Row]) -> None:
+        self._next = tables.next_position
+        self._known = {row.id: row.position for row in known}
+        self._last = 0
+
+    def of(self, row_id: str) -> int:
+        known = self._known.get(row_id, 0)
+        self._last = known if known > self._last else self._next()
+        return self._last
 
 
 def _changed(rows: dict[str, AnyRow], lines: list[bytes]) -> tuple[list[AnyRow], list[bytes]]:

@@ -96,7 +96,7 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
         ValidationError: a field was made invalid in place; the text names it.
     """
     if not isinstance(record, kind):
-        raise TypeError(f"{argument} must be a {kind.__name__}, not {type(record).__name__}")
+        raise TypeError(f"{argument} must be of type {kind.__name__}, not {type(record).__name__}")
     copied: AnyRecord = kind.__pydantic_validator__.validate_python(record)
     return copied
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pydantic_core
-
+from jazzmine.records.memory_base import checked_copy
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["from_json", "to_json"]
@@ -24,11 +23,9 @@ def from_json(data: bytes) -> WorkingMemory:
     Raises:
         ValidationError: it is no JSON, or a field is unknown, missing or of a wrong type.
     """
-    memory: WorkingMemory
+    memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
     if b"NaN" in data or b"Infinity" in data:
         # Python's json writes these and the parser takes them, though JSON has no such
         # numbers. If it is one, and not a word in a text, this refuses it by name.
-        memory = WorkingMemory.from_dict(pydantic_core.from_json(data))
-    else:
-        memory = WorkingMemory.__pydantic_validator__.validate_json(data)
+        memory = checked_copy(memory, WorkingMemory, "memory")
     return memory

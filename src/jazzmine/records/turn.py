@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from jazzmine.records.memory_base import MemoryRecord, memory_record
+from jazzmine.records.memory_base import MemoryRecord, memory_record, set_checked
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Int64, JsonObject, Text
 
@@ -160,11 +160,12 @@ def merge_entities(
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
         before = merged.get(mention.name)
+        attributes = mention.attributes
         if before is not None:
-            mention.attributes = before.attributes + mention.attributes
-            mention.first_seen_turn = before.first_seen_turn
+            attributes = before.attributes + attributes
             mention.mention_count = before.mention_count + 1
-        mention.attributes = list(dict.fromkeys(mention.attributes))
+            set_checked(mention, first_seen_turn=before.first_seen_turn)
+        set_checked(mention, attributes=list(dict.fromkeys(attributes)))
         merged[mention.name] = mention
     return {
         name: entity

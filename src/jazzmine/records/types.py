@@ -47,7 +47,10 @@ def plain_json(value: Any) -> Any:
 
 
 def _copy(value: Any, depth: int) -> Any:
-    if value is None or value is True or value is False:
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str and value.isascii():
         return value
     if isinstance(value, str):
         return _encodable(value)
@@ -63,7 +66,7 @@ def _copy(value: Any, depth: int) -> Any:
         return _copy_object(value, depth)
     if isinstance(value, (list, tuple)):
         return _copy_array(value, depth)
-    raise _Refused(f"JSON cannot hold a {type(value).__name__}")
+    raise _Refused(f"JSON cannot hold a {kind.__name__}")
 
 
 def _copy_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:

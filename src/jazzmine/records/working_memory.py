@@ -6,7 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
@@ -159,8 +159,11 @@ class WorkingMemory(MemoryRecord):
         reply = Reply(agent_response, agent_intent, topic_summary)
         if self.topic_history and not self.topic_history[-1].summary:
             self.topic_history[-1].summary = reply.topic_summary or reply.agent_intent
-        self.last_agent_response = reply.agent_response
-        self.last_agent_intent = reply.agent_intent
+        set_checked(
+            self,
+            last_agent_response=reply.agent_response,
+            last_agent_intent=reply.agent_intent,
+        )
         return self._touched()
 
     def start_flow(self, flow_state: ActiveFlowState) -> bool:
@@ -223,14 +226,14 @@ class WorkingMemory(MemoryRecord):
         turn, flow = self.current_turn, self.active_flow
         if turn is None and flow is None:
             return self._not_applied("record_tool_call", "no turn and no active flow")
-        call.turn_number = call.turn_number or self.turn_number
+        set_checked(call, turn_number=call.turn_number or self.turn_number)
         if turn is None:
             logger.warning("%r: a tool call was recorded outside of a turn", self.conversation_id)
         else:
-            call.call_index = len(turn.tool_calls)
+            set_checked(call, call_index=len(turn.tool_calls))
             turn.tool_calls.append(call)
         if flow is not None:
-            flow.tool_call_history.append(replace(call))
+            flow.tool_call_history.append(checked_copy(call, ToolCallRecord, "record"))
         return self._touched()
 
     def register_slots(self, slots: Iterable[Slot]) -> bool:

@@ -1,0 +1,296 @@
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.records.enums import ConversationStatus, FlowStatus
+from jazzmine.records.flow import ActiveFlowState, FlowRecord, Slot
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from tests.unit.memories import flow_of, in_flow, new_memory, question
+
+
+def test_a_flow_that_starts_is_the_active_one() -> None:
+    memory = new_memory()
+
+    applied = memory.start_flow(ActiveFlowState("f1", "booking", "flow"))
+
+    assert applied is True
+    assert flow_of(memory).flow_id == "f1"
+    assert memory.is_in_flow
+    assert memory.status is ConversationStatus.IN_FLOW
+    assert memory.last_updated > 1.0
+
+
+def test_the_flow_is_copied_in() -> None:
+    memory = new_memory()
+    state = ActiveFlowState("f1", "booking", "flow", slots={"day": Slot("day", "", "date")})
+
+    memory.start_flow(state)
+    state.slots["day"].collected = True
+    state.flow_name = "changed"
+
+    assert flow_of(memory).flow_name == "booking"
+    assert not flow_of(memory).slots["day"].collected
+
+
+def test_a_flow_still_in_progress_is_archived_as_cancelled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory = in_flow()
+    memory.request_confirmation(question())
+
+    memory.start_flow(ActiveFlowState("f2", "weather", "flow"))
+
+    assert [(flow.flow_id, flow.status) for flow in memory.flow_history] == [("f1", "cancelled")]
+    assert memory.pending_confirmation is None
+    assert flow_of(memory).flow_id == "f2"
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "'booking' was still in progress when 'weather' started" in caplog.text
+
+
+def test_a_flow_that_had_ended_in_place_is_archived_as_it_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory = in_flow()
+    flow_of(memory).status = FlowStatus.COMPLETED
+
+    memory.start_flow(ActiveFlowState("f2", "weather", "flow"))
+
+    assert [flow.status for flow in memory.flow_history] == ["completed"]
+    assert caplog.records == []
+
+
+def test_a_flow_that_is_no_record_is_refused() -> None:
+    memory = in_flow()
+    before = memory.to_dict()
+
+    with pytest.raises(TypeError, match="flow_state must be of type ActiveFlowState, not dict"):
+        memory.start_flow({"flow_id": "f2"})  # type: ignore[arg-type]
+
+    assert memory.to_dict() == before
+
+
+def test_a_flow_made_invalid_in_place_is_refused_by_name() -> None:
+    memory = in_flow()
+    before = memory.to_dict()
+    state = ActiveFlowState("f2", "weather", "flow")
+    state.tools_required.append(7)  # type: ignore[arg-type]
+
+    with pytest.raises(ValidationError, match=r"tools_required\.0"):
+        memory.start_flow(state)
+
+    assert memory.to_dict() == before
+
+
+def test_a_completed_flow_is_archived_with_its_slots_and_summaries() -> None:
+    memory = in_flow(started_at_turn=1)
+    memory.begin_turn(TurnCache(2))
+    memory.register_slots([Slot("day", "", "date"), Slot("name", "", "str", required=False)])
+    memory.collect_slot("day", "Monday")
+    memory.record_tool_call(ToolCallRecord("search", {}, result_summary="3 found"))
+    memory.record_tool_call(ToolCallRecord("search", {}, success=False, result_summary="none"))
+    memory.record_tool_call(ToolCallRecord("search", {}))
+    memory.request_confirmation(question())
+
+    applied = memory.complete_flow()
+
+    assert applied is True
+    assert memory.flow_history == [
+        FlowRecord("f1", "booking", "flow", "completed", 1, 2, {"day": "Monday"}, ["3 found"])
+    ]
+    assert memory.active_flow is None
+    assert memory.pending_confirmation is None
+    assert memory.status is ConversationStatus.IDLE
+    assert memory.flows_completed_names == ["booking"]
+
+
+def test_a_cancelled_flow_is_archived_as_cancelled() -> None:
+    memory = in_flow()
+
+    memory.cancel_flow()
+
+    assert [flow.status for flow in memory.flow_history] == ["cancelled"]
+    assert memory.active_flow is None
+    assert memory.flows_completed_names == []
+
+
+def test_flows_are_archived_in_the_order_in_which_they_ended() -> None:
+    memory = in_flow()
+    memory.fail_flow()
+    memory.start_flow(ActiveFlowState("f2", "weather", "flow"))
+
+    memory.complete_flow()
+
+    assert [flow.flow_id for flow in memory.flow_history] == ["f1", "f2"]
+
+
+def test_a_failed_flow_is_archived_as_failed() -> None:
+    memory = in_flow()
+
+    memory.fail_flow()
+
+    assert [flow.status for flow in memory.flow_history] == ["failed"]
+    assert memory.active_flow is None
+
+
+@pytest.mark.parametrize(
+    ("transition", "arguments"),
+    [
+        ("complete_flow", ()),
+        ("cancel_flow", ()),
+        ("fail_flow", ()),
+        ("advance_sequential_step", ({},)),
+        ("record_branch_result", ("branch_1", {})),
+        ("set_condition_branch", ("true",)),
+        ("register_slots", ([Slot("day", "", "date")],)),
+        ("collect_slot", ("day", 1)),
+        ("confirm_action", ()),
+        ("record_tool_call", (ToolCallRecord("search", {}),)),
+    ],
+)
+def test_without_a_flow_or_a_turn_nothing_changes_and_the_log_says_so(
+    transition: str, arguments: tuple[Any, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = new_memory()
+    memory.flow_history.append(FlowRecord("f0", "old", "flow", "completed", 0, 0))
+    before = memory.to_dict()
+
+    applied = getattr(memory, transition)(*arguments)
+
+    assert applied is False
+    assert memory.to_dict() == before
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert caplog.messages[0].startswith(f"'conversation': {transition} changed nothing: ")
+
+
+def test_a_step_s_result_is_kept_and_the_next_step_begins() -> None:
+    memory = in_flow(total_steps=2)
+
+    applied = memory.advance_sequential_step({"found": 3})
+
+    assert applied is True
+    assert flow_of(memory).step_results == [{"found": 3}]
+    assert flow_of(memory).current_step == 1
+    assert not flow_of(memory).is_sequential_complete
+    assert memory.last_updated > 1.0
+
+
+def test_the_last_step_completes_the_sequence() -> None:
+    memory = in_flow(total_steps=1)
+
+    memory.advance_sequential_step({})
+
+    assert flow_of(memory).is_sequential_complete
+
+
+def test_a_step_after_the_last_is_kept_as_well() -> None:
+    memory = in_flow(total_steps=1)
+    memory.advance_sequential_step({"step": 1})
+
+    memory.advance_sequential_step({"step": 2})
+
+    assert flow_of(memory).current_step == 2
+    assert len(flow_of(memory).step_results) == 2
+
+
+def test_a_step_s_result_is_copied_in() -> None:
+    memory = in_flow()
+    result = {"rows": [1]}
+
+    memory.advance_sequential_step(result)
+    result["rows"].append(2)
+
+    assert flow_of(memory).step_results == [{"rows": [1]}]
+
+
+@pytest.mark.parametrize("wrong", [None, [1], {"when": {1, 2}}, {"x": float("inf")}, {1: 2}])
+def test_a_step_s_result_must_be_a_json_object(wrong: Any) -> None:
+    memory = in_flow()
+    before = memory.to_dict()
+
+    with pytest.raises(ValidationError, match="result"):
+        memory.advance_sequential_step(wrong)
+
+    assert memory.to_dict() == before
+
+
+def test_a_step_beyond_what_can_be_counted_changes_nothing() -> None:
+    memory = in_flow(current_step=2**63 - 1)
+    before = memory.to_dict()
+
+    with pytest.raises(ValidationError, match="current_step"):
+        memory.advance_sequential_step({})
+
+    assert memory.to_dict() == before
+
+
+def test_a_branch_s_result_is_kept() -> None:
+    memory = in_flow(branch_results={"branch_1": None, "branch_2": None})
+
+    applied = memory.record_branch_result("branch_2", {"ok": True})
+
+    assert applied is True
+    assert flow_of(memory).branch_results == {"branch_1": None, "branch_2": {"ok": True}}
+    assert flow_of(memory).completed_branches == 1
+    assert not flow_of(memory).all_branches_done
+
+
+def test_all_branches_are_done_once_each_has_a_result() -> None:
+    memory = in_flow(branch_results={"branch_1": None, "branch_2": None})
+    memory.record_branch_result("branch_2", {"ok": True})
+
+    memory.record_branch_result("branch_1", False)
+
+    assert flow_of(memory).all_branches_done
+
+
+def test_an_unknown_branch_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    memory = in_flow(branch_results={"branch_1": None})
+    before = memory.to_dict()
+
+    applied = memory.record_branch_result("branch_7", {})
+
+    assert applied is False
+    assert memory.to_dict() == before
+    assert "no branch 'branch_7'" in caplog.text
+
+
+def test_a_branch_s_result_must_be_json() -> None:
+    memory = in_flow(branch_results={"branch_1": None})
+
+    with pytest.raises(ValidationError, match="result"):
+        memory.record_branch_result("branch_1", object())
+
+    assert flow_of(memory).branch_results == {"branch_1": None}
+
+
+@pytest.mark.parametrize("wrong", [None, 1, {"$ne": 1}, ["branch_1"]])
+def test_a_branch_id_must_be_a_string(wrong: Any) -> None:
+    memory = in_flow(branch_results={"branch_1": None})
+
+    with pytest.raises(ValidationError, match="branch_id"):
+        memory.record_branch_result(wrong, {})
+
+
+def test_the_branch_that_a_condition_led_to_is_kept() -> None:
+    memory = in_flow(condition_expr="seats > 2")
+
+    applied = memory.set_condition_branch("true")
+
+    assert applied is True
+    assert flow_of(memory).condition_branch_taken == "true"
+    assert memory.last_updated > 1.0
+
+
+def test_the_condition_s_branch_must_be_a_string() -> None:
+    memory = in_flow()
+    memory.set_condition_branch("true")
+
+    with pytest.raises(ValidationError, match="branch"):
+        memory.set_condition_branch(False)  # type: ignore[arg-type]
+
+    assert flow_of(memory).condition_branch_taken == "true"

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import jazzmine.core.working_memory.enums as old_enums
+import jazzmine.core.working_memory.records as old_records
+import jazzmine.core.working_memory.state as old_state
+from jazzmine.records.enums import ConversationStatus, FlowStatus
+from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
+from jazzmine.records.memory_base import checked_copy
+from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
+from jazzmine.records.working_memory import WorkingMemory
+
+# As jazzmine 0.1.42 stored it: no `revision`, and a flow from before `tool_summaries`.
+STORED_BY_THE_PREDECESSOR: dict[str, Any] = {
+    "conversation_id": "c1",
+    "user_id": "u1",
+    "agent_id": "a1",
+    "created_at": 1700000000.25,
+    "last_updated": 1700000001.5,
+    "status": "collecting_slots",
+    "turn_number": 2,
+    "active_flow": {
+        "flow_id": "f1",
+        "flow_name": "booking",
+        "flow_type": "parallelflow",
+        "status": "collecting_slots",
+        "started_at_turn": 1,
+        "started_at": 1700000000.5,
+        "priority": [1, 2],
+        "tools_required": ["search"],
+        "current_step": 0,
+        "total_steps": 2,
+        "step_results": [{"ok": True}],
+        "branch_results": {"branch_1": None, "branch_2": {"rows": [1, 2.5, None]}},
+        "condition_expr": None,
+        "condition_branch_taken": None,
+        "tool_call_history": [
+            {
+                "tool_name": "search",
+                "arguments": {"q": "é"},
+                "result": [1],
+                "result_summary": "one",
+                "success": True,
+                "error": "",
+                "turn_number": 2,
+                "call_index": 0,
+                "called_at": 1700000001.0,
+                "step": None,
+                "branch": None,
+            }
+        ],
+        "slots": {
+            "day": {
+                "name": "day",
+                "description": "which day",
+                "type": "date",
+                "required": True,
+                "collected": False,
+                "value": None,
+                "collected_at_turn": 0,
+                "validation_error": "",
+            }
+        },
+    },
+    "flow_history": [
+        {
+            "flow_id": "f0",
+            "flow_name": "greeting",
+            "flow_type": "flow",
+            "status": "completed",
+            "started_at_turn": 0,
+            "ended_at_turn": 1,
+            "slot_values": {"name": "Ada"},
+        }
+    ],
+    "pending_confirmation": None,
+    "entity_workspace": {
+        "Ada": {
+            "name": "Ada",
+            "attributes": ["kind"],
+            "first_seen_turn": 1,
+            "last_seen_turn": 2,
+            "mention_count": 2,
+        }
+    },
+    "entity_max_age_turns": 5,
+    "topic_history": [{"turn_number": 1, "intent": "book", "summary": ""}],
+    "last_agent_response": None,
+    "last_agent_intent": None,
+    "current_turn": None,
+}
+
+
+def test_a_working_memory_comes_back_from_json() -> None:
+    memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
+
+    assert from_json(to_json(memory)) == memory
+    assert json.loads(to_json(memory)) == memory.to_dict()
+
+
+def test_what_the_predecessor_stored_is_read() -> None:
+    memory = from_json(json.dumps(STORED_BY_THE_PREDECESSOR).encode())
+
+    assert memory.revision == 0
+    assert memory.status is ConversationStatus.COLLECTING_SLOTS
+    assert memory.active_flow is not None
+    assert memory.active_flow.status is FlowStatus.COLLECTING_SLOTS
+    assert memory.active_flow.slots["day"].is_pending
+    assert memory.flow_history[0].tool_summaries == []
+    assert memory.entity_workspace["Ada"].mention_count == 2
+
+
+def test_the_fields_keep_the_predecessor_s_names_and_order() -> None:
+    memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
+
+    assert list(memory.to_dict()) == [*STORED_BY_THE_PREDECESSOR, "revision"]
+    assert list(memory.to_dict()["active_flow"]) == list(STORED_BY_THE_PREDECESSOR["active_flow"])
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"null", b'{"conversation_id": "c1"}', b"\xff", b'"\\ud800"']
+)
+def test_json_that_is_no_working_memory_is_refused(data: bytes) -> None:
+    with pytest.raises(ValidationError):
+        from_json(data)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_number_that_json_does_not_have_is_refused_by_name(number: str) -> None:
+    text = json.dumps(STORED_BY_THE_PREDECESSOR).replace('"result": [1]', f'"result": [{number}]')
+
+    with pytest.raises(ValidationError, match=r"tool_call_history\.0\.result"):
+        from_json(text.encode())
+
+
+def test_a_text_may_speak_of_nan_and_infinity() -> None:
+    memory = WorkingMemory("c1", "u1", "a1", last_agent_response="NaN < Infinity")
+
+    assert from_json(to_json(memory)) == memory
+
+
+# What was changed in place
+
+
+def test_a_nan_put_into_a_slot_is_refused_by_name() -> None:
+    memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
+    assert memory.active_flow is not None
+    memory.active_flow.slots["day"].value = {}
+    memory.active_flow.slots["day"].value["x"] = float("nan")
+
+    with pytest.raises(ValidationError, match=r"slots\.day\.value"):
+        memory.to_dict()
+    with pytest.raises(ValidationError, match=r"slots\.day\.value"):
+        checked_copy(memory, WorkingMemory, "memory")
+
+
+def test_a_wrong_type_put_into_a_list_is_refused_by_name() -> None:
+    memory = WorkingMemory("c1", "u1", "a1")
+    memory.flow_history.append("f1")  # type: ignore[arg-type]
+
+    with pytest.raises(ValidationError, match=r"flow_history\.0"):
+        checked_copy(memory, WorkingMemory, "memory")
+
+
+def test_a_number_too_large_put_into_a_list_is_refused_by_name() -> None:
+    flow = ActiveFlowState("f1", "booking", "flow")
+    flow.priority.append(2**70)
+
+    with pytest.raises(ValidationError, match=r"priority\.2"):
+        flow.to_dict()
+
+
+def test_a_checked_copy_shares_nothing_with_the_original() -> None:
+    memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
+
+    copied = checked_copy(memory, WorkingMemory, "memory")
+    assert memory.active_flow is not None
+    memory.active_flow.step_results[0]["ok"] = False
+
+    assert copied == WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
+
+
+def test_a_record_can_be_copied_and_pickled() -> None:
+    memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
+
+    assert copy.deepcopy(memory) == memory
+    assert pickle.loads(pickle.dumps(memory)) == memory
+
+
+# Where the predecessor's users import from
+
+
+def test_the_predecessor_s_modules_hold_the_same_classes() -> None:
+    assert old_enums.FlowStatus is FlowStatus
+    assert old_enums.ConversationStatus is ConversationStatus
+    assert old_records.ToolCallRecord is ToolCallRecord
+    assert old_records.Slot is Slot
+    assert old_records.PendingConfirmation is PendingConfirmation
+    assert old_records.WorkspaceEntity is WorkspaceEntity
+    assert old_records.TopicShift is TopicShift
+    assert old_records.FlowRecord is FlowRecord
+    assert old_state.ActiveFlowState is ActiveFlowState
+    assert old_state.TurnCache is TurnCache
+    assert old_state.WorkingMemory is WorkingMemory

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from jazzmine.records.flow import ActiveFlowState
+from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from jazzmine.records.working_memory import WorkingMemory
+
+HOSTILE = "</call>&<tag a=\"1\" b='2'>\0\x1b\ufffe\uffff\r\n\té😀"
+# What XML 1.0 cannot hold is replaced; the rest comes back as it was.
+HOSTILE_PARSED = "</call>&<tag a=\"1\" b='2'>\ufffd\ufffd\ufffd\ufffd\r\n\té😀"
+
+
+def in_turn(number: int = 1) -> WorkingMemory:
+    memory = WorkingMemory("conversation", "user", "agent")
+    memory.start_flow(ActiveFlowState("f1", "booking", "flow"))
+    memory.begin_turn(TurnCache(number))
+    return memory
+
+
+def call(name: str, called_at: float = 0.0, turn_number: int = 0) -> ToolCallRecord:
+    return ToolCallRecord(name, {}, called_at=called_at, turn_number=turn_number)
+
+
+def tools_in(section: str) -> list[str]:
+    return [each.attrib["tool"] for each in ElementTree.fromstring(section)]
+
+
+def test_a_successful_call_shows_its_summary() -> None:
+    record = ToolCallRecord("search", {"query": "shoes & socks", "n": 2}, {"secret": 1}, "12 found")
+
+    xml = record.to_prompt_xml()
+
+    assert xml == (
+        '  <call index="0" tool="search" success="true">\n'
+        '    <args>{"query": "shoes &amp; socks", "n": 2}</args>\n'
+        "    <summary>12 found</summary>\n"
+        "  </call>"
+    )
+
+
+def test_a_failed_call_shows_its_error_and_where_it_belongs() -> None:
+    record = ToolCallRecord(
+        "pay",
+        {"amount": "5 €"},
+        result_summary="never shown",
+        success=False,
+        error="no <funds>",
+        call_index=3,
+        step=0,
+        branch="branch_2",
+    )
+
+    xml = record.to_prompt_xml()
+
+    assert xml == (
+        '  <call index="3" tool="pay" success="false" step="0" branch="branch_2">\n'
+        '    <args>{"amount": "5 €"}</args>\n'
+        "    <error>no &lt;funds&gt;</error>\n"
+        "  </call>"
+    )
+
+
+def test_a_call_without_a_summary_says_so() -> None:
+    xml = ToolCallRecord("search", {}, {"secret": 1}).to_prompt_xml()
+
+    assert "<summary>(no summary)</summary>" in xml
+
+
+def test_a_failed_call_without_an_error_says_so() -> None:
+    xml = ToolCallRecord("search", {}, success=False).to_prompt_xml()
+
+    assert "<error>(no error message)</error>" in xml
+
+
+def test_hostile_text_is_escaped_to_the_letter() -> None:
+    record = ToolCallRecord('"><x', {}, result_summary="</summary>\0\r\n", branch="a\nb&'")
+
+    xml = record.to_prompt_xml()
+
+    assert xml == (
+        '  <call index="0" tool="&quot;&gt;&lt;x" success="true" branch="a&#10;b&amp;\'">\n'
+        "    <args>{}</args>\n"
+        "    <summary>&lt;/summary&gt;\ufffd&#13;\n</summary>\n"
+        "  </call>"
+    )
+
+
+def test_hostile_text_comes_back_from_a_parser() -> None:
+    record = ToolCallRecord(HOSTILE, {HOSTILE[8:25]: HOSTILE}, None, HOSTILE, branch=HOSTILE)
+
+    parsed = ElementTree.fromstring(record.to_prompt_xml())
+
+    assert parsed.attrib["tool"] == HOSTILE_PARSED
+    assert parsed.attrib["branch"] == HOSTILE_PARSED
+    assert [each.tag for each in parsed] == ["args", "summary"]
+    assert parsed[1].text == HOSTILE_PARSED
+
+
+def test_the_result_is_never_shown() -> None:
+    memory = in_turn()
+    memory.record_tool_call(ToolCallRecord("search", {}, {"password": "swordfish"}, "found"))
+
+    assert "swordfish" not in memory.build_prompt_tool_sections()
+
+
+def test_without_calls_there_are_no_sections() -> None:
+    assert in_turn().build_prompt_tool_sections() == ""
+    assert WorkingMemory("conversation", "user", "agent").build_prompt_tool_sections() == ""
+    assert ActiveFlowState("f1", "booking", "flow").build_tool_history_prompt() == ""
+    assert TurnCache(1).build_turn_tool_calls_prompt() == ""
+
+
+def test_earlier_calls_and_this_turn_s_have_a_section_each() -> None:
+    memory = in_turn(1)
+    memory.record_tool_call(call("first"))
+    memory.begin_turn(TurnCache(2))
+    memory.record_tool_call(call("second"))
+
+    sections = memory.build_prompt_tool_sections()
+
+    assert sections == (
+        "<completed_tool_calls>\n"
+        '  <call index="0" tool="first" success="true">\n'
+        "    <args>{}</args>\n"
+        "    <summary>(no summary)</summary>\n"
+        "  </call>\n"
+        "</completed_tool_calls>\n"
+        "\n"
+        "<current_turn_tool_calls>\n"
+        '  <call index="0" tool="second" success="true">\n'
+        "    <args>{}</args>\n"
+        "    <summary>(no summary)</summary>\n"
+        "  </call>\n"
+        "</current_turn_tool_calls>"
+    )
+
+
+def test_earlier_calls_are_shown_in_their_order() -> None:
+    memory = in_turn(1)
+    memory.record_tool_call(call("first"))
+    memory.record_tool_call(call("second"))
+    memory.begin_turn(TurnCache(2))
+    memory.record_tool_call(call("third"))
+
+    before, current = memory.build_prompt_tool_sections().split("\n\n")
+
+    assert tools_in(before) == ["first", "second"]
+    assert tools_in(current) == ["third"]
+
+
+def test_a_call_of_this_turn_appears_once() -> None:
+    memory = in_turn()
+    memory.record_tool_call(call("only"))
+
+    sections = memory.build_prompt_tool_sections()
+
+    assert sections.count("<call ") == 1
+    assert sections.startswith("<current_turn_tool_calls>")
+
+
+def test_a_call_appears_once_after_the_memory_was_stored() -> None:
+    memory = in_turn(1)
+    memory.record_tool_call(call("first"))
+    memory.begin_turn(TurnCache(2))
+    memory.record_tool_call(call("second"))
+
+    read = from_json(to_json(memory))
+
+    assert read.build_prompt_tool_sections() == memory.build_prompt_tool_sections()
+
+
+def test_a_call_with_a_turn_number_of_its_own_appears_once() -> None:
+    memory = in_turn(2)
+    memory.record_tool_call(call("first", turn_number=1))
+    memory.record_tool_call(call("second", turn_number=7))
+
+    sections = memory.build_prompt_tool_sections()
+
+    assert tools_in(sections) == ["first", "second"]
+
+
+def test_one_record_passed_in_two_turns_is_shown_for_each() -> None:
+    memory = in_turn(1)
+    record = call("same", turn_number=1)
+    memory.record_tool_call(record)
+    memory.begin_turn(TurnCache(2))
+    memory.record_tool_call(record)
+
+    before, current = memory.build_prompt_tool_sections().split("\n\n")
+
+    assert tools_in(before) == ["same"]
+    assert tools_in(current) == ["same"]
+
+
+def test_a_summary_changed_in_one_place_does_not_double_the_call() -> None:
+    memory = in_turn()
+    memory.record_tool_call(call("only"))
+    assert memory.current_turn is not None
+    memory.current_turn.tool_calls[0].result_summary = "better"
+
+    assert memory.build_prompt_tool_sections().count("<call ") == 1
+
+
+def test_a_call_from_before_the_flow_began_stays_in_the_turn_s_section() -> None:
+    memory = in_turn()
+    memory.record_tool_call(call("before"))
+    memory.complete_flow()
+    memory.start_flow(ActiveFlowState("f2", "weather", "flow"))
+    memory.record_tool_call(call("after"))
+
+    assert tools_in(memory.build_prompt_tool_sections()) == ["before", "after"]
+
+
+def test_beginning_the_same_turn_again_moves_its_calls_to_the_completed_ones() -> None:
+    memory = in_turn(1)
+    memory.record_tool_call(call("first"))
+    memory.begin_turn(TurnCache(1))
+
+    sections = memory.build_prompt_tool_sections()
+
+    assert sections.startswith("<completed_tool_calls>")
+    assert tools_in(sections) == ["first"]
+
+
+def test_the_flow_s_own_prompt_shows_its_whole_history() -> None:
+    memory = in_turn(1)
+    memory.record_tool_call(call("first"))
+    assert memory.active_flow is not None
+
+    assert tools_in(memory.active_flow.build_tool_history_prompt()) == ["first"]
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+def test_a_surrogate_that_got_in_all_the_same_is_replaced(text: str) -> None:
+    record = ToolCallRecord("search", {})
+    vars(record)["result_summary"] = text
+
+    assert "\ufffd" in record.to_prompt_xml()
+    record.to_prompt_xml().encode()

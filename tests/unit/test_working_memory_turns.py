@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.records.enums import ConversationStatus, FlowStatus
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation
+from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
+from tests.unit.memories import awaiting_confirmation, in_flow, new_memory
+
+
+def entity(name: str, *attributes: str) -> dict[str, object]:
+    return {"name": name, "attributes": list(attributes)}
+
+
+def test_beginning_a_turn_sets_its_number_and_its_cache() -> None:
+    memory = new_memory()
+
+    applied = memory.begin_turn(TurnCache(4, "hello", "greet"))
+
+    assert applied is True
+    assert memory.turn_number == 4
+    assert memory.current_turn == TurnCache(4, "hello", "greet")
+    assert memory.last_updated > 1.0
+
+
+def test_the_cache_is_copied_in() -> None:
+    memory = new_memory()
+    cache = TurnCache(1, raw_entities=[entity("Ada", "kind")])
+
+    memory.begin_turn(cache)
+    cache.intent = "changed"
+    cache.raw_entities[0]["name"] = "changed"
+
+    assert memory.current_turn == TurnCache(1, raw_entities=[entity("Ada", "kind")])
+
+
+def test_a_new_turn_replaces_the_cache_whole() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, "hello", selected_flow_ids=["f1"]))
+
+    memory.begin_turn(TurnCache(2))
+
+    assert memory.current_turn == TurnCache(2)
+
+
+def test_a_new_entity_is_remembered_under_its_stripped_name() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(TurnCache(2, raw_entities=[entity("  Ada ", "kind")]))
+
+    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["kind"], 2, 2, 1)}
+
+
+def test_an_entity_seen_again_gathers_attributes_in_order() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada", "kind", "tall")]))
+
+    memory.begin_turn(TurnCache(3, raw_entities=[entity("Ada", "late", "kind", "late")]))
+
+    assert memory.entity_workspace == {
+        "Ada": WorkspaceEntity("Ada", ["kind", "tall", "late"], 1, 3, 2)
+    }
+
+
+def test_each_mention_within_a_turn_counts() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada", "a"), entity("Ada ", "b")]))
+
+    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["a", "b"], 1, 1, 2)}
+
+
+def test_blank_and_nameless_entities_are_ignored() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(TurnCache(1, raw_entities=[entity(" \n"), {"attributes": ["x"]}, {}]))
+
+    assert memory.entity_workspace == {}
+
+
+def test_an_entity_may_come_without_attributes() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(
+        TurnCache(1, raw_entities=[{"name": "Ada"}, {"name": "B", "attributes": None}])
+    )
+
+    assert [each.attributes for each in memory.entity_workspace.values()] == [[], []]
+
+
+def test_an_entity_is_kept_for_as_many_turns_as_it_may_be_old() -> None:
+    memory = new_memory()
+    memory.entity_max_age_turns = 2
+    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada")]))
+
+    memory.begin_turn(TurnCache(3))
+
+    assert list(memory.entity_workspace) == ["Ada"]
+
+
+def test_an_entity_not_seen_for_longer_is_dropped() -> None:
+    memory = new_memory()
+    memory.entity_max_age_turns = 2
+    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada"), entity("Bob")]))
+
+    memory.begin_turn(TurnCache(4, raw_entities=[entity("Bob")]))
+
+    assert list(memory.entity_workspace) == ["Bob"]
+
+
+def test_salient_entities_start_with_the_latest_seen() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada"), entity("Bob"), entity("Cy")]))
+
+    memory.begin_turn(TurnCache(2, raw_entities=[entity("Cy")]))
+
+    assert [each.name for each in memory.salient_entities] == ["Cy", "Ada", "Bob"]
+
+
+def test_a_turn_that_continues_adds_no_topic() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(TurnCache(1, is_continuation=True))
+
+    assert memory.topic_count == 0
+
+
+def test_a_turn_that_does_not_continue_takes_up_a_topic() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+
+    assert memory.topic_history == [TopicShift(1, "book")]
+    assert memory.topic_count == 1
+
+
+def test_a_confirmation_that_has_not_expired_stands() -> None:
+    memory = awaiting_confirmation(requested_at_turn=1)
+
+    memory.begin_turn(TurnCache(3))
+
+    assert memory.has_pending_confirmation
+    assert memory.status is ConversationStatus.AWAITING_CONFIRMATION
+
+
+def test_an_expired_confirmation_cancels_the_flow_that_waits_for_it() -> None:
+    memory = awaiting_confirmation(requested_at_turn=1)
+
+    memory.begin_turn(TurnCache(4))
+
+    assert memory.pending_confirmation is None
+    assert memory.active_flow is None
+    assert [(flow.status, flow.ended_at_turn) for flow in memory.flow_history] == [("cancelled", 4)]
+    assert memory.status is ConversationStatus.IDLE
+
+
+def test_an_expired_confirmation_leaves_a_flow_alone_that_does_not_wait() -> None:
+    memory = new_memory()
+    memory.request_confirmation(PendingConfirmation("", "Sure?", {}, 1))
+    memory.start_flow(ActiveFlowState("f1", "booking", "flow"))
+
+    memory.begin_turn(TurnCache(9))
+
+    assert memory.pending_confirmation is None
+    assert memory.is_in_flow
+    assert memory.status is ConversationStatus.IN_FLOW
+
+
+def test_a_cancellation_cancels_the_flow_in_progress() -> None:
+    memory = awaiting_confirmation()
+
+    memory.begin_turn(TurnCache(2, is_cancellation=True))
+
+    assert memory.active_flow is None
+    assert memory.pending_confirmation is None
+    assert [flow.status for flow in memory.flow_history] == ["cancelled"]
+    assert memory.status is ConversationStatus.IDLE
+
+
+def test_a_cancellation_without_a_flow_cancels_nothing() -> None:
+    memory = new_memory()
+
+    memory.begin_turn(TurnCache(1, is_cancellation=True))
+
+    assert memory.flow_history == []
+    assert memory.turn_number == 1
+
+
+def test_an_expired_confirmation_and_a_cancellation_archive_the_flow_once() -> None:
+    memory = awaiting_confirmation(requested_at_turn=1)
+
+    memory.begin_turn(TurnCache(4, is_cancellation=True))
+
+    assert [flow.flow_id for flow in memory.flow_history] == ["f1"]
+
+
+def test_a_new_turn_takes_the_error_status_back() -> None:
+    memory = in_flow()
+    memory.status = ConversationStatus.ERROR
+
+    memory.begin_turn(TurnCache(1))
+
+    assert memory.status is ConversationStatus.IN_FLOW
+
+
+def test_a_turn_with_a_bad_entity_changes_nothing() -> None:
+    memory = awaiting_confirmation()
+    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada")]))
+    before = memory.to_dict()
+    cache = TurnCache(9, raw_entities=[entity("Ada"), {"name": "Bob", "attributes": [7]}])
+    cache.is_continuation = False
+
+    with pytest.raises(ValidationError, match=r"attributes\.0"):
+        memory.begin_turn(cache)
+
+    assert memory.to_dict() == before
+
+
+def test_a_turn_with_an_entity_whose_name_is_no_string_changes_nothing() -> None:
+    memory = new_memory()
+    before = memory.to_dict()
+
+    with pytest.raises(ValidationError, match="name"):
+        memory.begin_turn(TurnCache(1, raw_entities=[{"name": 7}]))
+
+    assert memory.to_dict() == before
+
+
+def test_a_turn_that_cannot_archive_the_flow_changes_nothing() -> None:
+    memory = in_flow()
+    assert memory.active_flow is not None
+    memory.active_flow.branch_results["branch_1"] = None
+    vars(memory.active_flow)["flow_name"] = 7
+    before = (memory.turn_number, memory.active_flow, memory.last_updated)
+
+    with pytest.raises(ValidationError, match="flow_name"):
+        memory.begin_turn(TurnCache(1, is_cancellation=True))
+
+    assert (memory.turn_number, memory.active_flow, memory.last_updated) == before
+
+
+def test_a_cache_made_invalid_in_place_is_refused_by_name() -> None:
+    memory = new_memory()
+    cache = TurnCache(1)
+    cache.flow_candidates.append({"score": float("nan")})
+
+    with pytest.raises(ValidationError, match="flow_candidates"):
+        memory.begin_turn(cache)
+
+    assert memory.current_turn is None
+
+
+@pytest.mark.parametrize("wrong", [None, {"turn_number": 1}, 1, "turn"])
+def test_a_turn_needs_a_turn_cache(wrong: object) -> None:
+    memory = new_memory()
+
+    with pytest.raises(TypeError, match="turn_cache must be of type TurnCache"):
+        memory.begin_turn(wrong)  # type: ignore[arg-type]
+
+    assert memory.last_updated == 1.0
+
+
+def test_ending_a_turn_remembers_the_reply() -> None:
+    memory = new_memory()
+
+    applied = memory.end_turn("Done.", "inform")
+
+    assert applied is True
+    assert memory.last_agent_response == "Done."
+    assert memory.last_agent_intent == "inform"
+    assert memory.last_updated > 1.0
+
+
+def test_the_latest_topic_gets_its_summary() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+
+    memory.end_turn("Done.", "inform", "a table for two")
+
+    assert memory.topic_history == [TopicShift(1, "book", "a table for two")]
+
+
+def test_the_intent_stands_in_for_a_missing_summary() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+
+    memory.end_turn("Done.", "inform")
+
+    assert memory.topic_history == [TopicShift(1, "book", "inform")]
+
+
+def test_a_topic_keeps_the_summary_that_it_has() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+    memory.end_turn("Done.", "inform", "first")
+
+    memory.end_turn("Done.", "inform", "second")
+
+    assert memory.topic_history == [TopicShift(1, "book", "first")]
+
+
+def test_only_the_latest_topic_is_summarised() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+    memory.begin_turn(TurnCache(2, intent="cancel", is_continuation=False))
+
+    memory.end_turn("Done.", "inform", "cancelling")
+
+    assert memory.topic_history == [TopicShift(1, "book"), TopicShift(2, "cancel", "cancelling")]
+
+
+def test_ending_a_turn_leaves_the_error_status() -> None:
+    memory = new_memory()
+    memory.status = ConversationStatus.ERROR
+
+    memory.end_turn("Sorry.", "error")
+
+    assert memory.status is ConversationStatus.ERROR
+
+
+def test_a_reply_that_is_no_string_changes_nothing() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, is_continuation=False))
+    before = memory.to_dict()
+
+    with pytest.raises(ValidationError, match="agent_intent"):
+        memory.end_turn("Done.", None, "summary")  # type: ignore[arg-type]
+
+    assert memory.to_dict() == before
+
+
+def test_a_reply_with_a_lone_surrogate_is_refused() -> None:
+    memory = new_memory()
+
+    with pytest.raises(ValidationError, match="agent_response"):
+        memory.end_turn("\ud800", "inform")
+
+    assert memory.last_agent_response is None
+
+
+def test_the_expiry_is_logged_with_the_conversation(caplog: pytest.LogCaptureFixture) -> None:
+    memory = awaiting_confirmation(requested_at_turn=1)
+
+    with caplog.at_level(logging.INFO, "jazzmine"):
+        memory.begin_turn(TurnCache(4))
+
+    assert caplog.messages == ["'conversation': the confirmation expired in turn 4"]
+
+
+def test_an_active_flow_is_interruptible_only_while_it_collects_slots() -> None:
+    memory = in_flow()
+    assert memory.active_flow is not None
+    assert not memory.current_flow_can_be_interrupted
+
+    memory.active_flow.status = FlowStatus.COLLECTING_SLOTS
+
+    assert memory.current_flow_can_be_interrupted
+    assert new_memory().current_flow_can_be_interrupted
