@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import Any, TypeVar
 
 import pymongo
@@ -22,7 +23,7 @@ from jazzmine._compat.mongo_driver import (
     translated,
 )
 from jazzmine.config import MongoDBConfig
-from jazzmine.errors import NotFoundError
+from jazzmine.errors import NotFoundError, StoreUnavailableError
 from jazzmine.layouts.mongodb.documents import Document
 from jazzmine.layouts.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.layouts.mongodb.queries import Listing, equal
@@ -34,6 +35,9 @@ T = TypeVar("T")
 # How many documents a reply brings at the most; the server also ends one at 16 MiB.
 DOCUMENTS_A_REPLY = 1_000
 IDS_A_REPLY = 100_000
+
+# The server refuses a sum of skip and limit beyond 64 bits.
+_MOST = 2**32
 
 # https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/ (MongoDB 7.0)
 _WIRE_VERSION_WITH_PERCENTILE = 21
@@ -118,6 +122,18 @@ class MongoDBServer:
                         raise failure from error
                 await sleep(pause)
 
+    async def wait_until(self, ready: Callable[..., bool], *args: Any) -> None:
+        """Wait for another call of this store to make way.
+
+        Raises:
+            StoreUnavailableError: it did not within the deadline.
+        """
+        until = monotonic() + self._config.timeout
+        while not ready(*args):
+            if monotonic() > until:
+                raise StoreUnavailableError("a deletion or what it waits for does not end")
+            await sleep(0.002)
+
     async def atomically(self, work: Work[T], *args: Any) -> T:
         """Do work in a transaction, or step by step where the deployment has none.
 
@@ -180,8 +196,8 @@ class MongoDBServer:
         cursor = collection.find(
             query,
             sort=None if listing is None else listing.sort,
-            skip=offset,
-            limit=limit or 0,
+            skip=min(offset, _MOST),
+            limit=limit if limit is not None and limit < _MOST else 0,
             batch_size=min(limit or DOCUMENTS_A_REPLY, DOCUMENTS_A_REPLY),
         )
         return await cursor.to_list()

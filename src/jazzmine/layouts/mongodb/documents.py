@@ -13,7 +13,7 @@ https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from jazzmine.errors import RecordTooLargeError
@@ -26,11 +26,12 @@ __all__ = [
     "Turn",
     "conversation_document",
     "escaped",
-    "message_document",
+    "message_documents",
     "read_conversation",
     "read_message",
     "read_trace",
     "trace_document",
+    "turn_documents",
 ]
 
 Document: TypeAlias = dict[str, Any]
@@ -59,7 +60,7 @@ def conversation_document(sealed: Sealed[Conversation]) -> Document:
     return _fitting(document, sealed.json)
 
 
-def message_document(sealed: Sealed[Message]) -> Document:
+def _message_document(sealed: Sealed[Message]) -> Document:
     """Return the document of a message, or raise RecordTooLargeError."""
     document: Document = Message.__pydantic_serializer__.to_python(sealed.record, mode="json")
     if document["metadata"]:
@@ -76,12 +77,19 @@ def trace_document(sealed: Sealed[TurnTrace]) -> Document:
     return _fitting(document, sealed.json)
 
 
+def message_documents(messages: Sequence[Sealed[Message]]) -> list[Document]:
+    """Return a document for each id: of two messages with one id, the later one's."""
+    by_id = {sealed.record.id: sealed for sealed in messages}
+    return [_message_document(sealed) for sealed in by_id.values()]
+
+
 class Turn(NamedTuple):
-    """The documents of a turn."""
+    """The documents of a turn, and the conversations that its messages name."""
 
     conversation: Document | None
     messages: list[Document]
     trace: Document | None
+    conversations: list[str]
 
     @property
     def brings_message_of_trace(self) -> bool:
@@ -93,6 +101,29 @@ class Turn(NamedTuple):
     def writes(self) -> int:
         """How many documents are written."""
         return (self.conversation is not None) + len(self.messages) + (self.trace is not None)
+
+    @property
+    def owners(self) -> list[str]:
+        """All that must not be deleted meanwhile."""
+        trace = self.trace
+        return [
+            *self.conversations,
+            *([] if trace is None else [trace["conversation_id"], trace["message_id"]]),
+        ]
+
+
+def turn_documents(
+    conversation: Sealed[Conversation] | None,
+    messages: Sequence[Sealed[Message]],
+    trace: Sealed[TurnTrace] | None,
+) -> Turn:
+    """Return the documents of a turn."""
+    return Turn(
+        None if conversation is None else conversation_document(conversation),
+        message_documents(messages),
+        None if trace is None else trace_document(trace),
+        [sealed.record.conversation_id for sealed in messages],
+    )
 
 
 def _fitting(document: Document, json: bytes) -> Document:

@@ -1,0 +1,1 @@
+"""Real servers for the tests: each is started by the first test that needs it."""
