@@ -91,7 +91,10 @@ class Batcher(Generic[T]):
             for change in batch:
                 change.error = change.error or failure
         except BaseException:
-            # This thread is interrupted; the others' changes are still to be committed.
+            # This thread is interrupted; the others' changes are still to be committed, and
+            # what this commit had found out about them does not count.
+            for change in batch:
+                change.result = change.error = None
             with self._mutex:
                 self._waiting[:0] = batch
             raise
@@ -116,7 +119,7 @@ class KeyedLocks:
             users.append(None)
         acquired = False
         try:
-            acquired = lock.acquire(timeout=timeout)
+            acquired = lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
         finally:
             if not acquired:
                 self._leave(key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 
 __all__ = ["FileView", "open_regular_file", "replace_file"]
@@ -55,7 +56,7 @@ def open_regular_file(path: str) -> int:
     raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def replace_file(path: str, content: bytes, *, fsync: bool) -> FileView:
+def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
     """Put a new file in the place of `path`, or leave all as it was and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
@@ -63,7 +64,7 @@ def replace_file(path: str, content: bytes, *, fsync: bool) -> FileView:
 
     Args:
         path: an absolute path without symbolic links.
-        content: all of the file.
+        content: all of the file, in blocks.
         fsync: whether to wait for the disk.
 
     Raises:
@@ -95,12 +96,15 @@ def _stat(path: str) -> os.stat_result | None:
         return None
 
 
-def _write_beside(path: str, content: bytes, old: os.stat_result | None, *, fsync: bool) -> int:
+def _write_beside(
+    path: str, content: Iterable[bytes], old: os.stat_result | None, *, fsync: bool
+) -> int:
     fd = _create(f"{path}.tmp")
     try:
         if old is not None:
             _take_owner_and_mode(fd, old)
-        _write_all(fd, content)
+        for block in content:
+            _write_all(fd, block)
         if fsync:
             # A flush that failed may have dropped what it could not write, so it is never
             # tried again on this descriptor: the whole attempt is given up.
@@ -132,8 +136,8 @@ def _take_owner_and_mode(fd: int, old: os.stat_result) -> None:
     os.fchmod(fd, stat.S_IMODE(old.st_mode))
 
 
-def _write_all(fd: int, content: bytes) -> None:
-    rest = memoryview(content)
+def _write_all(fd: int, block: bytes) -> None:
+    rest = memoryview(block)
     while rest:
         rest = rest[os.write(fd, rest) :]
 
@@ -147,7 +151,7 @@ def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | N
         if backup is None or old is None:
             os.unlink(path)
         else:
-            os.close(_write_beside(path, _read_all(backup), old, fsync=False))
+            os.close(_write_beside(path, [_read_all(backup)], old, fsync=False))
             os.replace(f"{path}.tmp", path)
         raise
 

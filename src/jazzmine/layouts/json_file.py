@@ -26,7 +26,7 @@ from pydantic import Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from jazzmine.layouts.json_draft import Draft
-from jazzmine.layouts.json_lines import parse_message, read_conversation, read_trace
+from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace
 from jazzmine.layouts.json_tables import ConversationRow, MessageRow, Row, Tables, TraceRow
 from jazzmine.records.base import Record, seal
 from jazzmine.records.messages import Conversation, Message
@@ -44,21 +44,30 @@ _SECTIONS = (
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-def file_content(tables: Tables, draft: Draft) -> bytes:
-    """Return the whole file as it is with the draft upon the tables."""
+# Joined a few at a time: a block is small enough for its memory to be used again for the
+# next, while taking fresh memory for all of a file takes longer than writing it.
+_ROWS_A_BLOCK = 128
+
+
+def file_content(tables: Tables, draft: Draft) -> Iterator[bytes]:
+    """Yield the whole file, as it is with the draft upon the tables, in blocks."""
     sections = (
         _lines(tables.conversations, draft.conversations),
         _lines(tables.messages, draft.messages),
         _lines(tables.traces, draft.traces),
     )
-    parts = [_HEAD]
+    yield _HEAD
     for (begin, end), lines in zip(_SECTIONS, sections, strict=True):
-        parts += (begin, b",\n".join(lines), b"\n" if lines else b"", end)
-    return b"".join(parts)
+        yield begin
+        for first in range(0, len(lines), _ROWS_A_BLOCK):
+            behind = first + _ROWS_A_BLOCK
+            block = b",\n".join(lines[first:behind])
+            yield block + (b",\n" if behind < len(lines) else b"\n")
+        yield end
 
 
 def _lines(rows: dict[str, AnyRow], changed: dict[str, AnyRow | None]) -> list[bytes]:
-    if changed.keys().isdisjoint(rows):
+    if changed.keys().isdisjoint(rows.keys()):
         kept: Iterable[AnyRow] = rows.values()
     else:
         kept = _in_place(rows, changed)
@@ -158,7 +167,7 @@ def _difference(tables: Tables, sections: _Sections) -> Draft:
         draft.conversations[row.id] = row
     positions = _Positions(tables, removed_messages)
     for line in added_messages:
-        message = parse_message(line)
+        message = read_message(line)
         _refuse_twice(draft.message(message.id))
         draft.messages.pop(message.id, None)
         draft.messages[message.id] = MessageRow(message, line, positions.of(message.id))

@@ -8,25 +8,27 @@ from functools import lru_cache
 from jazzmine.records.messages import Conversation, Entity, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["parse_message", "read_conversation", "read_message", "read_trace"]
+__all__ = ["read_conversation", "read_message", "read_trace", "recall_message"]
 
-# An agent reads the newest messages again in every turn, so those are kept parsed. Bounded
-# in number and size: about 20 MB if 8,192 messages of the longest kind are read.
+# Bounded in number and size: 20 MB, if 8,192 messages of the longest kind are asked for.
 _CACHED_MESSAGES = 8192
 _LONGEST_CACHED_LINE = 2048
 
 read_conversation = Conversation.__pydantic_validator__.validate_json
+read_message = Message.__pydantic_validator__.validate_json
 read_trace = TurnTrace.__pydantic_validator__.validate_json
-parse_message = Message.__pydantic_validator__.validate_json
 
 # A line says all there is to say of a message, so what is remembered of it cannot be stale.
-_remembered = lru_cache(_CACHED_MESSAGES)(parse_message)
+_remembered = lru_cache(_CACHED_MESSAGES)(read_message)
 
 
-def read_message(line: bytes) -> Message:
-    """Read a message from its line; the caller may change what it gets."""
+def recall_message(line: bytes) -> Message:
+    """Read a message that is likely to be read again; the caller may change what it gets.
+
+    That pays for one asked for by its id: a long listing would only push those out.
+    """
     if len(line) > _LONGEST_CACHED_LINE:
-        message: Message = parse_message(line)
+        message: Message = read_message(line)
         return message
     return _detached(_remembered(line))
 

@@ -9,6 +9,8 @@ from jazzmine.records.usage import USAGE_KEYS, UsageKey
 
 __all__ = ["require_count", "require_id", "require_usage_key"]
 
+_MAX_INT = 2**63 - 1
+
 
 def require_id(name: str, value: object) -> str:
     """Return the value as the plain `str` that it is.
@@ -35,7 +37,7 @@ def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> Valid
 
 
 def require_count(name: str, value: object, least: int = 0) -> int:
-    """Return the value as the number that it is.
+    """Return the value as the number that it is, or the largest of 64 bits if it is larger.
 
     Raises:
         TypeError: it is no integer.
@@ -45,7 +47,7 @@ def require_count(name: str, value: object, least: int = 0) -> int:
         raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be {least} or more, not {value}")
-    return value
+    return min(value, _MAX_INT)
 
 
 def require_usage_key(value: object) -> UsageKey:

@@ -197,9 +197,13 @@ class WorkingMemoryStore(ABC):
         self._check()
         async with self._leased(require_id("cid", cid)) as lease:
             memory = _found(lease)
+            revision = memory.revision
             yield memory
             # The block may have changed anything in place, so what it made is checked.
-            await self._save(lease, checked_copy(memory, WorkingMemory, "wm"))
+            changed = checked_copy(memory, WorkingMemory, "wm")
+            if changed.conversation_id != lease.cid:
+                raise ValueError(f"conversation {lease.cid!r} was given another conversation_id")
+            await self._save(lease, replace(changed, revision=revision))
 
     # Transitions
 

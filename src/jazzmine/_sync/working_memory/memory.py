@@ -53,7 +53,12 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
                 " in a locked() block use the methods of its working memory, not the store's"
             )
         token = self._holders[cid] = str(next(self._tokens))
-        return Lease(cid, token, self._load(cid))
+        lease = Lease(cid, token, None)
+        try:
+            return lease._replace(memory=self._load(cid))
+        except BaseException:
+            self._release(lease)
+            raise
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         self._stored[lease.cid] = to_json(memory)

@@ -1,0 +1,279 @@
+"""The locks of a working memory in one process: threads, signals and forks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+from jazzmine._compat.blocking import Home, KeyedLocks
+from jazzmine.errors import LockTimeoutError, NotFoundError, StaleWorkingMemoryError
+from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemory
+
+
+class InterruptError(BaseException):
+    """What a signal handler raises in the main thread."""
+
+
+def working_memory(cid: str = "c") -> WorkingMemory:
+    return WorkingMemory(cid, "user", "agent")
+
+
+def locks_in_use(store: InMemoryWorkingMemoryStore) -> tuple[int, int]:
+    return len(store._locks), len(store._holders)
+
+
+@contextmanager
+def held_elsewhere(store: InMemoryWorkingMemoryStore, cid: str) -> Iterator[None]:
+    """Another thread is in a block of the conversation."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with store.locked(cid):
+            entered.set()
+            leave.wait(10)
+
+    with ThreadPoolExecutor(1) as thread:
+        holding = thread.submit(hold)
+        entered.wait(10)
+        try:
+            yield
+        finally:
+            leave.set()
+        holding.result()
+
+
+@contextmanager
+def interrupted_in(seconds: float) -> Iterator[None]:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise InterruptError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def in_a_child(check: Callable[[], bool]) -> bool:
+    """Whether it is true in a forked process; one that hangs is killed after 10 s."""
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(10)
+        try:
+            os._exit(0 if check() else 1)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(2)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+forks = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+def test_the_table_of_locks_does_not_grow_with_the_conversations_ever_seen() -> None:
+    store = InMemoryWorkingMemoryStore()
+
+    def use(number: int) -> None:
+        store.get_or_create(f"{number % 100}", "user", "agent")
+        store.end_turn(f"{number % 100}", "Hello", "greet")
+        with store.locked(f"{number % 100}") as memory:
+            memory.end_turn("Bye", "part")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(use, range(400)))
+
+    assert store.active_count() == 100
+    assert locks_in_use(store) == (0, 0)
+
+
+def test_errors_leave_no_lock_in_the_table() -> None:
+    store = InMemoryWorkingMemoryStore()
+    store.save(working_memory())
+
+    with pytest.raises(NotFoundError):
+        store.end_turn("nobody", "Hello", "greet")
+    with pytest.raises(StaleWorkingMemoryError):
+        store.save(working_memory())
+    with pytest.raises(ValueError):
+        store.end_turn("c", "\ud800", "greet")
+    with pytest.raises(ZeroDivisionError), store.locked("c"):
+        raise ZeroDivisionError
+    store.delete("nobody")
+
+    assert locks_in_use(store) == (0, 0)
+
+
+def test_time_outs_leave_no_lock_in_the_table() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=0.01)
+    store.save(working_memory())
+
+    with store.locked("c"):
+        for _ in range(3):
+            with pytest.raises(LockTimeoutError):
+                store.end_turn("c", "Hello", "greet")
+
+    assert locks_in_use(store) == (0, 0)
+
+
+def test_the_lock_is_let_go_if_what_is_stored_cannot_be_read() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=1)
+    store.save(working_memory())
+    stored, store._stored["c"] = store._stored["c"], b"{"
+    with pytest.raises(ValueError):
+        store.end_turn("c", "Hello", "greet")
+    store._stored["c"] = stored
+
+    updated = store.end_turn("c", "Hello", "greet")
+
+    assert updated.revision == 2
+    assert locks_in_use(store) == (0, 0)
+
+
+def test_a_very_long_lock_timeout_is_allowed() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=1e300)
+    store.save(working_memory())
+
+    updated = store.end_turn("c", "Hello", "greet")
+
+    assert updated.revision == 2
+
+
+def test_a_thread_that_gives_up_waiting_leaves_the_lock_with_its_holder() -> None:
+    locks = KeyedLocks()
+    locks.acquire("c", 1)
+
+    gave_up = locks.acquire("c", 0.01)
+
+    assert gave_up is False
+    assert len(locks) == 1
+    locks.release("c")
+    assert len(locks) == 0
+
+
+def test_an_interrupt_while_waiting_for_a_lock_leaves_the_store_usable() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=5)
+    saved = store.save(working_memory())
+
+    with held_elsewhere(store, "c"), pytest.raises(InterruptError), interrupted_in(0.05):
+        store.end_turn("c", "interrupted", "greet")
+
+    assert locks_in_use(store) == (0, 0)
+    updated = store.end_turn("c", "usable", "greet")
+    assert updated.revision == saved.revision + 2
+
+
+def test_an_interrupt_in_a_block_saves_nothing_and_lets_the_lock_go() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=5)
+    saved = store.save(working_memory())
+
+    def change() -> None:
+        with store.locked("c") as memory:
+            memory.end_turn("half done", "greet")
+            threading.Event().wait(5)
+
+    with pytest.raises(InterruptError), interrupted_in(0.05):
+        change()
+
+    assert store.get("c") == saved
+    assert locks_in_use(store) == (0, 0)
+
+
+@forks
+def test_a_forked_child_works_at_once_though_a_thread_of_its_parent_holds_the_lock() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=2)
+    store.save(working_memory())
+
+    def works() -> bool:
+        return store.end_turn("c", "from the child", "greet").revision == 2
+
+    with held_elsewhere(store, "c"):
+        assert in_a_child(works)
+
+    assert locks_in_use(store) == (0, 0)
+
+
+@forks
+def test_what_a_forked_child_saves_is_its_own() -> None:
+    store = InMemoryWorkingMemoryStore()
+    saved = store.save(working_memory())
+
+    def saves_and_deletes() -> bool:
+        store.save(working_memory("child's"))
+        return store.delete("c") and store.active_count() == 1
+
+    assert in_a_child(saves_and_deletes)
+    assert store.get("c") == saved
+    assert store.get("child's") is None
+
+
+@forks
+def test_a_child_forked_in_a_block_leaves_the_block_like_its_parent() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=2)
+    store.save(working_memory())
+    block = store.locked("c")
+    memory = block.__enter__()
+
+    def leaves() -> bool:
+        store.save(working_memory("other"))
+        memory.end_turn("from the child", "greet")
+        block.__exit__(None, None, None)
+        stored = store.end_turn("c", "again", "greet")
+        return stored.revision == 3 and locks_in_use(store) == (0, 0)
+
+    left = in_a_child(leaves)
+    block.__exit__(None, None, None)
+
+    assert left
+    stored = store.get("c")
+    assert stored is not None
+    assert (stored.revision, stored.last_agent_response) == (2, None)
+
+
+@forks
+def test_a_grandchild_works_too() -> None:
+    store = InMemoryWorkingMemoryStore(lock_timeout=2)
+    store.save(working_memory())
+
+    def child() -> bool:
+        with held_elsewhere(store, "c"):
+            return in_a_child(lambda: store.end_turn("c", "Hello", "greet").revision == 2)
+
+    assert in_a_child(child)
+
+
+@forks
+def test_of_many_threads_in_a_child_one_moves_in_and_the_others_wait_for_it() -> None:
+    moves: list[int] = []
+    moved_in = threading.Event()
+
+    def move_in() -> None:
+        moves.append(os.getpid())
+        threading.Event().wait(0.05)
+        moved_in.set()
+
+    home = Home(move_in)
+
+    def moved_in_once() -> bool:
+        def check(_: int) -> bool:
+            home.check()
+            return moved_in.is_set()
+
+        with ThreadPoolExecutor(8) as threads:
+            waited = list(threads.map(check, range(8)))
+        return all(waited) and moves == [os.getpid()]
+
+    home.check()
+
+    assert in_a_child(moved_in_once)
+    assert moves == []

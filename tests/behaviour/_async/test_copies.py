@@ -1,0 +1,213 @@
+"""What a caller holds and what a store holds are never the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jazzmine.core.message_store import Conversation, Entity, Message, MessageStore, TraceFilter
+from jazzmine.core.message_store import TurnTrace as Trace
+from tests.behaviour.samples import conversation, full_message, full_trace
+from tests.behaviour.support.aio import take
+
+NESTED: dict[str, Any] = {"list": [1, {"deep": [2]}], "text": "as it was"}
+
+READS_OF_A_MESSAGE: dict[str, Callable[[Any], Any]] = {
+    "get_message_by_id": lambda store: store.get_message_by_id("m1"),
+    "get_messages_by_ids": lambda store: store.get_messages_by_ids(["m1"]),
+    "get_messages_by_conversation_id": lambda store: store.get_messages_by_conversation_id("c1"),
+    "get_messages_by_user_id": lambda store: store.get_messages_by_user_id("u1"),
+    "get_immediate_context": lambda store: store.get_immediate_context("c1", 1),
+}
+READS_OF_A_CONVERSATION: dict[str, Callable[[Any], Any]] = {
+    "get_conversation_by_id": lambda store: store.get_conversation_by_id("c1"),
+    "get_conversations_by_user_id": lambda store: store.get_conversations_by_user_id("u1"),
+    "get_conversations_by_agent_id": lambda store: store.get_conversations_by_agent_id("a1"),
+}
+READS_OF_A_TRACE: dict[str, Callable[[Any], Any]] = {
+    "get_turn_trace_by_id": lambda store: store.get_turn_trace_by_id("trace-of-m1"),
+    "get_turn_trace_by_message_id": lambda store: store.get_turn_trace_by_message_id("m1"),
+    "get_turn_traces_by_conversation_id": lambda store: store.get_turn_traces_by_conversation_id(
+        "c1"
+    ),
+    "get_turn_traces_by_agent_id": lambda store: store.get_turn_traces_by_agent_id("a1"),
+    "find_turn_traces": lambda store: store.find_turn_traces(TraceFilter()),
+}
+
+
+def only(found: Any) -> Any:
+    """The record, or the one in the list."""
+    return found[0] if isinstance(found, list) else found
+
+
+def plain_conversation() -> Conversation:
+    return conversation(metadata=NESTED)
+
+
+def plain_message() -> Message:
+    return full_message(metadata=NESTED, is_flagged=False)
+
+
+def spoil_conversation(record: Conversation) -> None:
+    """Change all that can be changed in a conversation."""
+    record.title = "spoilt"
+    record.metadata["text"] = "spoilt"
+    record.metadata["list"][1]["deep"].append("spoilt")
+
+
+def spoil_message(record: Message) -> None:
+    """Change all that can be changed in a message."""
+    record.original_content = "spoilt"
+    record.explicit_context = [*(record.explicit_context or []), "spoilt"]
+    record.entities[0].name = "spoilt"
+    record.entities[0].attributes.append("spoilt")
+    record.entities.append(Entity(name="spoilt"))
+    for texts in (record.invoked_flows, record.invoked_tools, record.reasoning_steps):
+        assert texts is not None
+        texts.append("spoilt")
+    assert record.errors is not None
+    record.errors.clear()
+    record.metadata["text"] = "spoilt"
+    record.metadata["list"][1]["deep"].append("spoilt")
+
+
+def spoil_trace(record: Trace) -> None:
+    """Change a trace at every level."""
+    record.detected_intent = "spoilt"
+    record.errors.append("spoilt")
+    record.llm_calls[0].model = "spoilt"
+    record.llm_calls.pop()
+    record.tool_traces[0].generation_attempts.clear()
+    record.tool_traces[0].final_data["rows"].append("spoilt")
+    record.tool_traces[0].intermediates[0]["text"] = "spoilt"
+    record.slot_events[0].value.clear()
+    record.emission_records[0].metadata["text"] = "spoilt"
+
+
+@pytest.mark.parametrize("read", READS_OF_A_CONVERSATION.values(), ids=READS_OF_A_CONVERSATION)
+async def test_changing_a_conversation_that_was_read_changes_nothing(
+    store: MessageStore, read: Callable[[Any], Any]
+) -> None:
+    await store.store_conversation(plain_conversation())
+
+    spoil_conversation(only(await read(store)))
+
+    assert only(await read(store)) == plain_conversation()
+
+
+@pytest.mark.parametrize("read", READS_OF_A_MESSAGE.values(), ids=READS_OF_A_MESSAGE)
+async def test_changing_a_message_that_was_read_changes_nothing(
+    chat: MessageStore, read: Callable[[Any], Any]
+) -> None:
+    await chat.store_message(plain_message())
+
+    spoil_message(only(await read(chat)))
+
+    assert only(await read(chat)) == plain_message()
+
+
+async def test_changing_a_message_of_an_iteration_changes_nothing(chat: MessageStore) -> None:
+    await chat.store_message(plain_message())
+
+    spoil_message(only(await take(chat.iter_messages("c1"), 1)))
+
+    assert [found async for found in chat.iter_messages("c1")] == [plain_message()]
+
+
+@pytest.mark.parametrize("read", READS_OF_A_TRACE.values(), ids=READS_OF_A_TRACE)
+async def test_changing_a_trace_that_was_read_changes_nothing(
+    chat: MessageStore, read: Callable[[Any], Any]
+) -> None:
+    await chat.store_turn(messages=[plain_message()], trace=full_trace())
+
+    spoil_trace(only(await read(chat)))
+
+    assert only(await read(chat)) == full_trace()
+
+
+async def test_two_reads_of_a_long_message_share_nothing(chat: MessageStore) -> None:
+    stored = full_message(text="long " * 2000, metadata=NESTED, is_flagged=False)
+    await chat.store_message(stored)
+
+    spoil_message(only(await chat.get_messages_by_ids(["m1"])))
+
+    assert await chat.get_message_by_id("m1") == stored
+
+
+async def test_a_message_asked_for_twice_is_two_copies(chat: MessageStore) -> None:
+    await chat.store_message(plain_message())
+
+    one, other = await chat.get_messages_by_ids(["m1", "m1"])
+    spoil_message(one)
+
+    assert other == plain_message()
+
+
+async def test_changing_a_conversation_after_it_was_stored_changes_nothing(
+    store: MessageStore,
+) -> None:
+    passed = plain_conversation()
+    await store.store_conversation(passed)
+
+    spoil_conversation(passed)
+
+    assert await store.get_conversation_by_id("c1") == plain_conversation()
+
+
+@pytest.mark.parametrize("write", ["store_message", "update_message"])
+async def test_changing_a_message_after_it_was_stored_changes_nothing(
+    chat: MessageStore, write: str
+) -> None:
+    passed = plain_message()
+    await getattr(chat, write)(passed)
+
+    spoil_message(passed)
+
+    assert await chat.get_message_by_id("m1") == plain_message()
+
+
+async def test_changing_messages_after_several_were_stored_changes_nothing(
+    chat: MessageStore,
+) -> None:
+    passed = [plain_message()]
+    await chat.store_messages(passed)
+
+    spoil_message(passed[0])
+    passed.clear()
+
+    assert await chat.get_messages_by_conversation_id("c1") == [plain_message()]
+
+
+async def test_changing_a_turn_after_it_was_stored_changes_nothing(store: MessageStore) -> None:
+    whole, said, traced = plain_conversation(), plain_message(), full_trace()
+    await store.store_turn(conversation=whole, messages=[said], trace=traced)
+
+    spoil_conversation(whole)
+    spoil_message(said)
+    spoil_trace(traced)
+
+    assert await store.get_conversation_by_id("c1") == plain_conversation()
+    assert await store.get_message_by_id("m1") == plain_message()
+    assert await store.get_turn_trace_by_message_id("m1") == full_trace()
+
+
+async def test_a_record_that_was_changed_counts_once_it_is_stored(chat: MessageStore) -> None:
+    await chat.store_message(plain_message())
+    found = await chat.get_message_by_id("m1")
+    assert found is not None
+    spoil_message(found)
+
+    await chat.store_message(found)
+
+    assert await chat.get_message_by_id("m1") == found
+
+
+async def test_storing_changes_nothing_in_what_is_passed(chat: MessageStore) -> None:
+    said, traced = plain_message(), full_trace()
+
+    await chat.store_turn(messages=[said], trace=traced)
+    await chat.flag_message("m1")
+
+    assert (said, traced) == (plain_message(), full_trace())

@@ -1,0 +1,116 @@
+"""What refers to something that is not stored is refused, and nothing is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine import IntegrityError, JazzmineError
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.samples import conversation, ids, message, messages, trace
+
+each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
+
+
+@each_write
+async def test_a_message_of_no_stored_conversation_is_refused(
+    chat: MessageStore, write: str
+) -> None:
+    with pytest.raises(IntegrityError, match="nowhere") as caught:
+        await getattr(chat, write)(message(conversation_id="nowhere"))
+
+    assert isinstance(caught.value, JazzmineError)
+    assert await chat.get_message_by_id("m1") is None
+    assert await chat.get_messages_by_conversation_id("nowhere") == []
+    assert await chat.get_messages_by_user_id("u1") == []
+
+
+@each_write
+async def test_a_stored_message_stays_as_it_is_when_its_move_is_refused(
+    chat: MessageStore, write: str
+) -> None:
+    await chat.store_message(message())
+
+    with pytest.raises(IntegrityError, match="nowhere"):
+        await getattr(chat, write)(message(conversation_id="nowhere"))
+
+    assert await chat.get_messages_by_conversation_id("c1") == [message()]
+
+
+async def test_a_message_of_a_deleted_conversation_is_refused(chat: MessageStore) -> None:
+    await chat.store_message(message("m1"))
+    await chat.delete_conversation("c1")
+
+    with pytest.raises(IntegrityError, match="c1"):
+        await chat.store_message(message("m2"))
+
+    assert await chat.get_messages_by_ids(["m1", "m2"]) == []
+
+
+async def test_a_message_is_stored_once_its_conversation_is(store: MessageStore) -> None:
+    with pytest.raises(IntegrityError):
+        await store.store_message(message())
+    await store.store_conversation(conversation())
+
+    await store.store_message(message())
+
+    assert await store.get_message_by_id("m1") == message()
+
+
+async def test_a_trace_of_no_stored_message_is_refused(chat: MessageStore) -> None:
+    with pytest.raises(IntegrityError, match="m1"):
+        await chat.store_turn_trace(trace("m1"))
+
+    assert await chat.get_turn_trace_by_id("trace-of-m1") is None
+    assert await chat.get_turn_traces_by_conversation_id("c1") == []
+    assert await chat.get_turn_traces_by_agent_id("a1") == []
+
+
+async def test_a_trace_of_a_deleted_message_is_refused(chat: MessageStore) -> None:
+    await chat.store_message(message())
+    await chat.delete_message("m1")
+
+    with pytest.raises(IntegrityError, match="m1"):
+        await chat.store_turn_trace(trace("m1"))
+
+    assert await chat.get_turn_trace_by_id("trace-of-m1") is None
+
+
+async def test_a_trace_id_that_belongs_to_another_message_is_refused(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+    await chat.store_turn_trace(trace("m1", id="t1"))
+
+    with pytest.raises(IntegrityError, match="t1"):
+        await chat.store_turn_trace(trace("m2", id="t1"))
+
+    assert await chat.get_turn_trace_by_id("t1") == trace("m1", id="t1")
+    assert await chat.get_turn_trace_by_message_id("m2") is None
+
+
+async def test_a_refused_trace_leaves_the_one_that_its_message_has(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+    await chat.store_turn_trace(trace("m1", id="t1"))
+    await chat.store_turn_trace(trace("m2", id="t2"))
+
+    with pytest.raises(IntegrityError, match="t1"):
+        await chat.store_turn_trace(trace("m2", id="t1"))
+
+    assert await chat.get_turn_trace_by_message_id("m2") == trace("m2", id="t2")
+    assert ids(await chat.get_turn_traces_by_conversation_id("c1")) == ["t1", "t2"]
+
+
+async def test_a_trace_names_any_conversation_that_its_caller_likes(chat: MessageStore) -> None:
+    await chat.store_message(message())
+
+    await chat.store_turn_trace(trace(conversation_id="elsewhere"))
+
+    assert ids(await chat.get_turn_traces_by_conversation_id("elsewhere")) == ["trace-of-m1"]
+    assert await chat.get_turn_traces_by_conversation_id("c1") == []
+
+
+async def test_a_store_is_usable_after_a_refusal(chat: MessageStore) -> None:
+    with pytest.raises(IntegrityError):
+        await chat.store_message(message(conversation_id="nowhere"))
+
+    await chat.store_message(message())
+
+    assert await chat.get_messages_by_user_id("u1") == [message()]

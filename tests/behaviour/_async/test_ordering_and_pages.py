@@ -1,0 +1,471 @@
+"""Messages keep their order, and pages of them stay right whatever happens in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine import NotFoundError
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import NOW, conversation, ids, message, messages
+from tests.behaviour.support.aio import take
+
+each_listing = pytest.mark.parametrize("listing", ["conversation", "user"])
+
+
+async def listed(store: MessageStore, listing: str, **page: Any) -> list[str]:
+    """The ids of the messages of conversation "c1", or of user "u1"."""
+    method = getattr(store, f"get_messages_by_{listing}_id")
+    return ids(await method({"conversation": "c1", "user": "u1"}[listing], **page))
+
+
+# Order
+
+
+@each_listing
+async def test_messages_are_listed_oldest_first(chat: MessageStore, listing: str) -> None:
+    await chat.store_message(message("third", timestamp=NOW + 2))
+    await chat.store_message(message("first", timestamp=-NOW))
+    await chat.store_message(message("second", timestamp=NOW + 1))
+
+    assert await listed(chat, listing) == ["first", "second", "third"]
+
+
+@each_listing
+async def test_equally_old_messages_are_listed_in_the_order_they_were_stored(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_message(message("c"))
+    await chat.store_messages(messages("a", "d"))
+    await chat.store_turn(messages=messages("b"))
+
+    assert await listed(chat, listing) == ["c", "a", "d", "b"]
+
+
+@each_listing
+@pytest.mark.parametrize("write", ["store_message", "update_message"])
+async def test_storing_a_message_again_does_not_move_it_among_equals(
+    chat: MessageStore, listing: str, write: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    await getattr(chat, write)(message("m1", original_content="other words"))
+
+    assert await listed(chat, listing) == ["m1", "m2", "m3"]
+
+
+@each_listing
+async def test_storing_several_again_does_not_move_them_among_equals(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    await chat.store_messages(messages("m4", "m3", "m1", intent="changed"))
+
+    assert await listed(chat, listing) == ["m1", "m2", "m3", "m4"]
+
+
+@each_listing
+async def test_storing_a_turn_again_does_not_move_its_messages(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    await chat.store_turn(conversation=conversation(), messages=messages("m2", "m1"))
+
+    assert await listed(chat, listing) == ["m1", "m2", "m3"]
+
+
+@each_listing
+async def test_a_changed_timestamp_moves_a_message(chat: MessageStore, listing: str) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    await chat.update_message(message("m1", timestamp=NOW + 1))
+
+    assert await listed(chat, listing) == ["m2", "m3", "m1"]
+
+
+@each_listing
+async def test_a_timestamp_that_is_changed_back_restores_the_order(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    await chat.update_message(message("m2", timestamp=NOW + 1))
+    await chat.update_message(message("m2", timestamp=NOW))
+
+    assert await listed(chat, listing) == ["m1", "m2", "m3"]
+
+
+@each_listing
+async def test_a_message_that_becomes_equally_old_stands_where_it_was_first_stored(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_message(message("m1", timestamp=NOW + 5))
+    await chat.store_messages(messages("m2", "m3"))
+
+    await chat.update_message(message("m1", timestamp=NOW))
+
+    assert await listed(chat, listing) == ["m1", "m2", "m3"]
+
+
+@each_listing
+async def test_a_message_deleted_and_stored_again_is_the_last_among_equals(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    await chat.delete_message("m1")
+    await chat.store_message(message("m1"))
+
+    assert await listed(chat, listing) == ["m2", "m3", "m1"]
+
+
+@each_listing
+async def test_a_message_that_comes_back_to_its_conversation_has_its_old_place(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages(messages("m1", "m2"))
+
+    await chat.store_message(message("m1", conversation_id="c2", user_id="u2"))
+    await chat.store_message(message("m1"))
+
+    assert await listed(chat, listing) == ["m1", "m2"]
+
+
+@each_listing
+async def test_the_order_among_equals_outlives_the_store(
+    chat: MessageStore, config: Config, listing: str
+) -> None:
+    await chat.store_messages(messages("c", "a", "b"))
+    await chat.store_message(message("c", intent="changed"))
+    await chat.close()
+
+    async with await MessageStore.initialize(config) as reopened:
+        await reopened.store_messages(messages("d", "a"))
+
+        assert await listed(reopened, listing) == ["c", "a", "b", "d"]
+
+
+@each_listing
+async def test_the_order_among_equals_is_the_same_for_all_stores_on_the_same_data(
+    chat: MessageStore, config: Config, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    async with await MessageStore.initialize(config) as other:
+        await other.delete_message("m1")
+        await other.store_message(message("m1"))
+        await chat.store_message(message("m4"))
+
+        assert await listed(chat, listing) == ["m2", "m3", "m1", "m4"]
+        assert await listed(other, listing) == ["m2", "m3", "m1", "m4"]
+    async with await MessageStore.initialize(config) as reopened:
+        assert await listed(reopened, listing) == ["m2", "m3", "m1", "m4"]
+
+
+async def test_the_extremes_of_time_are_in_order(chat: MessageStore) -> None:
+    await chat.store_message(message("end", timestamp=2**63 - 1))
+    await chat.store_message(message("epoch", timestamp=0))
+    await chat.store_message(message("beginning", timestamp=-(2**63)))
+
+    assert await listed(chat, "conversation") == ["beginning", "epoch", "end"]
+    assert await listed(chat, "conversation", after="beginning", limit=1) == ["epoch"]
+    assert ids(await chat.get_immediate_context("c1", 1)) == ["end"]
+
+
+async def test_a_users_messages_are_in_order_across_conversations(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_message(message("m1", timestamp=NOW + 1))
+    await chat.store_message(message("m2", conversation_id="c2"))
+    await chat.store_message(message("m3"))
+    await chat.store_message(message("other", user_id="u2"))
+
+    assert await listed(chat, "user") == ["m2", "m3", "m1"]
+
+
+# Pages
+
+
+@each_listing
+async def test_pages_add_up_to_the_listing(chat: MessageStore, listing: str) -> None:
+    await chat.store_messages(messages("m2", "m3", "m4"))
+    await chat.store_messages([message("m1", timestamp=NOW - 1), message("m5", timestamp=NOW + 1)])
+
+    assert await listed(chat, listing, limit=2) == ["m1", "m2"]
+    assert await listed(chat, listing, limit=2, after="m2") == ["m3", "m4"]
+    assert await listed(chat, listing, limit=2, after="m4") == ["m5"]
+    assert await listed(chat, listing, limit=2, after="m5") == []
+
+
+@each_listing
+async def test_a_page_without_a_limit_goes_to_the_end(chat: MessageStore, listing: str) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    assert await listed(chat, listing, after="m1") == ["m2", "m3"]
+    assert await listed(chat, listing, limit=None, after=None) == ["m1", "m2", "m3"]
+
+
+@each_listing
+async def test_a_limit_beyond_the_end_is_all_there_is(chat: MessageStore, listing: str) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+
+    assert await listed(chat, listing, limit=3) == ["m1", "m2"]
+
+
+@each_listing
+async def test_a_page_of_none_is_empty(chat: MessageStore, listing: str) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+
+    assert await listed(chat, listing, limit=0) == []
+    assert await listed(chat, listing, limit=0, after="m1") == []
+
+
+@each_listing
+async def test_the_listing_of_nobody_is_empty(store: MessageStore, listing: str) -> None:
+    assert await listed(store, listing) == []
+    assert await listed(store, listing, limit=5) == []
+
+
+@each_listing
+async def test_the_next_page_is_right_after_records_were_added(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    assert await listed(chat, listing, limit=2) == ["m1", "m2"]
+
+    await chat.store_message(message("earlier", timestamp=NOW - 1))
+    await chat.store_message(message("equal"))
+
+    assert await listed(chat, listing, limit=2, after="m2") == ["m3", "equal"]
+
+
+@each_listing
+async def test_the_next_page_is_right_after_records_were_changed(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3", "m4"))
+    assert await listed(chat, listing, limit=2) == ["m1", "m2"]
+
+    await chat.store_message(message("m2", original_content="other words"))
+    await chat.store_message(message("m3", timestamp=NOW + 1))
+
+    assert await listed(chat, listing, limit=2, after="m2") == ["m4", "m3"]
+
+
+@each_listing
+async def test_the_next_page_is_right_after_records_were_deleted(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3", "m4"))
+    assert await listed(chat, listing, limit=2) == ["m1", "m2"]
+
+    await chat.delete_message("m1")
+    await chat.delete_message("m3")
+
+    assert await listed(chat, listing, limit=2, after="m2") == ["m4"]
+
+
+@each_listing
+async def test_the_next_page_starts_where_the_last_record_stands_now(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    assert await listed(chat, listing, limit=1) == ["m1"]
+
+    await chat.store_message(message("m1", timestamp=NOW + 1))
+    await chat.store_message(message("m4", timestamp=NOW + 2))
+
+    assert await listed(chat, listing, after="m1") == ["m4"]
+
+
+@each_listing
+async def test_a_page_behind_an_unknown_record_is_refused(chat: MessageStore, listing: str) -> None:
+    await chat.store_message(message("m1"))
+
+    with pytest.raises(NotFoundError, match="lost"):
+        await listed(chat, listing, after="lost")
+
+
+@each_listing
+async def test_a_page_behind_a_deleted_record_is_refused(chat: MessageStore, listing: str) -> None:
+    await chat.store_messages(messages("m1", "gone", "m3"))
+    await chat.delete_message("gone")
+
+    with pytest.raises(NotFoundError, match="gone"):
+        await listed(chat, listing, limit=1, after="gone")
+
+
+@each_listing
+async def test_a_page_behind_a_record_of_another_listing_is_refused(
+    chat: MessageStore, listing: str
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_message(message("m1"))
+    await chat.store_message(message("other", conversation_id="c2", user_id="u2"))
+
+    with pytest.raises(NotFoundError, match="other"):
+        await listed(chat, listing, after="other")
+
+
+@each_listing
+async def test_a_refused_page_is_a_key_error_that_reads_as_a_sentence(
+    chat: MessageStore, listing: str
+) -> None:
+    with pytest.raises(KeyError) as caught:
+        await listed(chat, listing, after="lost")
+
+    assert str(caught.value).startswith("after='lost' is")
+
+
+# Iteration
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 500])
+async def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int) -> None:
+    await chat.store_messages(messages("m2", "m3", "m4"))
+    await chat.store_message(message("m1", timestamp=NOW - 1))
+
+    found = [m.id async for m in chat.iter_messages("c1", batch_size=batch_size)]
+
+    assert found == ["m1", "m2", "m3", "m4"]
+
+
+async def test_iteration_yields_whole_messages(chat: MessageStore) -> None:
+    await chat.store_message(message(metadata={"a": [1]}))
+
+    found = [m async for m in chat.iter_messages("c1")]
+
+    assert found == [message(metadata={"a": [1]})]
+
+
+async def test_iteration_yields_messages_of_its_conversation_alone(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
+
+    assert [m.id async for m in chat.iter_messages("c1")] == ["m1"]
+    assert [m.id async for m in chat.iter_messages("c2")] == ["m2"]
+    assert [m.id async for m in chat.iter_messages("nowhere")] == []
+
+
+async def test_iteration_reaches_messages_that_are_added_meanwhile(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    first = await take(iterator, 1)
+
+    await chat.store_message(message("earlier", timestamp=NOW - 1))
+    await chat.store_message(message("later", timestamp=NOW + 1))
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == ["m1", "m2", "later"]
+
+
+async def test_iteration_goes_on_behind_a_message_that_is_deleted_meanwhile(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3", "m4"))
+    iterator = chat.iter_messages("c1", batch_size=2)
+    first = await take(iterator, 2)
+
+    await chat.delete_message("m2")
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == ["m1", "m2", "m3", "m4"]
+
+
+async def test_iteration_goes_on_when_all_that_it_yielded_is_deleted(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    first = await take(iterator, 2)
+
+    await chat.delete_message("m1")
+    await chat.delete_message("m2")
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == ["m1", "m2", "m3"]
+
+
+async def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    await take(iterator, 1)
+
+    await chat.delete_conversation("c1")
+
+    rest = [m async for m in iterator]
+    assert len(rest) <= 1
+
+
+async def test_iteration_yields_each_message_once_while_another_store_adds_one(
+    store: MessageStore, config: Config
+) -> None:
+    # Conversations and messages in turns, so that their places are not those of a listing.
+    await store.store_turn(conversation=conversation("c1"), messages=messages("m1"))
+    await store.store_turn(conversation=conversation("c2"), messages=messages("m2"))
+    iterator = store.iter_messages("c1", batch_size=1)
+    first = await take(iterator, 1)
+
+    async with await MessageStore.initialize(config) as other:
+        await other.store_turn(conversation=conversation("c3"), messages=messages("m3"))
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == ["m1", "m2", "m3"]
+
+
+async def test_iteration_yields_each_message_once_while_another_store_changes_one(
+    chat: MessageStore, config: Config
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    first = await take(iterator, 2)
+
+    async with await MessageStore.initialize(config) as other:
+        await other.store_message(message("m1", original_content="other words"))
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == ["m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("deleted", ["m1", "m2"])
+async def test_iteration_yields_each_message_once_while_another_store_deletes_one(
+    chat: MessageStore, config: Config, deleted: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    first = await take(iterator, 2)
+
+    async with await MessageStore.initialize(config) as other:
+        await other.delete_message(deleted)
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == ["m1", "m2", "m3"]
+
+
+async def test_two_iterations_of_one_conversation_do_not_disturb_each_other(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    one = chat.iter_messages("c1", batch_size=1)
+    other = chat.iter_messages("c1", batch_size=2)
+
+    begun = [*await take(one, 2), *await take(other, 1)]
+    rest = [[m.id async for m in other], [m.id async for m in one]]
+
+    assert ids(begun) == ["m1", "m2", "m1"]
+    assert rest == [["m2", "m3"], ["m3"]]
+
+
+async def test_a_store_is_usable_while_and_after_an_iteration_is_left(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    await take(iterator, 1)
+
+    await chat.store_message(message("m4"))
+    del iterator
+
+    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3", "m4"]

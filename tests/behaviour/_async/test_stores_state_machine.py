@@ -1,0 +1,13 @@
+"""Any sequence of calls ends as the model says."""
+
+from __future__ import annotations
+
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.backends import Config
+from tests.behaviour.state_machine import drive
+from tests.behaviour.support.aio import Runner
+
+
+def test_any_sequence_of_calls_ends_as_the_model_says(config: Config) -> None:
+    with Runner() as runner:
+        drive(lambda: MessageStore.initialize(config), runner)

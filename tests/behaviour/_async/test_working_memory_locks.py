@@ -1,0 +1,382 @@
+"""One conversation's updates run one after another; different ones never wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.core.working_memory import (
+    ToolCallRecord,
+    TurnCache,
+    WorkingMemory,
+    WorkingMemoryStore,
+)
+from jazzmine.errors import LockTimeoutError, NotFoundError, StaleWorkingMemoryError
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import busy, deface
+from tests.behaviour.support.aio import Started, gather, pause
+
+
+async def change_in_block(
+    store: WorkingMemoryStore, cid: str, change: Callable[[WorkingMemory], object]
+) -> None:
+    async with store.locked(cid) as memory:
+        change(memory)
+
+
+def spoil(memory: WorkingMemory) -> None:
+    assert memory.active_flow is not None
+    memory.active_flow.branch_results["branch_1"] = object()
+
+
+def collect_what_cannot_be_kept(memory: WorkingMemory) -> None:
+    memory.collect_slot("size", 42)
+    memory.collect_slot("colour", float("nan"))
+
+
+async def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingMemoryStore) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        memory.collect_slot("size", 42)
+        memory.collect_slot("colour", "red")
+        memory.record_tool_call(ToolCallRecord("search", {}))
+        memory.end_turn("Done", "confirm")
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.revision == saved.revision + 1
+    assert stored.active_flow is not None
+    assert stored.active_flow.collected_slot_values == {"size": 42, "colour": "red"}
+    assert [call.tool_name for call in stored.active_flow.tool_call_history] == ["search"]
+    assert stored.last_agent_response == "Done"
+
+
+async def test_a_block_begins_with_what_is_stored(memory_store: WorkingMemoryStore) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        seen = memory.to_dict()
+
+    assert seen == saved.to_dict()
+
+
+async def test_a_field_may_be_assigned_in_a_block(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        memory.entity_max_age_turns = 9
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.entity_max_age_turns == 9
+
+
+async def test_a_block_that_is_left_by_a_return_is_saved(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+
+    async def reply() -> str:
+        async with memory_store.locked("c") as memory:
+            memory.end_turn("Done", "confirm")
+            return "returned"
+
+    returned = await reply()
+
+    stored = await memory_store.get("c")
+    assert returned == "returned"
+    assert stored is not None
+    assert stored.last_agent_response == "Done"
+
+
+async def test_nothing_in_a_block_is_seen_before_its_end(memory_store: WorkingMemoryStore) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        memory.end_turn("Done", "confirm")
+        during = await memory_store.get("c")
+
+    assert during == saved
+
+
+async def test_what_becomes_of_the_working_memory_after_its_block_is_not_stored(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+    async with memory_store.locked("c") as memory:
+        memory.end_turn("Done", "confirm")
+    stored = await memory_store.get("c")
+
+    deface(memory)
+
+    assert await memory_store.get("c") == stored
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("stop"), KeyboardInterrupt("stop")], ids=repr)
+async def test_nothing_is_saved_if_a_block_raises(
+    memory_store: WorkingMemoryStore, error: BaseException
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    def complete_and_raise(memory: WorkingMemory) -> None:
+        memory.complete_flow()
+        raise error
+
+    with pytest.raises(type(error), match="stop") as raised:
+        await change_in_block(memory_store, "c", complete_and_raise)
+
+    assert raised.value is error
+    assert await memory_store.get("c") == saved
+
+
+async def test_the_lock_is_free_after_a_block_that_raised(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+    with pytest.raises(ZeroDivisionError):
+        await change_in_block(memory_store, "c", lambda memory: 1 // 0)
+
+    updated = await memory_store.collect_slot("c", "size", 42)
+
+    assert updated.revision == 2
+
+
+async def test_a_transition_that_refuses_its_argument_ends_the_block_unsaved(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    with pytest.raises(ValidationError):
+        await change_in_block(memory_store, "c", collect_what_cannot_be_kept)
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_a_state_made_invalid_in_a_block_is_refused_and_not_saved(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    with pytest.raises(ValidationError, match="branch_results"):
+        await change_in_block(memory_store, "c", spoil)
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_the_lock_is_free_after_a_block_that_made_an_invalid_state(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+    with pytest.raises(ValidationError):
+        await change_in_block(memory_store, "c", spoil)
+
+    updated = await memory_store.collect_slot("c", "size", 42)
+
+    assert updated.revision == 2
+
+
+async def test_a_block_cannot_make_a_working_memory_that_of_another_conversation(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    with pytest.raises(ValueError, match="conversation_id"):
+        await change_in_block(
+            memory_store, "c", lambda memory: setattr(memory, "conversation_id", "other")
+        )
+
+    assert await memory_store.get("c") == saved
+    assert await memory_store.get("other") is None
+
+
+async def test_a_block_cannot_turn_back_the_revision(memory_store: WorkingMemoryStore) -> None:
+    stale = await memory_store.save(busy("c"))
+    await memory_store.end_turn("c", "Hello", "greet")
+
+    await change_in_block(memory_store, "c", lambda memory: setattr(memory, "revision", 0))
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.revision == 3
+    with pytest.raises(StaleWorkingMemoryError):
+        await memory_store.save(stale)
+
+
+async def test_a_block_without_a_working_memory_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    with pytest.raises(NotFoundError, match="'nobody'"):
+        async with memory_store.locked("nobody"):
+            pytest.fail("the block was entered")
+
+    created = await memory_store.get_or_create("nobody", "user", "agent")
+    assert created.revision == 1
+
+
+async def test_updates_from_elsewhere_wait_for_a_block(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        update = Started(lambda: memory_store.collect_slot("c", "colour", "red"))
+        await pause(0.05)
+        was_done = update.done()
+        memory.collect_slot("size", 42)
+    updated = await update.result()
+
+    assert not was_done
+    assert updated.revision == 3
+    assert updated.active_flow is not None
+    assert updated.active_flow.collected_slot_values == {"size": 42, "colour": "red"}
+
+
+async def test_a_save_from_elsewhere_waits_for_a_block_and_is_stale_then(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        save = Started(lambda: memory_store.save(saved))
+        await pause(0.05)
+        was_done = save.done()
+        memory.collect_slot("size", 42)
+
+    with pytest.raises(StaleWorkingMemoryError):
+        await save.result()
+    assert not was_done
+
+
+async def test_a_deletion_waits_for_a_block(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        deletion = Started(lambda: memory_store.delete("c"))
+        await pause(0.05)
+        was_done = deletion.done()
+        memory.collect_slot("size", 42)
+
+    assert not was_done
+    assert await deletion.result() is True
+    assert await memory_store.get("c") is None
+
+
+async def test_another_block_waits_for_a_block(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(WorkingMemory("c", "user", "agent"))
+
+    async def count_up() -> None:
+        async with memory_store.locked("c") as memory:
+            number = memory.turn_number
+            await pause(0.002)
+            memory.turn_number = number + 1
+
+    await gather(*[count_up] * 8)
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert (stored.turn_number, stored.revision) == (8, 9)
+
+
+async def test_different_conversations_never_wait_for_each_other(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    others = [f"other {number}" for number in range(100)]
+    for cid in ["c", *others]:
+        await memory_store.get_or_create(cid, "user", "agent")
+
+    async with memory_store.locked("c"):
+        updated = [await memory_store.end_turn(cid, "Hello", "greet") for cid in others]
+
+    assert [memory.conversation_id for memory in updated] == others
+
+
+async def test_blocks_of_two_conversations_may_be_open_at_once(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("a"))
+    await memory_store.save(busy("b"))
+
+    async with memory_store.locked("a") as first, memory_store.locked("b") as second:
+        first.end_turn("to a", "answer")
+        second.end_turn("to b", "answer")
+
+    a, b = await memory_store.get("a"), await memory_store.get("b")
+    assert a is not None
+    assert b is not None
+    assert (a.last_agent_response, b.last_agent_response) == ("to a", "to b")
+
+
+async def test_who_waits_too_long_for_a_lock_is_told_so(memory_config: Config) -> None:
+    async with await WorkingMemoryStore.initialize({**memory_config, "lock_timeout": 0.2}) as store:
+        await store.get_or_create("conversation 7", "user", "agent")
+
+        async with store.locked("conversation 7"):
+            began = time.monotonic()
+            with pytest.raises(LockTimeoutError, match=r"'conversation 7'.* 0\.2 s"):
+                await store.end_turn("conversation 7", "Hello", "greet")
+            waited = time.monotonic() - began
+
+        assert 0.19 <= waited < 2
+
+
+async def test_a_lock_that_somebody_gave_up_waiting_for_is_free_at_the_end_of_the_block(
+    memory_config: Config,
+) -> None:
+    async with await WorkingMemoryStore.initialize({**memory_config, "lock_timeout": 0.2}) as store:
+        await store.save(busy("c"))
+        async with store.locked("c") as memory:
+            with pytest.raises(TimeoutError):
+                await store.delete("c")
+            memory.collect_slot("size", 42)
+
+        updated = await store.collect_slot("c", "colour", "red")
+
+        assert updated.revision == 3
+        assert updated.pending_slots == []
+
+
+async def test_of_many_at_once_no_update_is_lost(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+    await memory_store.begin_turn("c", TurnCache(1))
+
+    async def record_fifty(who: int) -> None:
+        for number in range(50):
+            await memory_store.record_tool_call("c", ToolCallRecord(f"{who}", {"n": number}))
+
+    await gather(*(partial(record_fifty, who) for who in range(16)))
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.current_turn is not None
+    calls = stored.current_turn.tool_calls
+    assert [call.call_index for call in calls] == list(range(800))
+    assert stored.revision == 802
+    by_caller = {
+        who: [call.arguments["n"] for call in calls if call.tool_name == f"{who}"]
+        for who in range(16)
+    }
+    assert by_caller == {who: list(range(50)) for who in range(16)}
+
+
+async def test_updates_of_all_kinds_at_once_are_all_kept(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+
+    await gather(
+        lambda: memory_store.collect_slot("c", "size", 42),
+        lambda: memory_store.collect_slot("c", "colour", "red"),
+        lambda: memory_store.record_branch_result("c", "branch_1", 1),
+        lambda: memory_store.record_branch_result("c", "branch_2", 2),
+        lambda: memory_store.set_condition_branch("c", "yes"),
+        lambda: memory_store.advance_sequential_step("c", {"n": 1}),
+        lambda: memory_store.end_turn("c", "Done", "confirm"),
+    )
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    flow = stored.active_flow
+    assert flow is not None
+    assert stored.revision == 8
+    assert flow.collected_slot_values == {"size": 42, "colour": "red"}
+    assert flow.branch_results == {"branch_1": 1, "branch_2": 2}
+    assert flow.condition_branch_taken == "yes"
+    assert flow.current_step == 1
+    assert stored.last_agent_response == "Done"

@@ -1,0 +1,226 @@
+"""No method takes anything for an id or a number that is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine import NotFoundError
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.calls import AFTER, CALLS, COUNTS, ITERATION, WITH_AN_ID
+from tests.behaviour.samples import conversation, ids, message, trace
+
+Call = Callable[[Any, Any], Any]
+
+
+def kind(value: object) -> str:
+    """What a case is called by."""
+    return type(value).__name__
+
+
+WRONG_IDS: list[Any] = [{"$ne": None}, ["m1"], b"m1", 1, re.compile(".*")]
+
+with_an_id = pytest.mark.parametrize("call", WITH_AN_ID.values(), ids=WITH_AN_ID)
+with_after = pytest.mark.parametrize("call", AFTER.values(), ids=AFTER)
+with_a_count = pytest.mark.parametrize("call", COUNTS.values(), ids=COUNTS)
+wrong_id = pytest.mark.parametrize("wrong", WRONG_IDS, ids=kind)
+wrong_count = pytest.mark.parametrize("wrong", ["1", 1.0, True, b"1", [1], {"$gt": 0}], ids=repr)
+
+
+class Names(str, Enum):
+    """Ids, as programs like to name them."""
+
+    MESSAGE = "m1"
+    CONVERSATION = "c1"
+
+
+def test_every_method_is_called_in_these_tests() -> None:
+    methods = {name for name in dir(MessageStore) if not name.startswith("_")}
+
+    assert methods == {*CALLS, ITERATION, "initialize", "close"}
+
+
+# Ids
+
+
+@with_an_id
+@wrong_id
+def test_another_type_of_id_is_refused(store: MessageStore, call: Call, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="must be a str, not a"):
+        call(store, wrong)
+
+
+@with_an_id
+def test_none_is_no_id(store: MessageStore, call: Call) -> None:
+    with pytest.raises(TypeError, match="must be a str, not a NoneType"):
+        call(store, None)
+
+
+@with_after
+@wrong_id
+def test_another_type_of_id_to_go_on_behind_is_refused(
+    store: MessageStore, call: Call, wrong: Any
+) -> None:
+    with pytest.raises(TypeError, match="after must be a str, not a"):
+        call(store, wrong)
+
+
+@pytest.mark.parametrize("wrong", [*WRONG_IDS, None], ids=kind)
+def test_another_type_of_id_to_iterate_over_is_refused_at_once(
+    store: MessageStore, wrong: Any
+) -> None:
+    with pytest.raises(TypeError, match="conversation_id must be a str, not a"):
+        store.iter_messages(wrong)
+
+
+@with_an_id
+def test_an_empty_id_is_refused(store: MessageStore, call: Call) -> None:
+    with pytest.raises(ValidationError, match="at least 1 character"):
+        call(store, "")
+
+
+@with_after
+def test_an_empty_id_to_go_on_behind_is_refused(store: MessageStore, call: Call) -> None:
+    with pytest.raises(ValidationError, match="after"):
+        call(store, "")
+
+
+@with_an_id
+@pytest.mark.parametrize("wrong", ["\ud800", "a\udcff"], ids=ascii)
+def test_an_id_that_is_no_unicode_text_is_refused(
+    store: MessageStore, call: Call, wrong: str
+) -> None:
+    with pytest.raises(ValidationError, match="valid string"):
+        call(store, wrong)
+
+
+@with_after
+def test_an_id_to_go_on_behind_that_is_no_unicode_text_is_refused(
+    store: MessageStore, call: Call
+) -> None:
+    with pytest.raises(ValidationError, match="after"):
+        call(store, "\ud800")
+
+
+@with_after
+def test_going_on_behind_an_unknown_id_is_refused(store: MessageStore, call: Call) -> None:
+    with pytest.raises(NotFoundError, match="lost"):
+        call(store, "lost")
+
+
+def test_one_string_is_not_several_ids(store: MessageStore) -> None:
+    with pytest.raises(TypeError, match="several ids"):
+        store.get_messages_by_ids("m1")
+
+
+def test_a_name_that_is_a_string_is_an_id(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message(Names.MESSAGE)], trace=trace(Names.MESSAGE, id="t1"))
+
+    assert ids(chat.get_messages_by_ids([Names.MESSAGE])) == ["m1"]
+    assert ids(chat.get_messages_by_conversation_id(Names.CONVERSATION)) == ["m1"]
+    assert chat.get_turn_trace_by_message_id(Names.MESSAGE) is not None
+    found = chat.get_message_by_id(Names.MESSAGE)
+    assert found is not None
+    assert type(found.id) is str
+
+
+# Numbers
+
+
+@with_a_count
+@wrong_count
+def test_another_type_of_number_is_refused(
+    store: MessageStore, call: Call, wrong: Any
+) -> None:
+    with pytest.raises(TypeError, match="must be an int, not a"):
+        call(store, wrong)
+
+
+@with_a_count
+def test_a_negative_number_is_refused(store: MessageStore, call: Call) -> None:
+    with pytest.raises(ValueError, match="must be 0 or more, not -1"):
+        call(store, -1)
+
+
+@with_a_count
+@pytest.mark.parametrize("huge", [2**31, 2**63 - 1, 2**63, 10**30])
+def test_a_huge_number_is_as_good_as_no_limit(
+    chat: MessageStore, call: Call, huge: int
+) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    assert len(call(chat, huge)) in (0, 1)
+
+
+def test_a_huge_limit_cuts_nothing_off(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    assert len(chat.get_messages_by_user_id("u1", limit=2**64)) == 1
+    assert len(chat.get_conversations_by_agent_id("a1", limit=2**64)) == 1
+    assert len(chat.get_turn_traces_by_agent_id("a1", limit=2**64, offset=0)) == 1
+    assert len(chat.get_immediate_context("c1", 2**64)) == 1
+
+
+@pytest.mark.parametrize("wrong", ["1", 1.0, True, None], ids=repr)
+def test_another_type_of_batch_size_is_refused(store: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="batch_size must be an int"):
+        store.iter_messages("c1", batch_size=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_batch_of_nothing_is_refused(store: MessageStore, wrong: int) -> None:
+    with pytest.raises(ValueError, match="batch_size must be 1 or more"):
+        store.iter_messages("c1", batch_size=wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, 0, "yes", "", []], ids=repr)
+def test_a_flag_is_true_or_false(chat: MessageStore, wrong: Any) -> None:
+    chat.store_message(message())
+
+    with pytest.raises(TypeError, match="flagged must be True or False"):
+        chat.flag_message("m1", wrong)
+
+    assert chat.get_message_by_id("m1") == message()
+
+
+# Records
+
+
+@pytest.mark.parametrize("write", ["store_conversation", "update_conversation"])
+@pytest.mark.parametrize("wrong", [None, {}, "c1", message(), [conversation()]], ids=kind)
+def test_something_else_than_a_conversation_is_refused(
+    store: MessageStore, write: str, wrong: Any
+) -> None:
+    with pytest.raises(TypeError, match="expected a Conversation, got a"):
+        getattr(store, write)(wrong)
+
+
+@pytest.mark.parametrize("write", ["store_message", "update_message"])
+@pytest.mark.parametrize("wrong", [None, {}, "m1", conversation(), [message()]], ids=kind)
+def test_something_else_than_a_message_is_refused(
+    store: MessageStore, write: str, wrong: Any
+) -> None:
+    with pytest.raises(TypeError, match="expected a Message, got a"):
+        getattr(store, write)(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, {}, "t1", message(), [trace()]], ids=kind)
+def test_something_else_than_a_trace_is_refused(store: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="expected a TurnTrace, got a"):
+        store.store_turn_trace(wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, object()], ids=kind)
+def test_several_messages_are_given_as_an_iterable(store: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError):
+        store.store_messages(wrong)
+
+
+def test_messages_are_not_given_as_a_string(store: MessageStore) -> None:
+    with pytest.raises(TypeError, match="expected a Message, got a str"):
+        store.store_messages("m1")  # type: ignore[arg-type]

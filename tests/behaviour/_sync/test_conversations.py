@@ -1,0 +1,260 @@
+"""Conversations are stored whole, listed by their owners, and deleted with all that is theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine import NotFoundError
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.samples import NOW, conversation, ids, message, trace
+
+each_owner = pytest.mark.parametrize("owner", ["user", "agent"])
+each_write = pytest.mark.parametrize("write", ["store_conversation", "update_conversation"])
+
+
+def listed(store: MessageStore, owner: str, of: str = "", **page: Any) -> list[str]:
+    """The ids of the conversations of a user or an agent; of "u1" or "a1" if none is named."""
+    method = getattr(store, f"get_conversations_by_{owner}_id")
+    return ids(method(of or f"{owner[0]}1", **page))
+
+
+@each_write
+def test_a_stored_conversation_is_read_back(store: MessageStore, write: str) -> None:
+    stored = conversation(metadata={"channel": "web", "tags": ["a", 1, None]})
+
+    getattr(store, write)(stored)
+
+    assert store.get_conversation_by_id("c1") == stored
+
+
+def test_a_conversation_that_is_not_stored_is_none(store: MessageStore) -> None:
+    assert store.get_conversation_by_id("c1") is None
+
+
+@each_write
+def test_storing_a_conversation_again_replaces_all_of_it(
+    store: MessageStore, write: str
+) -> None:
+    store.store_conversation(conversation(metadata={"old": True}))
+    newer = conversation(title="Another title", created_at=1, last_updated_at=2)
+
+    getattr(store, write)(newer)
+
+    assert store.get_conversation_by_id("c1") == newer
+    assert store.get_conversations_by_user_id("u1") == [newer]
+
+
+@each_write
+def test_storing_a_conversation_again_keeps_what_belongs_to_it(
+    chat: MessageStore, write: str
+) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    getattr(chat, write)(conversation(title="Another title"))
+
+    assert chat.get_messages_by_conversation_id("c1") == [message()]
+    assert chat.get_turn_traces_by_conversation_id("c1") == [trace()]
+
+
+@each_owner
+def test_conversations_are_listed_newest_first(store: MessageStore, owner: str) -> None:
+    store.store_conversation(conversation("middle", last_updated_at=NOW + 1))
+    store.store_conversation(conversation("oldest", last_updated_at=-5))
+    store.store_conversation(conversation("newest", last_updated_at=NOW + 2))
+
+    assert listed(store, owner) == ["newest", "middle", "oldest"]
+
+
+@each_owner
+def test_equally_new_conversations_are_listed_latest_stored_first(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("b"))
+    store.store_conversation(conversation("c"))
+    store.store_conversation(conversation("a"))
+
+    assert listed(store, owner) == ["a", "c", "b"]
+
+
+@each_owner
+def test_storing_a_conversation_again_does_not_move_it_among_equals(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("b"))
+    store.store_conversation(conversation("c"))
+    store.store_conversation(conversation("a"))
+
+    store.store_conversation(conversation("b", title="Another title"))
+
+    assert listed(store, owner) == ["a", "c", "b"]
+
+
+@each_owner
+def test_a_conversation_updated_later_moves_to_the_front(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("a"))
+    store.store_conversation(conversation("b"))
+
+    store.update_conversation(conversation("a", last_updated_at=NOW + 1))
+
+    assert listed(store, owner) == ["a", "b"]
+
+
+@each_owner
+def test_a_conversation_deleted_and_stored_again_is_the_latest_stored(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("a"))
+    store.store_conversation(conversation("b"))
+
+    store.delete_conversation("a")
+    store.store_conversation(conversation("a"))
+
+    assert listed(store, owner) == ["a", "b"]
+
+
+@each_owner
+def test_a_listing_holds_the_conversations_of_its_owner_alone(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("mine"))
+    store.store_conversation(conversation("other", user_id="u2", agent_id="a2"))
+
+    assert listed(store, owner) == ["mine"]
+    assert listed(store, owner, f"{owner[0]}2") == ["other"]
+    assert listed(store, owner, "nobody") == []
+
+
+@each_owner
+def test_a_conversation_that_changes_hands_changes_listings(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("c1"))
+
+    store.store_conversation(conversation("c1", user_id="u2", agent_id="a2"))
+
+    assert listed(store, owner) == []
+    assert listed(store, owner, f"{owner[0]}2") == ["c1"]
+
+
+@each_owner
+def test_pages_of_conversations_add_up_to_the_listing(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("a"))
+    store.store_conversation(conversation("b", last_updated_at=NOW - 1))
+    store.store_conversation(conversation("c"))
+    store.store_conversation(conversation("d"))
+
+    assert listed(store, owner, limit=2) == ["d", "c"]
+    assert listed(store, owner, limit=2, after="c") == ["a", "b"]
+    assert listed(store, owner, limit=2, after="b") == []
+    assert listed(store, owner, after="d") == ["c", "a", "b"]
+
+
+@each_owner
+def test_a_page_of_no_conversations_is_empty(store: MessageStore, owner: str) -> None:
+    store.store_conversation(conversation())
+
+    assert listed(store, owner, limit=0) == []
+
+
+@each_owner
+def test_the_next_page_of_conversations_is_right_after_changes(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("a"))
+    store.store_conversation(conversation("b"))
+    store.store_conversation(conversation("c"))
+    assert listed(store, owner, limit=1) == ["c"]
+
+    store.store_conversation(conversation("newer", last_updated_at=NOW + 1))
+    store.store_conversation(conversation("older", last_updated_at=NOW - 1))
+    store.delete_conversation("a")
+
+    assert listed(store, owner, after="c") == ["b", "older"]
+
+
+@each_owner
+def test_a_page_behind_a_conversation_that_is_not_there_is_refused(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("c1"))
+    store.store_conversation(conversation("gone"))
+    store.delete_conversation("gone")
+
+    with pytest.raises(NotFoundError, match="gone"):
+        listed(store, owner, after="gone")
+
+
+@each_owner
+def test_a_page_behind_a_conversation_of_another_owner_is_refused(
+    store: MessageStore, owner: str
+) -> None:
+    store.store_conversation(conversation("c1"))
+    store.store_conversation(conversation("other", user_id="u2", agent_id="a2"))
+
+    with pytest.raises(NotFoundError, match="other"):
+        listed(store, owner, after="other")
+
+
+def test_deleting_a_conversation_says_whether_it_was_there(chat: MessageStore) -> None:
+    assert chat.delete_conversation("c1") is True
+    assert chat.delete_conversation("c1") is False
+    assert chat.get_conversation_by_id("c1") is None
+    assert chat.get_conversations_by_user_id("u1") == []
+
+
+def test_deleting_a_conversation_deletes_its_messages_and_their_traces(
+    chat: MessageStore,
+) -> None:
+    chat.store_messages([message("m1"), message("m2")])
+    chat.store_turn_trace(trace("m1"))
+
+    chat.delete_conversation("c1")
+
+    assert chat.get_messages_by_ids(["m1", "m2"]) == []
+    assert chat.get_messages_by_conversation_id("c1") == []
+    assert chat.get_messages_by_user_id("u1") == []
+    assert chat.get_turn_trace_by_id("trace-of-m1") is None
+    assert chat.get_turn_trace_by_message_id("m1") is None
+    assert chat.get_turn_traces_by_conversation_id("c1") == []
+    assert chat.get_turn_traces_by_agent_id("a1") == []
+
+
+def test_deleting_a_conversation_leaves_the_others_alone(chat: MessageStore) -> None:
+    chat.store_message(message("m1"))
+    chat.store_conversation(conversation("c2"))
+    chat.store_message(message("m2", conversation_id="c2"))
+    chat.store_turn_trace(trace("m2", conversation_id="c2"))
+
+    chat.delete_conversation("c1")
+
+    assert chat.get_conversations_by_user_id("u1") == [conversation("c2")]
+    assert ids(chat.get_messages_by_user_id("u1")) == ["m2"]
+    assert ids(chat.get_turn_traces_by_agent_id("a1")) == ["trace-of-m2"]
+
+
+def test_deleting_a_conversation_spares_a_message_that_was_moved_out_of_it(
+    chat: MessageStore,
+) -> None:
+    chat.store_conversation(conversation("c2"))
+    chat.store_message(message("m1"))
+    chat.store_message(message("m1", conversation_id="c2"))
+
+    chat.delete_conversation("c1")
+
+    assert ids(chat.get_messages_by_conversation_id("c2")) == ["m1"]
+
+
+def test_a_conversation_deleted_and_stored_again_is_empty(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    chat.delete_conversation("c1")
+    chat.store_conversation(conversation())
+
+    assert chat.get_messages_by_conversation_id("c1") == []
+    assert chat.get_turn_traces_by_conversation_id("c1") == []

@@ -1,0 +1,116 @@
+"""What refers to something that is not stored is refused, and nothing is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine import IntegrityError, JazzmineError
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.samples import conversation, ids, message, messages, trace
+
+each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
+
+
+@each_write
+def test_a_message_of_no_stored_conversation_is_refused(
+    chat: MessageStore, write: str
+) -> None:
+    with pytest.raises(IntegrityError, match="nowhere") as caught:
+        getattr(chat, write)(message(conversation_id="nowhere"))
+
+    assert isinstance(caught.value, JazzmineError)
+    assert chat.get_message_by_id("m1") is None
+    assert chat.get_messages_by_conversation_id("nowhere") == []
+    assert chat.get_messages_by_user_id("u1") == []
+
+
+@each_write
+def test_a_stored_message_stays_as_it_is_when_its_move_is_refused(
+    chat: MessageStore, write: str
+) -> None:
+    chat.store_message(message())
+
+    with pytest.raises(IntegrityError, match="nowhere"):
+        getattr(chat, write)(message(conversation_id="nowhere"))
+
+    assert chat.get_messages_by_conversation_id("c1") == [message()]
+
+
+def test_a_message_of_a_deleted_conversation_is_refused(chat: MessageStore) -> None:
+    chat.store_message(message("m1"))
+    chat.delete_conversation("c1")
+
+    with pytest.raises(IntegrityError, match="c1"):
+        chat.store_message(message("m2"))
+
+    assert chat.get_messages_by_ids(["m1", "m2"]) == []
+
+
+def test_a_message_is_stored_once_its_conversation_is(store: MessageStore) -> None:
+    with pytest.raises(IntegrityError):
+        store.store_message(message())
+    store.store_conversation(conversation())
+
+    store.store_message(message())
+
+    assert store.get_message_by_id("m1") == message()
+
+
+def test_a_trace_of_no_stored_message_is_refused(chat: MessageStore) -> None:
+    with pytest.raises(IntegrityError, match="m1"):
+        chat.store_turn_trace(trace("m1"))
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") is None
+    assert chat.get_turn_traces_by_conversation_id("c1") == []
+    assert chat.get_turn_traces_by_agent_id("a1") == []
+
+
+def test_a_trace_of_a_deleted_message_is_refused(chat: MessageStore) -> None:
+    chat.store_message(message())
+    chat.delete_message("m1")
+
+    with pytest.raises(IntegrityError, match="m1"):
+        chat.store_turn_trace(trace("m1"))
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") is None
+
+
+def test_a_trace_id_that_belongs_to_another_message_is_refused(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+    chat.store_turn_trace(trace("m1", id="t1"))
+
+    with pytest.raises(IntegrityError, match="t1"):
+        chat.store_turn_trace(trace("m2", id="t1"))
+
+    assert chat.get_turn_trace_by_id("t1") == trace("m1", id="t1")
+    assert chat.get_turn_trace_by_message_id("m2") is None
+
+
+def test_a_refused_trace_leaves_the_one_that_its_message_has(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+    chat.store_turn_trace(trace("m1", id="t1"))
+    chat.store_turn_trace(trace("m2", id="t2"))
+
+    with pytest.raises(IntegrityError, match="t1"):
+        chat.store_turn_trace(trace("m2", id="t1"))
+
+    assert chat.get_turn_trace_by_message_id("m2") == trace("m2", id="t2")
+    assert ids(chat.get_turn_traces_by_conversation_id("c1")) == ["t1", "t2"]
+
+
+def test_a_trace_names_any_conversation_that_its_caller_likes(chat: MessageStore) -> None:
+    chat.store_message(message())
+
+    chat.store_turn_trace(trace(conversation_id="elsewhere"))
+
+    assert ids(chat.get_turn_traces_by_conversation_id("elsewhere")) == ["trace-of-m1"]
+    assert chat.get_turn_traces_by_conversation_id("c1") == []
+
+
+def test_a_store_is_usable_after_a_refusal(chat: MessageStore) -> None:
+    with pytest.raises(IntegrityError):
+        chat.store_message(message(conversation_id="nowhere"))
+
+    chat.store_message(message())
+
+    assert chat.get_messages_by_user_id("u1") == [message()]

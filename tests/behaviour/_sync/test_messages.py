@@ -1,0 +1,417 @@
+"""Messages are stored whole, found by id, kept out of the context by a flag, and deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine import IntegrityError
+from jazzmine.sync.message_store import Message, MessageRole, MessageStore
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    full_message,
+    ids,
+    message,
+    messages,
+    trace,
+)
+
+each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
+
+
+def context(store: MessageStore, n: int) -> list[str]:
+    """The ids of the immediate context of the conversation "c1"."""
+    return ids(store.get_immediate_context("c1", n))
+
+
+@each_write
+def test_a_stored_message_is_read_back_with_every_field(
+    chat: MessageStore, write: str
+) -> None:
+    stored = full_message()
+
+    getattr(chat, write)(stored)
+
+    assert chat.get_message_by_id("m1") == stored
+
+
+def test_a_message_is_read_back_with_its_defaults(chat: MessageStore) -> None:
+    stored = message()
+
+    chat.store_message(stored)
+
+    found = chat.get_message_by_id("m1")
+    assert found == stored
+    assert found is not None
+    assert found.explicit_context is None
+    assert found.invoked_tools is None
+    assert found.metadata == {}
+
+
+def test_an_empty_list_is_not_the_same_as_none(chat: MessageStore) -> None:
+    stored = message(explicit_context=[], invoked_flows=[], reasoning_steps=None, errors=[])
+
+    chat.store_message(stored)
+
+    assert chat.get_message_by_id("m1") == stored
+
+
+@pytest.mark.parametrize("role", MessageRole, ids=lambda role: role.value)
+def test_every_role_is_read_back(chat: MessageStore, role: MessageRole) -> None:
+    chat.store_message(message(role=role))
+
+    found = chat.get_message_by_id("m1")
+
+    assert found is not None
+    assert found.role is role
+
+
+def test_a_message_that_is_not_stored_is_none(store: MessageStore) -> None:
+    assert store.get_message_by_id("m1") is None
+
+
+@each_write
+def test_storing_a_message_again_replaces_all_of_it(chat: MessageStore, write: str) -> None:
+    chat.store_message(full_message())
+    newer = message(original_content="other words")
+
+    getattr(chat, write)(newer)
+
+    assert chat.get_message_by_id("m1") == newer
+    assert chat.get_messages_by_conversation_id("c1") == [newer]
+
+
+@each_write
+def test_storing_a_message_again_keeps_its_trace(chat: MessageStore, write: str) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    getattr(chat, write)(message(original_content="other words"))
+
+    assert chat.get_turn_trace_by_message_id("m1") == trace()
+
+
+def test_messages_are_found_in_the_order_asked_for(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2", "m3"))
+
+    found = chat.get_messages_by_ids(["m3", "m1", "m2"])
+
+    assert ids(found) == ["m3", "m1", "m2"]
+
+
+def test_messages_that_are_not_there_are_left_out(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+
+    found = chat.get_messages_by_ids(["m2", "lost", "m1"])
+
+    assert ids(found) == ["m2", "m1"]
+
+
+def test_a_message_asked_for_twice_is_found_twice(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+
+    found = chat.get_messages_by_ids(["m1", "m2", "m1"])
+
+    assert ids(found) == ["m1", "m2", "m1"]
+
+
+def test_of_no_ids_nothing_is_found(chat: MessageStore) -> None:
+    chat.store_message(message())
+
+    assert chat.get_messages_by_ids([]) == []
+
+
+def test_ids_may_come_from_any_iterable(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+
+    found = chat.get_messages_by_ids(name for name in ("m2", "m1"))
+
+    assert ids(found) == ["m2", "m1"]
+
+
+def test_several_messages_are_stored_at_once(chat: MessageStore) -> None:
+    several = [full_message("m1"), message("m2"), full_message("m3")]
+
+    chat.store_messages(several)
+
+    assert chat.get_messages_by_conversation_id("c1") == several
+
+
+def test_messages_of_several_conversations_are_stored_at_once(chat: MessageStore) -> None:
+    chat.store_conversation(conversation("c2"))
+
+    chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
+
+    assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1"]
+    assert ids(chat.get_messages_by_conversation_id("c2")) == ["m2"]
+
+
+def test_storing_several_replaces_those_that_are_known(chat: MessageStore) -> None:
+    chat.store_message(full_message("m1"))
+
+    chat.store_messages([message("m2"), message("m1", timestamp=NOW + 1)])
+
+    found = chat.get_messages_by_conversation_id("c1")
+    assert found == [message("m2"), message("m1", timestamp=NOW + 1)]
+
+
+def test_of_two_with_one_id_in_a_call_the_later_is_stored(chat: MessageStore) -> None:
+    chat.store_messages(
+        [message("m1", original_content="first"), message("m2"), message("m1", intent="later")]
+    )
+
+    found = chat.get_messages_by_conversation_id("c1")
+    assert found == [message("m1", intent="later"), message("m2")]
+
+
+def test_messages_to_store_may_come_from_any_iterable(chat: MessageStore) -> None:
+    chat.store_messages(message(name) for name in ("m1", "m2"))
+
+    assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
+
+
+def test_storing_no_messages_does_nothing(chat: MessageStore) -> None:
+    chat.store_messages([])
+    chat.store_messages(iter(()))
+
+    assert chat.get_messages_by_conversation_id("c1") == []
+
+
+def test_of_messages_one_of_which_is_refused_none_is_stored(chat: MessageStore) -> None:
+    chat.store_message(message("m1"))
+    some = [
+        message("m1", original_content="other words"),
+        message("m2"),
+        message("m3", conversation_id="nowhere"),
+        message("m4"),
+    ]
+
+    with pytest.raises(IntegrityError, match="nowhere"):
+        chat.store_messages(some)
+
+    assert chat.get_messages_by_user_id("u1") == [message("m1")]
+
+
+def test_of_messages_one_of_which_is_none_at_all_none_is_stored(chat: MessageStore) -> None:
+    some = [message("m1"), message("m2").model_dump()]
+
+    with pytest.raises(TypeError, match="expected a Message, got a dict"):
+        chat.store_messages(some)  # type: ignore[arg-type]
+
+    assert chat.get_messages_by_conversation_id("c1") == []
+
+
+def test_messages_from_an_iterable_that_raises_are_not_stored(chat: MessageStore) -> None:
+    def broken() -> Message:
+        raise LookupError("no more")
+
+    with pytest.raises(LookupError, match="no more"):
+        chat.store_messages(make() for make in (message, broken))
+
+    assert chat.get_messages_by_conversation_id("c1") == []
+
+
+def test_many_messages_are_stored_at_once(chat: MessageStore) -> None:
+    many = [message(f"m{number:04}", timestamp=NOW + number) for number in range(1200)]
+
+    chat.store_messages(many)
+
+    assert chat.get_messages_by_conversation_id("c1") == many
+
+
+def test_a_message_moves_to_another_conversation(chat: MessageStore) -> None:
+    chat.store_conversation(conversation("c2"))
+    chat.store_message(message())
+
+    chat.store_message(message(conversation_id="c2", user_id="u2"))
+
+    assert chat.get_messages_by_conversation_id("c1") == []
+    assert chat.get_messages_by_user_id("u1") == []
+    assert chat.get_immediate_context("c1", 5) == []
+    assert ids(chat.get_messages_by_conversation_id("c2")) == ["m1"]
+    assert ids(chat.get_messages_by_user_id("u2")) == ["m1"]
+    assert ids(chat.get_immediate_context("c2", 5)) == ["m1"]
+
+
+def test_a_message_does_not_follow_its_user_but_says_who_wrote_it(
+    chat: MessageStore,
+) -> None:
+    chat.store_message(message(user_id="a stranger"))
+
+    assert chat.get_messages_by_user_id("u1") == []
+    assert ids(chat.get_messages_by_user_id("a stranger")) == ["m1"]
+
+
+# The immediate context
+
+
+def test_the_context_is_the_newest_messages_oldest_first(chat: MessageStore) -> None:
+    chat.store_message(message("third", timestamp=NOW + 3))
+    chat.store_message(message("first", timestamp=NOW + 1))
+    chat.store_message(message("fourth", timestamp=NOW + 4))
+    chat.store_message(message("second", timestamp=NOW + 2))
+
+    assert context(chat, 3) == ["second", "third", "fourth"]
+
+
+def test_of_equally_new_messages_the_context_has_the_latest_stored(
+    chat: MessageStore,
+) -> None:
+    chat.store_messages(messages("c", "a", "d", "b"))
+
+    assert context(chat, 2) == ["d", "b"]
+
+
+def test_the_context_is_all_there_is_when_more_is_asked_for(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+
+    assert context(chat, 100) == ["m1", "m2"]
+
+
+def test_a_context_of_none_is_empty(chat: MessageStore) -> None:
+    chat.store_message(message())
+
+    assert context(chat, 0) == []
+
+
+def test_the_context_of_an_unknown_conversation_is_empty(chat: MessageStore) -> None:
+    assert chat.get_immediate_context("nowhere", 3) == []
+
+
+def test_flagged_messages_are_passed_over_and_older_ones_take_their_place(
+    chat: MessageStore,
+) -> None:
+    chat.store_messages(messages("m1", "m2", "m3", "m4"))
+
+    chat.flag_message("m3")
+
+    assert context(chat, 2) == ["m2", "m4"]
+
+
+def test_a_message_stored_with_a_flag_is_not_in_the_context(chat: MessageStore) -> None:
+    chat.store_messages([message("m1"), message("m2", is_flagged=True)])
+
+    assert context(chat, 2) == ["m1"]
+
+
+def test_a_message_whose_flag_is_cleared_is_in_the_context_again(chat: MessageStore) -> None:
+    chat.store_messages([message("m1", is_flagged=True), message("m2")])
+
+    chat.flag_message("m1", False)
+
+    assert context(chat, 2) == ["m1", "m2"]
+
+
+def test_a_context_of_flagged_messages_alone_is_empty(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2", is_flagged=True))
+
+    assert context(chat, 2) == []
+
+
+# Flags
+
+
+def test_flagging_changes_the_flag_and_nothing_else(chat: MessageStore) -> None:
+    stored = full_message(is_flagged=False)
+    chat.store_message(stored)
+
+    assert chat.flag_message("m1") is True
+
+    found = chat.get_message_by_id("m1")
+    assert found == stored.model_copy(update={"is_flagged": True})
+
+
+def test_clearing_a_flag_changes_nothing_else(chat: MessageStore) -> None:
+    stored = full_message(is_flagged=True)
+    chat.store_message(stored)
+
+    assert chat.flag_message("m1", flagged=False) is True
+
+    found = chat.get_message_by_id("m1")
+    assert found == stored.model_copy(update={"is_flagged": False})
+
+
+def test_flagging_again_finds_the_message_and_changes_nothing(chat: MessageStore) -> None:
+    chat.store_message(message())
+
+    assert chat.flag_message("m1") is True
+    assert chat.flag_message("m1") is True
+
+    assert chat.get_message_by_id("m1") == message(is_flagged=True)
+
+
+def test_flagging_does_not_move_a_message_among_its_equals(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2", "m3"))
+
+    chat.flag_message("m1")
+    chat.flag_message("m1", False)
+
+    assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3"]
+
+
+def test_flagging_keeps_the_trace(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    chat.flag_message("m1")
+
+    assert chat.get_turn_trace_by_message_id("m1") == trace()
+
+
+@pytest.mark.parametrize("flagged", [True, False])
+def test_flagging_what_is_not_there_says_so(chat: MessageStore, flagged: bool) -> None:
+    assert chat.flag_message("lost", flagged) is False
+    assert chat.get_message_by_id("lost") is None
+
+
+def test_storing_a_flagged_message_again_stores_its_flag_as_it_is_given(
+    chat: MessageStore,
+) -> None:
+    chat.store_message(message())
+    chat.flag_message("m1")
+
+    chat.store_message(message())
+
+    assert context(chat, 1) == ["m1"]
+
+
+# Deletion
+
+
+def test_deleting_a_message_says_whether_it_was_there(chat: MessageStore) -> None:
+    chat.store_message(message())
+
+    assert chat.delete_message("m1") is True
+    assert chat.delete_message("m1") is False
+
+
+def test_a_deleted_message_is_nowhere_to_be_found(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2", "m3"))
+
+    chat.delete_message("m2")
+
+    assert chat.get_message_by_id("m2") is None
+    assert ids(chat.get_messages_by_ids(["m1", "m2", "m3"])) == ["m1", "m3"]
+    assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1", "m3"]
+    assert ids(chat.get_messages_by_user_id("u1")) == ["m1", "m3"]
+    assert context(chat, 5) == ["m1", "m3"]
+    assert chat.flag_message("m2") is False
+
+
+def test_deleting_a_message_deletes_its_trace_and_no_other(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message("m1")], trace=trace("m1"))
+    chat.store_turn(messages=[message("m2")], trace=trace("m2"))
+
+    chat.delete_message("m1")
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") is None
+    assert chat.get_turn_trace_by_message_id("m1") is None
+    assert ids(chat.get_turn_traces_by_conversation_id("c1")) == ["trace-of-m2"]
+    assert ids(chat.get_turn_traces_by_agent_id("a1")) == ["trace-of-m2"]
+
+
+def test_a_message_deleted_and_stored_again_has_no_trace(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message()], trace=trace())
+
+    chat.delete_message("m1")
+    chat.store_message(message())
+
+    assert chat.get_turn_trace_by_message_id("m1") is None

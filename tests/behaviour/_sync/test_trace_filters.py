@@ -1,0 +1,436 @@
+"""Traces are found by what is in them, newest first, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine import NotFoundError
+from jazzmine.sync.message_store import MessageStore, TraceFilter, TurnTrace
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    ids,
+    llm_call,
+    message,
+    messages,
+    tool_trace,
+    trace,
+)
+
+
+def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
+    """Store traces, and the messages that they are of."""
+    for one in traces:
+        store.store_turn(messages=[message(one.message_id)], trace=one)
+
+
+def found(store: MessageStore, **conditions: Any) -> list[str]:
+    """The ids of the messages whose traces meet the conditions."""
+    traces = store.find_turn_traces(TraceFilter(**conditions))
+    return [one.message_id for one in traces]
+
+
+def test_a_filter_without_conditions_means_all_traces(chat: MessageStore) -> None:
+    store_traces(chat, trace("m1"), trace("m2", agent_id="a2", user_id="u2"))
+
+    assert chat.find_turn_traces(TraceFilter()) == [
+        trace("m2", agent_id="a2", user_id="u2"),
+        trace("m1"),
+    ]
+
+
+def test_where_nothing_is_stored_nothing_is_found(store: MessageStore) -> None:
+    assert store.find_turn_traces(TraceFilter()) == []
+
+
+def test_traces_are_found_newest_first_and_of_equals_the_latest_stored(
+    chat: MessageStore,
+) -> None:
+    store_traces(
+        chat,
+        trace("m1", started_at_ms=NOW - 1),
+        trace("m3"),
+        trace("m2"),
+        trace("m4", started_at_ms=NOW + 1),
+    )
+
+    chat.store_turn_trace(trace("m3", detected_intent="changed"))
+
+    assert found(chat) == ["m4", "m2", "m3", "m1"]
+
+
+@pytest.mark.parametrize("owner", ["agent_id", "user_id", "conversation_id"])
+def test_traces_are_found_by_whose_they_are(chat: MessageStore, owner: str) -> None:
+    store_traces(chat, trace("m1"), trace("m2", **{owner: "wanted"}), trace("m3"))
+
+    assert found(chat, **{owner: "wanted"}) == ["m2"]
+    assert found(chat, **{owner: "nobody"}) == []
+
+
+def test_traces_are_found_by_intent(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", detected_intent="book"),
+        trace("m2", detected_intent="Book"),
+        trace("m3", detected_intent=""),
+        trace("m4"),
+    )
+
+    assert found(chat, intent="book") == ["m1"]
+    assert found(chat, intent="") == ["m3"]
+    assert found(chat, intent="unknown") == ["m4"]
+
+
+def test_the_beginning_of_a_time_range_is_part_of_it_and_its_end_is_not(
+    chat: MessageStore,
+) -> None:
+    store_traces(
+        chat,
+        trace("m1", started_at_ms=10),
+        trace("m2", started_at_ms=20),
+        trace("m3", started_at_ms=30),
+    )
+
+    assert found(chat, started_from=20) == ["m3", "m2"]
+    assert found(chat, started_until=20) == ["m1"]
+    assert found(chat, started_from=10, started_until=30) == ["m2", "m1"]
+    assert found(chat, started_from=20, started_until=20) == []
+
+
+def test_a_time_range_may_begin_or_end_at_zero(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", started_at_ms=-1),
+        trace("m2", started_at_ms=0),
+        trace("m3", started_at_ms=1),
+    )
+
+    assert found(chat, started_from=0) == ["m3", "m2"]
+    assert found(chat, started_until=0) == ["m1"]
+
+
+def test_traces_are_found_by_the_tokens_they_took_at_least(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", total_tokens=99),
+        trace("m2", total_tokens=100),
+        trace("m3", total_tokens=101),
+    )
+
+    assert found(chat, min_total_tokens=100) == ["m3", "m2"]
+    assert found(chat, min_total_tokens=0) == ["m3", "m2", "m1"]
+
+
+def test_traces_are_found_by_the_time_they_took_at_least(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", total_latency_ms=499),
+        trace("m2", total_latency_ms=500),
+        trace("m3", total_latency_ms=2000),
+    )
+
+    assert found(chat, min_latency_ms=500) == ["m3", "m2"]
+
+
+def test_traces_are_found_by_whether_they_have_errors(chat: MessageStore) -> None:
+    store_traces(chat, trace("m1"), trace("m2", errors=["no such train"]), trace("m3"))
+
+    assert found(chat, has_errors=True) == ["m2"]
+    assert found(chat, has_errors=False) == ["m3", "m1"]
+
+
+def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
+    met: dict[str, Any] = {
+        "agent_id": "a2",
+        "user_id": "u2",
+        "conversation_id": "c2",
+        "detected_intent": "book",
+        "started_at_ms": 50,
+        "total_tokens": 10,
+        "total_latency_ms": 20,
+        "errors": ["no such train"],
+        "tool_traces": [tool_trace(success=True)],
+        "llm_calls": [llm_call(model="big")],
+    }
+    store_traces(
+        chat,
+        trace("all", **met),
+        trace("other-agent", **{**met, "agent_id": "a1"}),
+        trace("other-user", **{**met, "user_id": "u1"}),
+        trace("other-conversation", **{**met, "conversation_id": "c1"}),
+        trace("other-intent", **{**met, "detected_intent": "cancel"}),
+        trace("too-early", **{**met, "started_at_ms": 49}),
+        trace("too-late", **{**met, "started_at_ms": 60}),
+        trace("too-cheap", **{**met, "total_tokens": 9}),
+        trace("too-fast", **{**met, "total_latency_ms": 19}),
+        trace("without-errors", **{**met, "errors": []}),
+        trace("other-tool", **{**met, "tool_traces": [tool_trace()]}),
+        trace("other-model", **{**met, "llm_calls": [llm_call()]}),
+    )
+
+    assert found(
+        chat,
+        agent_id="a2",
+        user_id="u2",
+        conversation_id="c2",
+        intent="book",
+        started_from=50,
+        started_until=60,
+        min_total_tokens=10,
+        min_latency_ms=20,
+        has_errors=True,
+        tool={"success": True},
+        llm_call={"model": "big"},
+    ) == ["all"]
+
+
+# What is in a tool trace or in a call
+
+
+def test_a_trace_is_found_by_a_tool_trace_among_several(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", tool_traces=[tool_trace(sandbox="shell"), tool_trace(sandbox="browser")]),
+        trace("m2", tool_traces=[tool_trace(sandbox="python")]),
+        trace("m3"),
+    )
+
+    assert found(chat, tool={"sandbox": "browser"}) == ["m1"]
+
+
+def test_a_trace_is_found_by_a_call_among_several(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", llm_calls=[llm_call(), llm_call(model="big", purpose="other")]),
+        trace("m2", llm_calls=[llm_call(model="tiny")]),
+        trace("m3"),
+    )
+
+    assert found(chat, llm_call={"model": "big", "purpose": "other"}) == ["m1"]
+
+
+def test_one_element_alone_has_to_have_all_the_values(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace(
+            "m1",
+            tool_traces=[
+                tool_trace(sandbox="python", success=False),
+                tool_trace(sandbox="shell", success=True),
+            ],
+        ),
+    )
+
+    assert found(chat, tool={"sandbox": "python", "success": True}) == []
+    assert found(chat, tool={"sandbox": "shell", "success": True}) == ["m1"]
+
+
+def test_a_value_that_a_tool_trace_has_by_default_counts(chat: MessageStore) -> None:
+    store_traces(
+        chat, trace("m1", tool_traces=[tool_trace()]), trace("m2", llm_calls=[llm_call()])
+    )
+
+    assert found(chat, tool={"success": False}) == ["m1"]
+    assert found(chat, tool={"error": None}) == ["m1"]
+    assert found(chat, tool={"output_bytes": 0, "api_calls": []}) == ["m1"]
+    assert found(chat, llm_call={"success": True, "error": None}) == ["m2"]
+
+
+def test_an_empty_condition_asks_for_any_element(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", tool_traces=[tool_trace()]),
+        trace("m2", llm_calls=[llm_call()]),
+        trace("m3"),
+    )
+
+    assert found(chat, tool={}) == ["m1"]
+    assert found(chat, llm_call={}) == ["m2"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        (1, 1.0),
+        (2.0, 2),
+        (0.1, 0.1),
+        (2**63 - 1, 2**63 - 1),
+        (True, True),
+        (None, None),
+        ("", ""),
+        ("é\U0001f686", "é\U0001f686"),
+        ([1, [2.0, "x"]], [1.0, [2, "x"]]),
+        ([], []),
+        ({}, {}),
+        ({"a": {"b": 1}, "c": None}, {"c": None, "a": {"b": 1.0}}),
+        ({"$gt": 1}, {"$gt": 1}),
+        ({"a.b": "c"}, {"a.b": "c"}),
+    ],
+    ids=repr,
+)
+def test_a_trace_is_found_by_a_value_that_is_equal_in_json(
+    chat: MessageStore, stored: Any, asked: Any
+) -> None:
+    store_traces(chat, trace("m1", tool_traces=[tool_trace(final_data=stored)]))
+
+    assert found(chat, tool={"final_data": asked}) == ["m1"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        (1, True),
+        (True, 1),
+        (0, False),
+        (False, 0.0),
+        (None, False),
+        (None, 0),
+        (1, "1"),
+        ("a", "A"),
+        ("a", "a "),
+        ("é", "e\u0301"),
+        (2**63 - 1, 2**63 - 2),
+        ([1, 2], [2, 1]),
+        ([1, 2], [1]),
+        ([1, 2], 1),
+        ([True], [1]),
+        ([], None),
+        ([], {}),
+        ({}, None),
+        ({"a": 1, "b": 2}, {"a": 1}),
+        ({"a": {"b": 1}}, {"a": {}}),
+        ({"a": 1}, {"a": True}),
+        ({"a": 5}, {"$gt": 1}),
+        ({"a": 1}, {"a": {"$exists": True}}),
+        ("abc", {"$regex": "a"}),
+        ("abc", "a%"),
+        ("abc", ".*"),
+    ],
+    ids=repr,
+)
+def test_a_trace_is_not_found_by_a_value_that_is_another_in_json(
+    chat: MessageStore, stored: Any, asked: Any
+) -> None:
+    store_traces(chat, trace("m1", tool_traces=[tool_trace(final_data=stored)]))
+
+    assert found(chat, tool={"final_data": asked}) == []
+
+
+def test_a_condition_on_a_list_of_records_compares_all_of_it(chat: MessageStore) -> None:
+    calls = [{"url": "http://a", "status": 200}, {"url": "http://b", "status": 500}]
+    store_traces(chat, trace("m1", tool_traces=[tool_trace(api_calls=calls)]))
+
+    assert found(chat, tool={"api_calls": calls}) == ["m1"]
+    assert found(chat, tool={"api_calls": calls[:1]}) == []
+    assert found(chat, tool={"api_calls": [{"status": 200}, {"status": 500}]}) == []
+
+
+@pytest.mark.parametrize("condition", ["tool", "llm_call"])
+def test_a_condition_on_a_field_that_does_not_exist_is_refused(condition: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){condition}.*no field 'sandbax'"):
+        TraceFilter(**{condition: {"sandbax": "python"}})  # type: ignore[arg-type]
+
+
+def test_a_filter_that_became_wrong_is_refused_when_it_is_used(store: MessageStore) -> None:
+    where = TraceFilter(tool={})
+    where.tool["final_data"] = object()  # type: ignore[index]
+
+    with pytest.raises(ValidationError, match="tool"):
+        store.find_turn_traces(where)
+
+
+@pytest.mark.parametrize("where", [None, {}, {"agent_id": "a1"}, "a1"], ids=repr)
+def test_something_else_than_a_filter_is_refused(store: MessageStore, where: Any) -> None:
+    with pytest.raises(TypeError, match="expected a TraceFilter"):
+        store.find_turn_traces(where)
+    with pytest.raises(TypeError, match="expected a TraceFilter"):
+        store.summarize_usage(where, by="agent")
+
+
+# Pages
+
+
+def test_pages_of_found_traces_add_up_to_all(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1"),
+        trace("m2", agent_id="a2"),
+        trace("m3"),
+        trace("m4", started_at_ms=NOW + 1),
+        trace("m5"),
+    )
+    where = TraceFilter(agent_id="a1")
+
+    first = chat.find_turn_traces(where, limit=2)
+    second = chat.find_turn_traces(where, limit=2, after=first[-1].id)
+    third = chat.find_turn_traces(where, limit=2, after=second[-1].id)
+
+    assert ids(first) == ["trace-of-m4", "trace-of-m5"]
+    assert ids(second) == ["trace-of-m3", "trace-of-m1"]
+    assert third == []
+
+
+def test_a_page_of_no_traces_is_empty(chat: MessageStore) -> None:
+    store_traces(chat, trace())
+
+    assert chat.find_turn_traces(TraceFilter(), limit=0) == []
+
+
+def test_the_next_page_of_traces_is_right_after_changes(chat: MessageStore) -> None:
+    store_traces(chat, trace("m1"), trace("m2"), trace("m3"), trace("m4"))
+    page = chat.find_turn_traces(TraceFilter(), limit=2)
+    assert ids(page) == ["trace-of-m4", "trace-of-m3"]
+
+    store_traces(chat, trace("newer"), trace("older", started_at_ms=NOW - 1))
+    chat.store_turn_trace(trace("m3", detected_intent="changed"))
+    chat.delete_message("m1")
+
+    rest = chat.find_turn_traces(TraceFilter(), after="trace-of-m3")
+    assert ids(rest) == ["trace-of-m2", "trace-of-older"]
+
+
+def test_the_next_page_begins_behind_a_trace_that_the_filter_no_longer_means(
+    chat: MessageStore,
+) -> None:
+    store_traces(chat, trace("m1"), trace("m2"), trace("m3"))
+    where = TraceFilter(agent_id="a1")
+    page = chat.find_turn_traces(where, limit=2)
+    assert ids(page) == ["trace-of-m3", "trace-of-m2"]
+
+    chat.store_turn_trace(trace("m2", agent_id="a2"))
+
+    assert ids(chat.find_turn_traces(where, after="trace-of-m2")) == ["trace-of-m1"]
+
+
+def test_a_page_behind_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
+    store_traces(chat, trace("m1", id="t1"))
+    chat.store_turn_trace(trace("m1", id="t2"))
+
+    with pytest.raises(NotFoundError, match="t1"):
+        chat.find_turn_traces(TraceFilter(), after="t1")
+
+
+def test_traces_of_deleted_messages_and_conversations_are_not_found(
+    chat: MessageStore,
+) -> None:
+    store_traces(chat, trace("m1"), trace("m2"))
+    chat.store_conversation(conversation("c2"))
+    chat.store_turn(messages=[message("m3", conversation_id="c2")], trace=trace("m3"))
+
+    chat.delete_message("m1")
+    assert found(chat) == ["m3", "m2"]
+
+    chat.delete_conversation("c1")
+    assert found(chat) == ["m3"]
+
+
+def test_a_hundred_traces_are_found_unless_more_are_asked_for(chat: MessageStore) -> None:
+    names = [f"m{number:03}" for number in range(101)]
+    chat.store_messages(messages(*names))
+    store_traces(chat, *(trace(name, started_at_ms=int(name[1:])) for name in names))
+
+    assert len(chat.find_turn_traces(TraceFilter())) == 100
+    assert len(chat.find_turn_traces(TraceFilter(), limit=101)) == 101

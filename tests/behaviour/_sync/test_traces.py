@@ -1,0 +1,228 @@
+"""A message has one trace at the most; traces are found by id, message, conversation and agent."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from jazzmine import EmissionRecord
+from jazzmine.sync.message_store import MessageStore, TurnTrace
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    full_trace,
+    ids,
+    message,
+    messages,
+    trace,
+)
+
+
+def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
+    """Store traces, and the messages that they are of."""
+    for one in traces:
+        store.store_turn(messages=[message(one.message_id)], trace=one)
+
+
+def test_a_stored_trace_is_read_back_with_every_field(chat: MessageStore) -> None:
+    chat.store_message(message())
+    stored = full_trace()
+
+    chat.store_turn_trace(stored)
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") == stored
+    assert chat.get_turn_trace_by_message_id("m1") == stored
+    assert chat.get_turn_traces_by_conversation_id("c1") == [stored]
+    assert chat.get_turn_traces_by_agent_id("a1") == [stored]
+
+
+def test_a_trace_is_read_back_with_its_defaults(chat: MessageStore) -> None:
+    store_traces(chat, trace())
+
+    found = chat.get_turn_trace_by_id("trace-of-m1")
+
+    assert found == trace()
+    assert found is not None
+    assert found.llm_calls == []
+    assert found.total_tokens == 0
+
+
+def test_the_ids_that_records_get_by_themselves_are_kept(chat: MessageStore) -> None:
+    given = TurnTrace.model_validate(
+        trace(emission_records=[EmissionRecord(type="llm")]).model_dump(exclude={"id"})
+    )
+
+    store_traces(chat, given)
+
+    assert chat.get_turn_trace_by_message_id("m1") == given
+
+
+def test_a_moment_is_read_back_to_the_microsecond_in_utc(chat: MessageStore) -> None:
+    in_lisbon = datetime(2024, 7, 1, 12, 0, 0, 1, tzinfo=timezone(timedelta(hours=1)))
+    naive = datetime(2024, 7, 1, 11, 0, 0, 999999)
+    store_traces(
+        chat,
+        trace(
+            emission_records=[
+                EmissionRecord(id="e1", type="llm", timestamp=in_lisbon),
+                EmissionRecord(id="e2", type="api", timestamp=naive),
+            ]
+        ),
+    )
+
+    found = chat.get_turn_trace_by_message_id("m1")
+
+    assert found is not None
+    moments = [record.timestamp for record in found.emission_records]
+    assert moments == [in_lisbon, naive.replace(tzinfo=timezone.utc)]
+    assert [moment.utcoffset() for moment in moments] == [timedelta(0), timedelta(0)]
+
+
+def test_a_trace_that_is_not_stored_is_none(chat: MessageStore) -> None:
+    chat.store_message(message())
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") is None
+    assert chat.get_turn_trace_by_message_id("m1") is None
+    assert chat.get_turn_trace_by_message_id("lost") is None
+
+
+def test_storing_a_trace_again_replaces_all_of_it(chat: MessageStore) -> None:
+    store_traces(chat, full_trace())
+    newer = trace(detected_intent="other", agent_id="a2")
+
+    chat.store_turn_trace(newer)
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") == newer
+    assert chat.get_turn_trace_by_message_id("m1") == newer
+    assert chat.get_turn_traces_by_conversation_id("c1") == [newer]
+    assert chat.get_turn_traces_by_agent_id("a1") == []
+    assert chat.get_turn_traces_by_agent_id("a2") == [newer]
+
+
+def test_another_trace_of_a_message_replaces_the_one_before(chat: MessageStore) -> None:
+    store_traces(chat, trace(id="t1"))
+
+    chat.store_turn_trace(trace(id="t2"))
+
+    assert chat.get_turn_trace_by_id("t1") is None
+    assert chat.get_turn_trace_by_message_id("m1") == trace(id="t2")
+    assert ids(chat.get_turn_traces_by_conversation_id("c1")) == ["t2"]
+    assert ids(chat.get_turn_traces_by_agent_id("a1")) == ["t2"]
+
+
+def test_the_id_of_a_replaced_trace_is_free_for_another_message(chat: MessageStore) -> None:
+    store_traces(chat, trace(id="t1"))
+    chat.store_turn_trace(trace(id="t2"))
+
+    store_traces(chat, trace("m2", id="t1"))
+
+    assert ids(chat.get_turn_traces_by_conversation_id("c1")) == ["t2", "t1"]
+    assert chat.get_turn_trace_by_message_id("m2") == trace("m2", id="t1")
+
+
+def test_the_id_of_a_deleted_trace_is_free_for_another_message(chat: MessageStore) -> None:
+    store_traces(chat, trace("m1", id="t1"))
+    chat.delete_message("m1")
+
+    store_traces(chat, trace("m2", id="t1"))
+
+    assert chat.get_turn_trace_by_message_id("m2") == trace("m2", id="t1")
+
+
+def test_a_conversations_traces_are_listed_by_turn_number(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m3", turn_number=10, started_at_ms=NOW),
+        trace("m1", turn_number=-1, started_at_ms=NOW + 2),
+        trace("m2", turn_number=9, started_at_ms=NOW + 1),
+    )
+
+    found = chat.get_turn_traces_by_conversation_id("c1")
+
+    assert [one.message_id for one in found] == ["m1", "m2", "m3"]
+
+
+def test_a_conversations_traces_are_its_own_alone(chat: MessageStore) -> None:
+    chat.store_conversation(conversation("c2"))
+    store_traces(chat, trace("m1"))
+    chat.store_turn(
+        messages=[message("m2", conversation_id="c2")], trace=trace("m2", conversation_id="c2")
+    )
+
+    assert ids(chat.get_turn_traces_by_conversation_id("c1")) == ["trace-of-m1"]
+    assert ids(chat.get_turn_traces_by_conversation_id("c2")) == ["trace-of-m2"]
+    assert chat.get_turn_traces_by_conversation_id("nowhere") == []
+
+
+def test_an_agents_traces_are_listed_newest_first(chat: MessageStore) -> None:
+    store_traces(
+        chat,
+        trace("m1", started_at_ms=NOW),
+        trace("m2", started_at_ms=NOW + 1),
+        trace("m3", started_at_ms=-1),
+        trace("m4", agent_id="a2"),
+    )
+
+    found = chat.get_turn_traces_by_agent_id("a1")
+
+    assert [one.message_id for one in found] == ["m2", "m1", "m3"]
+
+
+def test_an_agents_equally_new_traces_are_listed_latest_stored_first(
+    chat: MessageStore,
+) -> None:
+    store_traces(chat, trace("m2"), trace("m3"), trace("m1"))
+
+    chat.store_turn_trace(trace("m2", detected_intent="changed"))
+
+    found = chat.get_turn_traces_by_agent_id("a1")
+    assert [one.message_id for one in found] == ["m1", "m3", "m2"]
+
+
+def test_an_agents_traces_are_listed_from_an_offset_up_to_a_limit(
+    chat: MessageStore,
+) -> None:
+    store_traces(chat, *(trace(f"m{n}", started_at_ms=n) for n in range(1, 6)))
+
+    assert ids(chat.get_turn_traces_by_agent_id("a1", 2)) == ["trace-of-m5", "trace-of-m4"]
+    assert ids(chat.get_turn_traces_by_agent_id("a1", 2, 1)) == ["trace-of-m4", "trace-of-m3"]
+    assert ids(chat.get_turn_traces_by_agent_id("a1", offset=4)) == ["trace-of-m1"]
+    assert chat.get_turn_traces_by_agent_id("a1", limit=2, offset=5) == []
+    assert chat.get_turn_traces_by_agent_id("a1", limit=0) == []
+
+
+def test_an_agents_traces_are_a_hundred_unless_more_are_asked_for(
+    chat: MessageStore,
+) -> None:
+    names = [f"m{number:03}" for number in range(101)]
+    chat.store_messages(messages(*names))
+    store_traces(chat, *(trace(name, started_at_ms=int(name[1:])) for name in names))
+
+    assert len(chat.get_turn_traces_by_agent_id("a1")) == 100
+    assert ids(chat.get_turn_traces_by_agent_id("a1", offset=100)) == ["trace-of-m000"]
+    assert len(chat.get_turn_traces_by_agent_id("a1", limit=1000)) == 101
+
+
+@pytest.mark.parametrize("of_trace", ["c1", "c2"])
+def test_a_trace_is_deleted_with_the_conversation_of_its_message(
+    chat: MessageStore, of_trace: str
+) -> None:
+    chat.store_conversation(conversation("c2"))
+    store_traces(chat, trace("m1", conversation_id=of_trace))
+
+    chat.delete_conversation("c1")
+
+    assert chat.get_turn_trace_by_id("trace-of-m1") is None
+    assert chat.get_turn_traces_by_conversation_id(of_trace) == []
+
+
+def test_a_trace_stays_with_its_message_that_is_moved(chat: MessageStore) -> None:
+    chat.store_conversation(conversation("c2"))
+    store_traces(chat, trace("m1"))
+
+    chat.store_message(message("m1", conversation_id="c2"))
+    chat.delete_conversation("c1")
+
+    assert chat.get_turn_trace_by_message_id("m1") == trace("m1")
+    assert chat.get_turn_traces_by_conversation_id("c1") == [trace("m1")]

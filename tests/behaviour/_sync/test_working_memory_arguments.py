@@ -1,0 +1,203 @@
+"""What may be an id, and what an id can never do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from jazzmine.sync.working_memory import WorkingMemory, WorkingMemoryStore
+from tests.behaviour.memory_samples import UPDATES, Update, busy
+
+METHODS = [
+    *UPDATES,
+    Update("get"),
+    Update("delete"),
+    Update("get_or_create", lambda: ("user", "agent")),
+]
+each_method = pytest.mark.parametrize("method", METHODS, ids=str)
+each_wrong_type = pytest.mark.parametrize("cid", [{"$ne": ""}, None, b"c", 7], ids=repr)
+each_invalid_text = pytest.mark.parametrize("cid", ["", "\ud800", "c\udfff"], ids=ascii)
+
+HOSTILE_IDS = [
+    "c",
+    "C",
+    "{c}",
+    "{c",
+    "c}",
+    "}c{",
+    "{{c}}",
+    "c:1",
+    "c:",
+    "wm:{c}",
+    "wm_lock:{c}",
+    "wm_corrupt:{c}",
+    "%7Bc%7D",
+    "\\{c\\}",
+    "c ",
+    "c\n",
+    "c\0",
+    "\0c",
+    "*",
+    "é",
+    "e\u0301",
+    "\U0001f600",
+    "\ufeffc",
+    "c\u200b",
+    "x" * 1000,
+    "x" * 1001,
+    "{" * 1000,
+]
+each_hostile_id = pytest.mark.parametrize("cid", HOSTILE_IDS, ids=lambda cid: ascii(cid[:20]))
+
+
+@each_method
+@each_wrong_type
+def test_an_id_of_another_type_is_refused(
+    memory_store: WorkingMemoryStore, method: Update, cid: Any
+) -> None:
+    with pytest.raises(TypeError, match="cid must be a str"):
+        method.on(memory_store, cid)
+
+
+@each_wrong_type
+def test_a_block_with_an_id_of_another_type_is_refused(
+    memory_store: WorkingMemoryStore, cid: Any
+) -> None:
+    with pytest.raises(TypeError, match="cid must be a str"):
+        with memory_store.locked(cid):
+            pytest.fail("the block was entered")
+
+
+@each_method
+@each_invalid_text
+def test_an_id_that_is_empty_or_no_text_is_refused(
+    memory_store: WorkingMemoryStore, method: Update, cid: str
+) -> None:
+    with pytest.raises(ValidationError, match="cid"):
+        method.on(memory_store, cid)
+
+
+@each_invalid_text
+def test_a_block_with_an_id_that_is_empty_or_no_text_is_refused(
+    memory_store: WorkingMemoryStore, cid: str
+) -> None:
+    with pytest.raises(ValidationError, match="cid"):
+        with memory_store.locked(cid):
+            pytest.fail("the block was entered")
+
+
+@pytest.mark.parametrize("user_id", [{"$ne": ""}, None, b"u", 7], ids=repr)
+def test_a_user_id_of_another_type_is_refused(
+    memory_store: WorkingMemoryStore, user_id: Any
+) -> None:
+    with pytest.raises(TypeError, match="user_id must be a str"):
+        memory_store.get_or_create("c", user_id, "agent")
+
+    assert memory_store.get("c") is None
+
+
+@pytest.mark.parametrize("agent_id", [{"$ne": ""}, None, b"a", 7], ids=repr)
+def test_an_agent_id_of_another_type_is_refused(
+    memory_store: WorkingMemoryStore, agent_id: Any
+) -> None:
+    with pytest.raises(TypeError, match="agent_id must be a str"):
+        memory_store.get_or_create("c", "user", agent_id)
+
+    assert memory_store.get("c") is None
+
+
+@pytest.mark.parametrize("user_id", ["", "\ud800"], ids=ascii)
+def test_a_user_id_that_is_empty_or_no_text_is_refused(
+    memory_store: WorkingMemoryStore, user_id: str
+) -> None:
+    with pytest.raises(ValidationError, match="user_id"):
+        memory_store.get_or_create("c", user_id, "agent")
+
+
+def test_a_subclass_of_str_is_the_text_that_it_holds(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    class Name(str):
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            return "another"
+
+    created = memory_store.get_or_create(Name("c"), Name("user"), "agent")
+
+    assert memory_store.get("c") == created
+    assert (created.conversation_id, created.user_id) == ("c", "user")
+
+
+@each_hostile_id
+def test_a_hostile_id_is_an_id_like_any_other(
+    memory_store: WorkingMemoryStore, cid: str
+) -> None:
+    created = memory_store.get_or_create(cid, cid, cid)
+    with memory_store.locked(cid) as memory:
+        memory.end_turn(cid, "echo")
+
+    stored = memory_store.get(cid)
+
+    assert created.conversation_id == cid
+    assert stored is not None
+    assert (stored.conversation_id, stored.last_agent_response) == (cid, cid)
+    assert memory_store.delete(cid) is True
+    assert memory_store.active_count() == 0
+
+
+def test_no_two_hostile_ids_share_a_working_memory(memory_store: WorkingMemoryStore) -> None:
+    for number, cid in enumerate(HOSTILE_IDS):
+        memory_store.save(WorkingMemory(cid, f"user {number}", "agent"))
+
+    stored = [memory_store.get(cid) for cid in HOSTILE_IDS]
+
+    assert memory_store.active_count() == len(HOSTILE_IDS)
+    users = [memory and memory.user_id for memory in stored]
+    assert users == [f"user {number}" for number in range(len(HOSTILE_IDS))]
+
+
+@each_hostile_id
+def test_a_hostile_id_locks_nobody_else(memory_store: WorkingMemoryStore, cid: str) -> None:
+    others = [other for other in HOSTILE_IDS if other != cid]
+    for each in HOSTILE_IDS:
+        memory_store.get_or_create(each, "user", "agent")
+
+    with memory_store.locked(cid):
+        revisions = [(memory_store.end_turn(o, "Hello", "greet")).revision for o in others]
+
+    assert revisions == [2] * len(others)
+
+
+any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
+# Out of what key names are made of: where escaping goes wrong, these collide.
+key_like = st.lists(
+    st.sampled_from(["{", "}", "c", ":", "\\", "%7B", "wm:", "wm_lock:", "\0", "é"]),
+    min_size=1,
+    max_size=5,
+).map("".join)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(ids=st.lists(any_text | key_like, min_size=2, max_size=2, unique=True))
+def test_no_two_conversations_share_anything(
+    memory_store: WorkingMemoryStore, ids: list[str]
+) -> None:
+    first, second = ids
+    memory_store.save(busy(first))
+
+    assert memory_store.get(second) is None
+    with memory_store.locked(first) as memory:
+        memory_store.get_or_create(second, "another", "agent")
+        memory.end_turn("Done", "confirm")
+        memory_store.end_turn(second, "Hello", "greet")
+    assert memory_store.active_count() == 2
+    assert memory_store.delete(second) is True
+    stored = memory_store.get(first)
+    assert stored is not None
+    assert (stored.revision, stored.last_agent_response) == (2, "Done")
+    assert memory_store.delete(first) is True

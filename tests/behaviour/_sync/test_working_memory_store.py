@@ -1,0 +1,297 @@
+"""Every update of a working-memory store is its transition, under the lock, saved."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from jazzmine.sync.working_memory import (
+    ActiveFlowState,
+    ConversationStatus,
+    FlowStatus,
+    PendingConfirmation,
+    Slot,
+    ToolCallRecord,
+    TurnCache,
+    WorkingMemoryStore,
+)
+from jazzmine.errors import NotFoundError
+from tests.behaviour.memory_samples import (
+    INVALID_UPDATES,
+    NOT_APPLYING_UPDATES,
+    UPDATES,
+    InvalidUpdate,
+    Update,
+    busy,
+    deface,
+    timeless,
+)
+
+each_update = pytest.mark.parametrize("update", UPDATES, ids=str)
+each_idle_update = pytest.mark.parametrize("update", NOT_APPLYING_UPDATES, ids=str)
+each_invalid_update = pytest.mark.parametrize("update", INVALID_UPDATES, ids=str)
+
+
+@each_update
+def test_an_update_does_what_the_method_of_the_working_memory_does(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    expected = memory_store.save(busy("c"))
+    assert update.on_memory(expected)
+    expected.revision += 1
+
+    updated = update.on(memory_store, "c")
+
+    assert timeless(updated) == timeless(expected)
+
+
+@each_update
+def test_an_update_returns_what_is_stored(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    memory_store.save(busy("c"))
+
+    updated = update.on(memory_store, "c")
+
+    assert memory_store.get("c") == updated
+
+
+@each_update
+def test_an_update_is_one_save(memory_store: WorkingMemoryStore, update: Update) -> None:
+    saved = memory_store.save(busy("c"))
+
+    updated = update.on(memory_store, "c")
+
+    assert updated.revision == saved.revision + 1
+    assert updated.created_at == saved.created_at
+    assert updated.last_updated >= saved.last_updated
+
+
+@each_update
+def test_an_update_leaves_other_conversations_alone(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    memory_store.save(busy("c"))
+    other = memory_store.save(busy("other"))
+
+    update.on(memory_store, "c")
+
+    assert memory_store.get("other") == other
+
+
+@each_update
+def test_what_an_update_returns_is_a_copy(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    memory_store.save(busy("c"))
+    updated = update.on(memory_store, "c")
+    before = updated.to_dict()
+
+    deface(updated)
+
+    stored = memory_store.get("c")
+    assert stored is not None
+    assert stored.to_dict() == before
+
+
+@each_update
+def test_what_an_update_is_given_is_copied(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    memory_store.save(busy("c"))
+    arguments = update.arguments()
+    updated = Update(update.name, lambda: arguments).on(memory_store, "c")
+    before = updated.to_dict()
+
+    deface(arguments)
+
+    assert updated.to_dict() == before
+    assert memory_store.get("c") == updated
+
+
+@each_update
+def test_an_update_without_a_working_memory_is_refused(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    with pytest.raises(NotFoundError, match="'nobody'"):
+        update.on(memory_store, "nobody")
+
+    assert memory_store.get("nobody") is None
+    assert memory_store.active_count() == 0
+
+
+@each_update
+def test_the_lock_is_free_after_an_update_without_a_working_memory(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    with pytest.raises(NotFoundError):
+        update.on(memory_store, "c")
+
+    saved = memory_store.save(busy("c"))
+
+    assert saved.revision == 1
+
+
+@each_idle_update
+def test_an_update_that_does_not_apply_changes_nothing(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    created = memory_store.get_or_create("c", "user", "agent")
+
+    returned = update.on(memory_store, "c")
+
+    assert returned == created
+    assert memory_store.get("c") == created
+
+
+@each_idle_update
+def test_an_update_that_does_not_apply_is_told_to_the_log(
+    memory_store: WorkingMemoryStore, update: Update, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory_store.get_or_create("conversation-7", "user", "agent")
+
+    with caplog.at_level(logging.WARNING, logger="jazzmine"):
+        update.on(memory_store, "conversation-7")
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "conversation-7" in caplog.text
+    assert update.name in caplog.text
+
+
+@each_idle_update
+def test_the_lock_is_free_after_an_update_that_does_not_apply(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    created = memory_store.get_or_create("c", "user", "agent")
+    update.on(memory_store, "c")
+
+    updated = memory_store.end_turn("c", "Hello", "greet")
+
+    assert updated.revision == created.revision + 1
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        Update("collect_slot", lambda: ("no such slot", 1)),
+        Update("record_branch_result", lambda: ("branch_3", 1)),
+    ],
+    ids=str,
+)
+def test_an_unknown_name_in_a_flow_changes_nothing_and_is_told_to_the_log(
+    memory_store: WorkingMemoryStore, update: Update, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = memory_store.save(busy("c"))
+
+    with caplog.at_level(logging.WARNING, logger="jazzmine"):
+        returned = update.on(memory_store, "c")
+
+    assert returned == saved
+    assert memory_store.get("c") == saved
+    assert update.arguments()[0] in caplog.text
+
+
+@each_invalid_update
+def test_an_update_with_invalid_arguments_is_refused_and_changes_nothing(
+    memory_store: WorkingMemoryStore, update: InvalidUpdate
+) -> None:
+    saved = memory_store.save(busy("c"))
+
+    with pytest.raises(update.error):
+        update.on(memory_store, "c")
+
+    assert memory_store.get("c") == saved
+
+
+@each_invalid_update
+def test_the_lock_is_free_after_an_update_with_invalid_arguments(
+    memory_store: WorkingMemoryStore, update: InvalidUpdate
+) -> None:
+    saved = memory_store.save(busy("c"))
+    with pytest.raises(update.error):
+        update.on(memory_store, "c")
+
+    updated = memory_store.collect_slot("c", "size", 42)
+
+    assert updated.revision == saved.revision + 1
+
+
+def test_an_iterable_that_fails_half_way_registers_no_slot(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = memory_store.save(busy("c"))
+
+    with pytest.raises(ZeroDivisionError):
+        memory_store.register_slots("c", (Slot(str(1 // n), "", "") for n in (1, 0)))
+
+    assert memory_store.get("c") == saved
+    assert (memory_store.end_turn("c", "Hello", "greet")).revision == saved.revision + 1
+
+
+def test_an_order_goes_from_the_first_question_to_the_archive(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    store = memory_store
+    flow = ActiveFlowState("f", "order", "sequentialflow", started_at_turn=1, total_steps=2)
+    store.get_or_create("c", "user", "agent")
+
+    store.begin_turn("c", TurnCache(1, intent="buy", is_continuation=False))
+    store.start_flow("c", flow)
+    asking = store.register_slots("c", [Slot("size", "the size", "int")])
+    store.end_turn("c", "Which size?", "ask")
+    store.begin_turn("c", TurnCache(2, intent="answer"))
+    answered = store.collect_slot("c", "size", 42)
+    store.record_tool_call(
+        "c", ToolCallRecord("reserve", {"size": 42}, result_summary="held")
+    )
+    store.advance_sequential_step("c", {"reserved": True})
+    asked = store.request_confirmation("c", PendingConfirmation("f", "order", {"n": 1}, 2))
+    confirmed = store.confirm_action("c")
+    done = store.complete_flow("c")
+
+    assert asking.status is ConversationStatus.COLLECTING_SLOTS
+    assert answered.status is ConversationStatus.IN_FLOW
+    assert asked.status is ConversationStatus.AWAITING_CONFIRMATION
+    assert confirmed.status is ConversationStatus.IN_FLOW
+    assert confirmed.active_flow is not None
+    assert confirmed.active_flow.step_results == [{"reserved": True}]
+    assert done.status is ConversationStatus.IDLE
+    assert done.revision == 12
+    [record] = done.flow_history
+    assert record.status == FlowStatus.COMPLETED.value
+    assert record.slot_values == {"size": 42}
+    assert record.tool_summaries == ["held"]
+    assert (record.started_at_turn, record.ended_at_turn) == (1, 2)
+
+
+def test_tool_calls_are_numbered_within_the_turn(memory_store: WorkingMemoryStore) -> None:
+    memory_store.save(busy("c"))
+    memory_store.record_tool_call("c", ToolCallRecord("first", {}))
+    second = memory_store.record_tool_call("c", ToolCallRecord("second", {}))
+
+    memory_store.begin_turn("c", TurnCache(2))
+    third = memory_store.record_tool_call("c", ToolCallRecord("third", {}))
+
+    assert second.current_turn is not None
+    assert [call.call_index for call in second.current_turn.tool_calls] == [0, 1]
+    assert third.current_turn is not None
+    assert [call.call_index for call in third.current_turn.tool_calls] == [0]
+    assert third.active_flow is not None
+    history = [(call.tool_name, call.turn_number) for call in third.active_flow.tool_call_history]
+    assert history == [("first", 1), ("second", 1), ("third", 2)]
+
+
+def test_a_flow_in_progress_is_archived_and_told_to_the_log_when_another_starts(
+    memory_store: WorkingMemoryStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory_store.save(busy("c"))
+
+    with caplog.at_level(logging.WARNING, logger="jazzmine"):
+        updated = memory_store.start_flow("c", ActiveFlowState("f2", "refund", "flow"))
+
+    assert [(flow.flow_name, flow.status) for flow in updated.flow_history] == [
+        ("order", "cancelled")
+    ]
+    assert updated.pending_confirmation is None
+    assert "'order'" in caplog.text

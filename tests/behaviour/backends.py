@@ -1,0 +1,46 @@
+"""The back ends that the behaviour suites run on: a new one joins with one entry in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
+
+Config = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A back end under test.
+
+    Args:
+        name: what its tests are called by.
+        open_config: given a folder that is the test's own, a context manager whose value is
+            the configuration of a store without any data. A back end with a server makes a
+            schema or a database there, and drops it at the end.
+        shared: whether every store with the same configuration sees the same data.
+    """
+
+    name: str
+    open_config: Callable[[Path], AbstractContextManager[Config]]
+    shared: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@contextmanager
+def _json(folder: Path) -> Iterator[Config]:
+    yield {"storage": "json", "path": str(folder / "messages.json"), "fsync": False}
+
+
+@contextmanager
+def _memory(folder: Path) -> Iterator[Config]:
+    yield {"storage": "memory"}
+
+
+MESSAGE_BACKENDS = [Backend("json", _json)]
+MEMORY_BACKENDS = [Backend("memory", _memory, shared=False)]

@@ -1,0 +1,112 @@
+"""Every method of a message store, called in the simplest way, and every place for an id.
+
+A call returns what the method does: in the awaitable world something to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jazzmine import TraceFilter
+from tests.behaviour.samples import conversation, message, trace
+
+__all__ = ["AFTER", "CALLS", "COUNTS", "ITERATION", "WITH_AN_ID"]
+
+# What returns an iterator checks its arguments when it is called, and has an entry of its own.
+ITERATION = "iter_messages"
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "delete_conversation": lambda store: store.delete_conversation("c1"),
+    "delete_message": lambda store: store.delete_message("m1"),
+    "find_turn_traces": lambda store: store.find_turn_traces(TraceFilter()),
+    "flag_message": lambda store: store.flag_message("m1"),
+    "get_conversation_by_id": lambda store: store.get_conversation_by_id("c1"),
+    "get_conversations_by_agent_id": lambda store: store.get_conversations_by_agent_id("a1"),
+    "get_conversations_by_user_id": lambda store: store.get_conversations_by_user_id("u1"),
+    "get_immediate_context": lambda store: store.get_immediate_context("c1", 3),
+    "get_message_by_id": lambda store: store.get_message_by_id("m1"),
+    "get_messages_by_conversation_id": lambda store: store.get_messages_by_conversation_id("c1"),
+    "get_messages_by_ids": lambda store: store.get_messages_by_ids(["m1"]),
+    "get_messages_by_user_id": lambda store: store.get_messages_by_user_id("u1"),
+    "get_turn_trace_by_id": lambda store: store.get_turn_trace_by_id("t1"),
+    "get_turn_trace_by_message_id": lambda store: store.get_turn_trace_by_message_id("m1"),
+    "get_turn_traces_by_agent_id": lambda store: store.get_turn_traces_by_agent_id("a1"),
+    "get_turn_traces_by_conversation_id": lambda store: store.get_turn_traces_by_conversation_id(
+        "c1"
+    ),
+    "ping": lambda store: store.ping(),
+    "store_conversation": lambda store: store.store_conversation(conversation()),
+    "store_message": lambda store: store.store_message(message()),
+    "store_messages": lambda store: store.store_messages([message()]),
+    "store_turn": lambda store: store.store_turn(conversation=conversation()),
+    "store_turn_trace": lambda store: store.store_turn_trace(trace()),
+    "summarize_usage": lambda store: store.summarize_usage(TraceFilter(), by="agent"),
+    "update_conversation": lambda store: store.update_conversation(conversation()),
+    "update_message": lambda store: store.update_message(message()),
+}
+
+WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
+    "delete_conversation": lambda store, value: store.delete_conversation(value),
+    "delete_message": lambda store, value: store.delete_message(value),
+    "flag_message": lambda store, value: store.flag_message(value),
+    "get_conversation_by_id": lambda store, value: store.get_conversation_by_id(value),
+    "get_conversations_by_agent_id": lambda store, value: store.get_conversations_by_agent_id(
+        value
+    ),
+    "get_conversations_by_user_id": lambda store, value: store.get_conversations_by_user_id(value),
+    "get_immediate_context": lambda store, value: store.get_immediate_context(value, 3),
+    "get_message_by_id": lambda store, value: store.get_message_by_id(value),
+    "get_messages_by_conversation_id": lambda store, value: store.get_messages_by_conversation_id(
+        value
+    ),
+    "get_messages_by_ids": lambda store, value: store.get_messages_by_ids(["m1", value]),
+    "get_messages_by_user_id": lambda store, value: store.get_messages_by_user_id(value),
+    "get_turn_trace_by_id": lambda store, value: store.get_turn_trace_by_id(value),
+    "get_turn_trace_by_message_id": lambda store, value: store.get_turn_trace_by_message_id(value),
+    "get_turn_traces_by_agent_id": lambda store, value: store.get_turn_traces_by_agent_id(value),
+    "get_turn_traces_by_conversation_id": lambda store, value: (
+        store.get_turn_traces_by_conversation_id(value)
+    ),
+}
+
+AFTER: dict[str, Callable[[Any, Any], Any]] = {
+    "find_turn_traces": lambda store, value: store.find_turn_traces(TraceFilter(), after=value),
+    "get_conversations_by_agent_id": lambda store, value: store.get_conversations_by_agent_id(
+        "a1", after=value
+    ),
+    "get_conversations_by_user_id": lambda store, value: store.get_conversations_by_user_id(
+        "u1", after=value
+    ),
+    "get_messages_by_conversation_id": lambda store, value: store.get_messages_by_conversation_id(
+        "c1", after=value
+    ),
+    "get_messages_by_user_id": lambda store, value: store.get_messages_by_user_id(
+        "u1", after=value
+    ),
+}
+
+COUNTS: dict[str, Callable[[Any, Any], Any]] = {
+    "find_turn_traces-limit": lambda store, value: store.find_turn_traces(
+        TraceFilter(), limit=value
+    ),
+    "get_conversations_by_agent_id-limit": lambda store, value: store.get_conversations_by_agent_id(
+        "a1", limit=value
+    ),
+    "get_conversations_by_user_id-limit": lambda store, value: store.get_conversations_by_user_id(
+        "u1", limit=value
+    ),
+    "get_immediate_context-n": lambda store, value: store.get_immediate_context("c1", value),
+    "get_messages_by_conversation_id-limit": lambda store, value: (
+        store.get_messages_by_conversation_id("c1", limit=value)
+    ),
+    "get_messages_by_user_id-limit": lambda store, value: store.get_messages_by_user_id(
+        "u1", limit=value
+    ),
+    "get_turn_traces_by_agent_id-limit": lambda store, value: store.get_turn_traces_by_agent_id(
+        "a1", limit=value
+    ),
+    "get_turn_traces_by_agent_id-offset": lambda store, value: store.get_turn_traces_by_agent_id(
+        "a1", offset=value
+    ),
+}

@@ -1,0 +1,382 @@
+"""Random calls to a store, one after another, each compared with what the model does.
+
+Run as it is, it makes the same calls every time. HYPOTHESIS_PROFILE=soak makes more and longer
+sequences, other ones in each run, and prints how to repeat one that failed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from pydantic import ValidationError
+
+from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TraceFilter, TurnTrace
+from tests.behaviour import samples
+from tests.behaviour.model import Model
+from tests.behaviour.samples import llm_call, tool_trace
+
+__all__ = ["SETTINGS", "StoreMachine", "drive"]
+
+settings.register_profile(
+    "quick",
+    max_examples=60,
+    stateful_step_count=30,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile(
+    "soak",
+    settings.get_profile("quick"),
+    max_examples=3000,
+    stateful_step_count=80,
+    derandomize=False,
+    print_blob=True,
+)
+SETTINGS = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# Few enough of each to meet again and again.
+CONVERSATIONS = ["c1", "c2", "c3"]
+MESSAGES = ["m1", "m2", "m3", "m4", "m5"]
+TRACES = ["t1", "t2", "t3", "t4"]
+USERS = ["u1", "u2"]
+AGENTS = ["a1", "a2"]
+TIMES = [-1, 0, 1, 86_400_000]
+COUNTS = [0, 1, 2, 3, 5]
+INTENTS = ["book", "cancel"]
+RESULTS = [None, True, 1, 1.0, "1", {"a": "b"}, {"a": "b", "c": "d"}]
+EXPECTED_ERRORS = (IntegrityError, NotFoundError, ValidationError)
+
+conversation_ids = st.just("c1") | st.sampled_from(CONVERSATIONS)
+message_ids = st.sampled_from(MESSAGES)
+trace_ids = st.sampled_from(TRACES)
+times = st.just(0) | st.sampled_from(TIMES)  # mostly equal ones
+counts = st.sampled_from(COUNTS)
+texts = st.sampled_from(["a", "b"])
+
+conversations = st.builds(
+    samples.conversation,
+    id=conversation_ids,
+    user_id=st.sampled_from(USERS),
+    agent_id=st.sampled_from(AGENTS),
+    title=texts,
+    last_updated_at=times,
+)
+messages = st.builds(
+    samples.message,
+    id=message_ids,
+    conversation_id=conversation_ids,
+    user_id=st.sampled_from(USERS),
+    original_content=texts,
+    timestamp=times,
+    is_flagged=st.booleans(),
+)
+llm_calls = st.builds(
+    llm_call,
+    model=st.sampled_from(["big", "small"]),
+    prompt_tokens=counts,
+    completion_tokens=counts,
+    total_tokens=counts,
+    latency_ms=counts,
+    success=st.booleans(),
+)
+tool_traces = st.builds(tool_trace, final_data=st.sampled_from(RESULTS), success=st.booleans())
+traces = st.builds(
+    samples.trace,
+    message_id=message_ids,
+    id=trace_ids,
+    conversation_id=conversation_ids,
+    user_id=st.sampled_from(USERS),
+    agent_id=st.sampled_from(AGENTS),
+    turn_number=counts,
+    started_at_ms=times,
+    total_latency_ms=counts,
+    total_prompt_tokens=counts,
+    total_completion_tokens=counts,
+    total_tokens=counts,
+    llm_calls=st.lists(llm_calls, max_size=2),
+    tool_traces=st.lists(tool_traces, max_size=2),
+    errors=st.lists(texts, max_size=1),
+    detected_intent=st.sampled_from(INTENTS),
+    total_energy_kwh=st.sampled_from([0.0, 0.25, 1.5]),
+    total_co2_g=st.sampled_from([0.0, 0.5]),
+)
+filters = st.builds(
+    TraceFilter,
+    agent_id=st.none() | st.sampled_from(AGENTS),
+    user_id=st.none() | st.sampled_from(USERS),
+    conversation_id=st.none() | conversation_ids,
+    intent=st.none() | st.sampled_from(INTENTS),
+    started_from=st.none() | times,
+    started_until=st.none() | times,
+    min_total_tokens=st.none() | counts,
+    min_latency_ms=st.none() | counts,
+    has_errors=st.none() | st.booleans(),
+    tool=st.none() | st.fixed_dictionaries({"final_data": st.sampled_from(RESULTS)}),
+    llm_call=st.none() | st.fixed_dictionaries({"success": st.booleans(), "latency_ms": counts}),
+)
+limits = st.none() | counts
+listings = st.sampled_from(
+    [("get_conversations_by_user_id", user) for user in USERS]
+    + [("get_conversations_by_agent_id", agent) for agent in AGENTS]
+    + [("get_messages_by_conversation_id", conversation) for conversation in CONVERSATIONS]
+    + [("get_messages_by_user_id", user) for user in USERS]
+)
+# No back end can hold these, so that no store may take them.
+WRONG: dict[type, dict[str, Any]] = {
+    Conversation: {"title": "\ud800"},
+    Message: {"metadata": {"a": float("nan")}},
+    TurnTrace: {"detected_entities": [1]},
+}
+
+
+class Runner(Protocol):
+    """What makes the calls of one of the two worlds."""
+
+    def run(self, call: Any) -> Any: ...
+
+    def collect(self, iterate: Callable[[], Any]) -> list[Any]: ...
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """Makes each call to the store and to the model, and compares what came of it.
+
+    There are two stores on the same data, and calls go now to the one, now to the other.
+    """
+
+    open_store: ClassVar[Callable[[], Any]]
+    runner: ClassVar[Runner]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stores = [self.opened(), self.opened()]
+        for conversation_id in CONVERSATIONS:
+            self.call("delete_conversation", conversation_id)
+        self.model = Model()
+        self.steps = 0
+        self.last_write: tuple[str, tuple[Any, ...], dict[str, Any]] | None = None
+
+    def teardown(self) -> None:
+        try:
+            self.compare_everything()
+        finally:
+            for store in self.stores:
+                self.runner.run(store.close())
+
+    # How calls are made and compared
+
+    def opened(self) -> Any:
+        return self.runner.run(type(self).open_store())
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self.runner.run(getattr(self.stores[0], name)(*args, **kwargs))
+
+    def outcome(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return call(*args, **kwargs)
+        except EXPECTED_ERRORS as error:
+            return type(error)
+
+    def read(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Make a call to both, compare the results, and return them."""
+        expected = self.outcome(getattr(self.model, name), *args, **kwargs)
+        found = self.outcome(self.call, name, *args, **kwargs)
+        assert found == expected, f"{name} returned {found!r}, not {expected!r}"
+        return found
+
+    def write(self, name: str, *args: Any, **kwargs: Any) -> None:
+        """Make a call to both, compare what came of it, and what is stored if it was refused."""
+        found = self.read(name, *args, **kwargs)
+        if found in EXPECTED_ERRORS:
+            self.compare_everything()
+        else:
+            self.last_write = (name, args, kwargs)
+
+    def compare_everything(self) -> None:
+        for conversation_id in CONVERSATIONS:
+            self.read("get_conversation_by_id", conversation_id)
+            self.read("get_messages_by_conversation_id", conversation_id)
+            self.read("get_immediate_context", conversation_id, 2)
+            self.read("get_turn_traces_by_conversation_id", conversation_id)
+        for user_id in USERS:
+            self.read("get_conversations_by_user_id", user_id)
+            self.read("get_messages_by_user_id", user_id)
+        for agent_id in AGENTS:
+            self.read("get_conversations_by_agent_id", agent_id)
+            self.read("get_turn_traces_by_agent_id", agent_id, 10, 0)
+        self.read("get_messages_by_ids", MESSAGES)
+        for message_id in MESSAGES:
+            self.read("get_turn_trace_by_message_id", message_id)
+        for trace_id in TRACES:
+            self.read("get_turn_trace_by_id", trace_id)
+        self.read("find_turn_traces", TraceFilter(), limit=10)
+
+    @invariant()
+    def now_and_then_everything_is_as_the_model_says(self) -> None:
+        self.steps += 1
+        if self.steps % 5 == 0:
+            self.compare_everything()
+        if self.steps % 3 == 0:
+            self.stores.reverse()
+
+    # Writes
+
+    @initialize(first=conversations, several=st.lists(messages, max_size=4))
+    def begin(self, first: Conversation, several: list[Message]) -> None:
+        self.write("store_conversation", first)
+        for message in several:
+            self.write("store_message", message.model_copy(update={"conversation_id": first.id}))
+
+    @rule(conversation=conversations, update=st.booleans())
+    def store_conversation(self, conversation: Conversation, update: bool) -> None:
+        self.write("update_conversation" if update else "store_conversation", conversation)
+
+    @rule(message=messages, update=st.booleans())
+    def store_message(self, message: Message, update: bool) -> None:
+        self.write("update_message" if update else "store_message", message)
+
+    @rule(several=st.lists(messages, max_size=4, unique_by=lambda message: message.id))
+    def store_messages(self, several: list[Message]) -> None:
+        self.write("store_messages", several)
+
+    @rule(message=messages, between=messages, text=st.sampled_from(["later", "last"]))
+    def store_two_messages_with_one_id(self, message: Message, between: Message, text: str) -> None:
+        later = message.model_copy(update={"original_content": text, "timestamp": 1})
+        several = [message, between, later] if between.id != message.id else [message, later]
+        self.write("store_messages", several)
+
+    @rule(trace=traces)
+    def store_turn_trace(self, trace: TurnTrace) -> None:
+        self.write("store_turn_trace", trace)
+
+    @rule(
+        conversation=st.none() | conversations,
+        several=st.lists(messages, max_size=3, unique_by=lambda message: message.id),
+        trace=st.none() | traces,
+    )
+    def store_turn(
+        self, conversation: Conversation | None, several: list[Message], trace: TurnTrace | None
+    ) -> None:
+        self.write("store_turn", conversation=conversation, messages=several, trace=trace)
+
+    @rule(message_id=message_ids, flagged=st.booleans())
+    def flag_message(self, message_id: str, flagged: bool) -> None:
+        self.write("flag_message", message_id, flagged)
+
+    @rule(message_id=message_ids)
+    def delete_message(self, message_id: str) -> None:
+        self.write("delete_message", message_id)
+
+    @rule(message_id=message_ids, swap=st.booleans())
+    def delete_a_message_and_store_it_again(self, message_id: str, swap: bool) -> None:
+        message = self.read("get_message_by_id", message_id)
+        if message is not None:
+            self.write("delete_message", message_id)
+            self.write("store_message", message)
+        if swap:
+            self.stores.reverse()
+
+    @rule(conversation_id=conversation_ids)
+    def delete_conversation(self, conversation_id: str) -> None:
+        self.write("delete_conversation", conversation_id)
+
+    @precondition(lambda self: self.last_write is not None)
+    @rule()
+    def repeat_the_last_write(self) -> None:
+        assert self.last_write is not None
+        name, args, kwargs = self.last_write
+        self.call(name, *args, **kwargs)
+        self.compare_everything()
+
+    @rule(conversation=conversations, message=messages, trace=traces, wrong=st.sampled_from("cmt"))
+    def store_a_turn_that_is_partly_wrong(
+        self, conversation: Conversation, message: Message, trace: TurnTrace, wrong: str
+    ) -> None:
+        turn: dict[str, Any] = {"c": conversation, "m": message, "t": trace}
+        turn[wrong] = turn[wrong].model_copy(update=WRONG[type(turn[wrong])])
+        self.write("store_turn", conversation=turn["c"], messages=[turn["m"]], trace=turn["t"])
+
+    # Reads
+
+    @rule(listing=listings, limit=limits, after=st.none() | st.integers(0, 4))
+    def read_a_page(self, listing: tuple[str, str], limit: int | None, after: int | None) -> None:
+        pool = CONVERSATIONS if listing[0].startswith("get_conversations") else MESSAGES
+        behind = None if after is None else pool[after % len(pool)]
+        self.read(*listing, limit=limit, after=behind)
+
+    @rule(listing=listings, size=st.integers(1, 3))
+    def read_page_by_page(self, listing: tuple[str, str], size: int) -> None:
+        page = self.read(*listing, limit=size)
+        while page:
+            page = self.read(*listing, limit=size, after=page[-1].id)
+
+    @rule(conversation_id=conversation_ids, size=st.integers(1, 3))
+    def iterate(self, conversation_id: str, size: int) -> None:
+        expected = self.model.iter_messages(conversation_id, batch_size=size)
+        store = self.stores[0]
+        found = self.runner.collect(lambda: store.iter_messages(conversation_id, batch_size=size))
+        assert found == expected, f"iter_messages yielded {found!r}, not {expected!r}"
+
+    @rule(
+        conversation_id=conversation_ids,
+        agent_id=st.sampled_from(AGENTS),
+        wanted=st.lists(message_ids, max_size=4),
+        count=counts,
+        offset=counts,
+    )
+    def read_what_is_not_paged(
+        self, conversation_id: str, agent_id: str, wanted: list[str], count: int, offset: int
+    ) -> None:
+        self.read("get_immediate_context", conversation_id, count)
+        self.read("get_turn_traces_by_agent_id", agent_id, count, offset)
+        self.read("get_messages_by_ids", wanted)
+        for message_id in wanted:
+            self.read("get_message_by_id", message_id)
+
+    @rule(where=filters, limit=st.sampled_from([1, 2, 100]), after=st.none() | trace_ids)
+    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> None:
+        self.read("find_turn_traces", where, limit=limit, after=after)
+
+    @rule(
+        where=st.just(TraceFilter()) | filters,
+        by=st.sampled_from(["agent", "user", "conversation", "intent", "model", "day"]),
+    )
+    def sum_up_usage(self, where: TraceFilter, by: str) -> None:
+        self.read("summarize_usage", where, by=by)
+
+    # The stores themselves
+
+    @rule()
+    def go_on_with_the_other_store(self) -> None:
+        self.stores.reverse()
+
+    @rule()
+    def close_the_store_and_open_it_again(self) -> None:
+        self.call("close")
+        self.stores[0] = self.opened()
+
+
+def drive(open_store: Callable[[], Any], runner: Runner, profile: settings | None = None) -> None:
+    """Make many sequences of calls, and raise if one ends otherwise than the model says.
+
+    Args:
+        open_store: opens a store; all that it opens are on the same data.
+        runner: makes the calls.
+        profile: how many sequences, and how long.
+    """
+    members = {"open_store": staticmethod(open_store), "runner": runner}
+    machine = type("Machine", (StoreMachine,), members)
+    run_state_machine_as_test(machine, settings=profile or SETTINGS)
