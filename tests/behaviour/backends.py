@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.servers import mongodb
+
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
 Config = dict[str, object]
@@ -22,11 +24,14 @@ class Backend:
             the configuration of a store without any data. A back end with a server makes a
             schema or a database there, and drops it at the end.
         shared: whether every store with the same configuration sees the same data.
+        remembers: whether a store that once found a conversation takes it to be there until
+            it deletes it itself.
     """
 
     name: str
     open_config: Callable[[Path], AbstractContextManager[Config]]
     shared: bool = True
+    remembers: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -42,5 +47,11 @@ def _memory(folder: Path) -> Iterator[Config]:
     yield {"storage": "memory"}
 
 
-MESSAGE_BACKENDS = [Backend("json", _json)]
+@contextmanager
+def _mongodb(folder: Path) -> Iterator[Config]:
+    with mongodb.database() as config:
+        yield config
+
+
+MESSAGE_BACKENDS = [Backend("json", _json), Backend("mongodb", _mongodb, remembers=True)]
 MEMORY_BACKENDS = [Backend("memory", _memory, shared=False)]
