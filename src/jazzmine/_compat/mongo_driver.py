@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from time import monotonic
 
 from pymongo import ReadPreference, WriteConcern
@@ -72,10 +73,12 @@ def server_names(uri: str) -> str:
     if uri.startswith("mongodb+srv://"):
         # Its servers are named by DNS, which the client asks when it first connects.
         return uri[len("mongodb+srv://") :].partition("/")[0].partition("?")[0].rpartition("@")[2]
-    try:
+    nodes: list[tuple[str, int | None]] = []
+    with suppress(PyMongoError, ValueError, TypeError):
         nodes = parse_uri(uri, validate=True, warn=False)["nodelist"]
-    except (PyMongoError, ValueError, TypeError):
-        raise invalid_address() from None
+    if not nodes:
+        # Raised here, not where it was found out: the driver's error may hold the password.
+        raise invalid_address()
     return ", ".join(host if port is None else f"{host}:{port}" for host, port in nodes)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, TypeVar
 
 import pymongo
 from pymongo import IndexModel, ReplaceOne
 from pymongo.driver_info import DriverInfo
-from pymongo.errors import InvalidURI, PyMongoError
+from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
 
 from jazzmine._compat.mongo_blocking import Client, Collection, Session, Work, sleep
 from jazzmine._compat.mongo_driver import (
@@ -59,10 +60,11 @@ class MongoDBServer:
         self._client = self._connect()
 
     def _connect(self) -> Client:
-        try:
+        client = None
+        with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
             client = Client(self._config.uri, connect=False, driver=DriverInfo("jazzmine"))
-        except (InvalidURI, pymongo.errors.ConfigurationError, ValueError, TypeError):
-            raise invalid_address() from None
+        if client is None:
+            raise invalid_address()
         database = client.get_database(
             self._config.db, None, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
