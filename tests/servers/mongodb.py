@@ -85,6 +85,13 @@ class Server:
             return False
         return True
 
+    def stop(self) -> None:
+        """End it, and have all that was written on the disk."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
+
     def kill(self) -> None:
         """End it without a warning."""
         if self._process is not None:
