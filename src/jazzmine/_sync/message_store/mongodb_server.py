@@ -93,12 +93,20 @@ class MongoDBServer:
         self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
         self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
         for collection in (self.conversations, self.messages, self.traces):
-            collection.create_indexes(
-                [
-                    IndexModel(list(index.keys), **index.options)
-                    for index in INDEXES[collection.name]
-                ]
-            )
+            self._create_missing(collection)
+
+    def _create_missing(self, collection: Collection) -> None:
+        # Asking first needs no right to create, and takes those of jazzmine 0.1 for what they
+        # are: the option `background`, which they carry, has meant nothing since MongoDB 4.2.
+        there = (collection.list_indexes()).to_list()
+        known = {(tuple(index["key"].items()), index.get("unique", False)) for index in there}
+        missing = [
+            IndexModel(list(index.keys), **index.options)
+            for index in INDEXES[collection.name]
+            if (index.keys, index.unique) not in known
+        ]
+        if missing:
+            collection.create_indexes(missing)
 
     def ping(self) -> None:
         """Reach the server once."""
