@@ -51,7 +51,14 @@ TREES = (
     Tree(
         source="src/jazzmine/_async",
         twin="src/jazzmine/_sync",
-        replacements={"_async": "_sync", "aio": "blocking", "mongo_aio": "mongo_blocking"},
+        replacements={
+            "AbstractAsyncContextManager": "AbstractContextManager",
+            "_async": "_sync",
+            "aio": "blocking",
+            "mongo_aio": "mongo_blocking",
+            "redis_aio": "redis_blocking",
+            "upkeep_aio": "upkeep_blocking",
+        },
     ),
     Tree(
         source="tests/behaviour/_async",

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import mongodb
+from tests.servers import mongodb, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
@@ -54,4 +54,9 @@ def _mongodb(folder: Path) -> Iterator[Config]:
 
 
 MESSAGE_BACKENDS = [Backend("json", _json), Backend("mongodb", _mongodb, remembers=True)]
-MEMORY_BACKENDS = [Backend("memory", _memory, shared=False)]
+MEMORY_BACKENDS = [
+    Backend("memory", _memory, shared=False),
+    Backend("redis", redis_configs.alone),
+    Backend("redis-sentinel", redis_configs.behind_sentinel),
+    Backend("redis-cluster", redis_configs.on_cluster),
+]

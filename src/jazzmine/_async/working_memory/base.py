@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from jazzmine._compat.aio import Home
-from jazzmine.config import BackendConfig, MemoryStoreConfig, working_memory_config
+from jazzmine.config import (
+    BackendConfig,
+    MemoryStoreConfig,
+    RedisConfig,
+    working_memory_config,
+)
 from jazzmine.errors import NotFoundError, StaleWorkingMemoryError, StoreClosedError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
@@ -120,6 +125,18 @@ class WorkingMemoryStore(ABC):
     async def _release(self, lease: Lease) -> None:
         """Let the lock go, if it is still held."""
 
+    async def _abandon(self, lease: Lease, error: BaseException) -> None:
+        """Let the lock go, if it is still held, after an error; raises nothing of its own.
+
+        Args:
+            error: what was raised under the lock. Who is cancelled does not wait for a server.
+        """
+        await self._release(lease)
+
+    def _prolonged(self, lease: Lease) -> AbstractAsyncContextManager[None]:
+        """Keep the lock from expiring in a block of any length."""
+        return nullcontext()
+
     @abstractmethod
     async def _delete(self, lease: Lease) -> bool:
         """Delete under the lock and let it go; True if there was a working memory."""
@@ -198,12 +215,14 @@ class WorkingMemoryStore(ABC):
         async with self._leased(require_id("cid", cid)) as lease:
             memory = _found(lease)
             revision = memory.revision
-            yield memory
+            async with self._prolonged(lease):
+                yield memory
             # The block may have changed anything in place, so what it made is checked.
             changed = checked_copy(memory, WorkingMemory, "wm")
             if changed.conversation_id != lease.cid:
                 raise ValueError(f"conversation {lease.cid!r} was given another conversation_id")
-            await self._save(lease, replace(changed, revision=revision))
+            changed.revision = revision
+            await self._save(lease, changed)
 
     # Transitions
 
@@ -297,8 +316,8 @@ class WorkingMemoryStore(ABC):
         lease = await self._acquire(cid)
         try:
             yield lease
-        except BaseException:
-            await self._release(lease)
+        except BaseException as error:
+            await self._abandon(lease, error)
             raise
 
 
@@ -315,4 +334,8 @@ def _backend(config: BackendConfig) -> WorkingMemoryStore:
         from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
 
         return InMemoryWorkingMemoryStore(config.lock_timeout)
+    if isinstance(config, RedisConfig):
+        from jazzmine._async.working_memory.redis import RedisWorkingMemoryStore
+
+        return RedisWorkingMemoryStore._configured(config)
     raise AssertionError(f"no working-memory store takes a {type(config).__name__}")
