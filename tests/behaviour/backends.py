@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import mongodb, redis_configs
+from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
@@ -53,7 +53,29 @@ def _mongodb(folder: Path) -> Iterator[Config]:
         yield config
 
 
-MESSAGE_BACKENDS = [Backend("json", _json), Backend("mongodb", _mongodb, remembers=True)]
+def _postgres(version: str) -> Backend:
+    @contextmanager
+    def open_config(folder: Path) -> Iterator[Config]:
+        with postgres.empty_schema(version) as schema:
+            yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
+
+    return Backend(f"postgres-{version}", open_config)
+
+
+@contextmanager
+def _pgbouncer(folder: Path) -> Iterator[Config]:
+    with postgres.empty_schema() as schema:
+        dsn = pgbouncer.running()
+        yield {"storage": "postgres", "dsn": dsn, "schema": schema, "prepare": False}
+
+
+MESSAGE_BACKENDS = [
+    Backend("json", _json),
+    *map(_postgres, postgres.VERSIONS),
+    Backend("mongodb", _mongodb, remembers=True),
+]
+if pgbouncer.PROGRAM is not None:
+    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer))
 MEMORY_BACKENDS = [
     Backend("memory", _memory, shared=False),
     Backend("redis", redis_configs.alone),

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from jazzmine._async.message_store.base import MessageStore
     from jazzmine._async.message_store.json import JSONMessageStore
     from jazzmine._async.message_store.mongodb import MongoDBMessageStore
+    from jazzmine._async.message_store.postgres import PostgresMessageStore
     from jazzmine._async.working_memory.base import WorkingMemoryStore
     from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
     from jazzmine._async.working_memory.redis import RedisWorkingMemoryStore
@@ -41,6 +42,7 @@ else:
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
             "jazzmine._async.message_store.mongodb": ("MongoDBMessageStore",),
+            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._async.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._async.working_memory.memory": ("InMemoryWorkingMemoryStore",),
             "jazzmine._async.working_memory.redis": ("RedisWorkingMemoryStore",),
@@ -65,6 +67,7 @@ __all__ = [
     "MessageStore",
     "MongoDBMessageStore",
     "PendingConfirmation",
+    "PostgresMessageStore",
     "RedisWorkingMemoryStore",
     "ScriptGenAttempt",
     "Slot",

@@ -12,6 +12,7 @@ from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
     MongoDBConfig,
+    PostgresConfig,
     message_store_config,
 )
 from jazzmine.errors import StoreClosedError
@@ -359,4 +360,8 @@ def _backend(config: BackendConfig) -> MessageStore:
         from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
 
         return MongoDBMessageStore(config)
+    if isinstance(config, PostgresConfig):
+        from jazzmine._sync.message_store.postgres import PostgresMessageStore
+
+        return PostgresMessageStore(config)
     raise AssertionError(f"no message store takes a {type(config).__name__}")

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from jazzmine._async.message_store.base import MessageStore
     from jazzmine._async.message_store.json import JSONMessageStore
     from jazzmine._async.message_store.mongodb import MongoDBMessageStore
+    from jazzmine._async.message_store.postgres import PostgresMessageStore
     from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
     from jazzmine.records.traces import (
         ConfirmationEvent,
@@ -32,6 +33,7 @@ else:
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
             "jazzmine._async.message_store.mongodb": ("MongoDBMessageStore",),
+            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
         },
     )
 
@@ -47,6 +49,7 @@ __all__ = [
     "MessageRole",
     "MessageStore",
     "MongoDBMessageStore",
+    "PostgresMessageStore",
     "ScriptGenAttempt",
     "SlotEvent",
     "TaskEmission",
