@@ -52,9 +52,12 @@ TREES = (
         source="src/jazzmine/_async",
         twin="src/jazzmine/_sync",
         replacements={
+            "AbstractAsyncContextManager": "AbstractContextManager",
             "_async": "_sync",
             "aio": "blocking",
             "postgres_aio": "postgres_blocking",
+            "redis_aio": "redis_blocking",
+            "upkeep_aio": "upkeep_blocking",
         },
     ),
     Tree(

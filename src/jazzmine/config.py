@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
@@ -15,6 +16,7 @@ __all__ = [
     "JSONStoreConfig",
     "MemoryStoreConfig",
     "PostgresConfig",
+    "RedisConfig",
     "message_store_config",
     "working_memory_config",
 ]
@@ -119,9 +121,38 @@ class MemoryStoreConfig(BackendConfig):
         return cls()
 
 
+@dataclass(frozen=True)
+class RedisConfig(BackendConfig):
+    """A working memory in Redis; times in s.
+
+    Args:
+        url: as redis-py takes it: redis://, rediss:// (TLS) or unix://.
+    """
+
+    storage: ClassVar[str] = "redis"
+    schemes: ClassVar[tuple[str, ...]] = ("redis", "rediss", "unix")
+
+    url: str = field(repr=False)
+    ttl_seconds: float = 3600.0
+    lock_timeout: float = 15.0
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_text("url", self.url)
+        require_seconds("ttl_seconds", self.ttl_seconds)
+        require_seconds("lock_timeout", self.lock_timeout)
+        require_seconds("timeout", self.timeout)
+        _require_redis_url(self.url)
+
+    @classmethod
+    def from_url(cls, url: str) -> RedisConfig:
+        """Read `redis://[[user]:password@]host[:port][/database]`, or the like."""
+        return cls(url=url)
+
+
 # The first of each is the default.
 _MESSAGE_STORES: tuple[type[BackendConfig], ...] = (JSONStoreConfig, PostgresConfig)
-_WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig,)
+_WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig, RedisConfig)
 
 
 def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:
@@ -146,6 +177,21 @@ def working_memory_config(config: Mapping[str, object] | str | None) -> BackendC
     if config is None:
         config = os.environ.get("JAZZMINE_WORKING_MEMORY") or {}
     return _read(config, _WORKING_MEMORIES)
+
+
+def _require_redis_url(url: str) -> None:
+    """Raise unless redis-py can make sense of the URL; never repeat it."""
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme.lower() not in RedisConfig.schemes:
+        raise InvalidAddressError("url must begin with redis://, rediss:// or unix://")
+    try:
+        parts = urlsplit(url)
+        database = parts.path.strip("/") if scheme.lower() != "unix" else ""
+        valid = parts.port != 0 and (not database or database.isdecimal())
+    except ValueError:
+        valid = False
+    if not valid:
+        raise InvalidAddressError("url has an invalid host, port or database number")
 
 
 def _read(
@@ -182,16 +228,16 @@ def _read_mapping(
     if kind is None:
         raise ConfigurationError(f"unknown storage {storage!r}{_hint(storage, by_name)}")
     known = fields(kind)
-    names = [one.name for one in known]
+    names = [option.name for option in known]
     for key in options:
         if key not in names:
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"
                 f"{_hint(str(key), ['storage', *names])}"
             )
-    for one in known:
-        if one.default is MISSING and one.name not in options:
-            raise ConfigurationError(f"storage {kind.storage!r} needs the key {one.name!r}")
+    for option in known:
+        if option.default is MISSING and option.name not in options:
+            raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
     return kind(**{str(key): value for key, value in options.items()})
 
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import pgbouncer, postgres
+from tests.servers import pgbouncer, postgres, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
@@ -63,4 +63,9 @@ def _pgbouncer(folder: Path) -> Iterator[Config]:
 MESSAGE_BACKENDS = [Backend("json", _json), *map(_postgres, postgres.VERSIONS)]
 if pgbouncer.PROGRAM is not None:
     MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer))
-MEMORY_BACKENDS = [Backend("memory", _memory, shared=False)]
+MEMORY_BACKENDS = [
+    Backend("memory", _memory, shared=False),
+    Backend("redis", redis_configs.alone),
+    Backend("redis-sentinel", redis_configs.behind_sentinel),
+    Backend("redis-cluster", redis_configs.on_cluster),
+]

@@ -36,6 +36,11 @@ class Proxy:
         self.on_loss: Callable[[], object] = lambda: None
         threading.Thread(target=self._accept, daemon=True).start()
 
+    @property
+    def url(self) -> str:
+        """The URL of the first database behind it."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
     def __enter__(self) -> Proxy:
         return self
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jazzmine._sync.message_store.postgres import PostgresMessageStore
     from jazzmine._sync.working_memory.base import WorkingMemoryStore
     from jazzmine._sync.working_memory.memory import InMemoryWorkingMemoryStore
+    from jazzmine._sync.working_memory.redis import RedisWorkingMemoryStore
     from jazzmine.records.enums import ConversationStatus, FlowStatus
     from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
     from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
@@ -42,6 +43,7 @@ else:
             "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._sync.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._sync.working_memory.memory": ("InMemoryWorkingMemoryStore",),
+            "jazzmine._sync.working_memory.redis": ("RedisWorkingMemoryStore",),
         },
     )
 
@@ -63,6 +65,7 @@ __all__ = [
     "MessageStore",
     "PendingConfirmation",
     "PostgresMessageStore",
+    "RedisWorkingMemoryStore",
     "ScriptGenAttempt",
     "Slot",
     "SlotEvent",

@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Callable, Iterable, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from jazzmine._compat.blocking import Home
-from jazzmine.config import BackendConfig, MemoryStoreConfig, working_memory_config
+from jazzmine.config import (
+    BackendConfig,
+    MemoryStoreConfig,
+    RedisConfig,
+    working_memory_config,
+)
 from jazzmine.errors import NotFoundError, StaleWorkingMemoryError, StoreClosedError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
@@ -120,6 +124,18 @@ class WorkingMemoryStore(ABC):
     def _release(self, lease: Lease) -> None:
         """Let the lock go, if it is still held."""
 
+    def _abandon(self, lease: Lease, error: BaseException) -> None:
+        """Let the lock go, if it is still held, after an error; raises nothing of its own.
+
+        Args:
+            error: what was raised under the lock. Who is cancelled does not wait for a server.
+        """
+        self._release(lease)
+
+    def _prolonged(self, lease: Lease) -> AbstractContextManager[None]:
+        """Keep the lock from expiring in a block of any length."""
+        return nullcontext()
+
     @abstractmethod
     def _delete(self, lease: Lease) -> bool:
         """Delete under the lock and let it go; True if there was a working memory."""
@@ -170,8 +186,8 @@ class WorkingMemoryStore(ABC):
                     f" revision {saved.revision} and is now at {lease.memory.revision}: get() it"
                     " again, or change it in a locked() block"
                 )
-            saved = replace(saved, revision=saved.revision + 1, last_updated=time.time())
-            self._save_and_release(lease, saved)
+            saved.last_updated = time.time()
+            self._save(lease, saved)
         wm.revision, wm.last_updated = saved.revision, saved.last_updated
         return saved
 
@@ -198,13 +214,15 @@ class WorkingMemoryStore(ABC):
         with self._leased(require_id("cid", cid)) as lease:
             memory = _found(lease)
             revision = memory.revision
-            yield memory
+            with self._prolonged(lease):
+                yield memory
             # The block may have changed anything in place, so what it made is checked.
             changed = checked_copy(memory, WorkingMemory, "wm")
             if changed.conversation_id != lease.cid:
                 raise ValueError(f"conversation {lease.cid!r} was given another conversation_id")
             changed.revision = revision
             self._save(lease, changed)
+        memory.revision = changed.revision
 
     # Transitions
 
@@ -297,9 +315,11 @@ class WorkingMemoryStore(ABC):
     def _leased(self, cid: str) -> Iterator[Lease]:
         lease = self._acquire(cid)
         try:
+            # The store may have been closed while this waited for the lock.
+            self._check()
             yield lease
-        except BaseException:
-            self._release(lease)
+        except BaseException as error:
+            self._abandon(lease, error)
             raise
 
 
@@ -316,4 +336,8 @@ def _backend(config: BackendConfig) -> WorkingMemoryStore:
         from jazzmine._sync.working_memory.memory import InMemoryWorkingMemoryStore
 
         return InMemoryWorkingMemoryStore(config.lock_timeout)
+    if isinstance(config, RedisConfig):
+        from jazzmine._sync.working_memory.redis import RedisWorkingMemoryStore
+
+        return RedisWorkingMemoryStore._configured(config)
     raise AssertionError(f"no working-memory store takes a {type(config).__name__}")

@@ -9,6 +9,7 @@ from jazzmine import _lazy
 if TYPE_CHECKING:
     from jazzmine._async.working_memory.base import WorkingMemoryStore
     from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
+    from jazzmine._async.working_memory.redis import RedisWorkingMemoryStore
     from jazzmine.records.enums import ConversationStatus, FlowStatus
     from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
     from jazzmine.records.tool_call import ToolCallRecord
@@ -22,6 +23,7 @@ else:
         {
             "jazzmine._async.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._async.working_memory.memory": ("InMemoryWorkingMemoryStore",),
+            "jazzmine._async.working_memory.redis": ("RedisWorkingMemoryStore",),
         },
     )
 
@@ -32,6 +34,7 @@ __all__ = [
     "FlowStatus",
     "InMemoryWorkingMemoryStore",
     "PendingConfirmation",
+    "RedisWorkingMemoryStore",
     "Slot",
     "ToolCallRecord",
     "TopicShift",

@@ -1,0 +1,52 @@
+"""What has to go on beside or after a call in the blocking world: threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+__all__ = ["Chores", "Repeating", "sleep"]
+
+sleep = time.sleep
+
+
+class Chores:
+    """Work that must be done whether or not its caller is still there."""
+
+    def run(self, work: Callable[[], None], *, wait: bool) -> None:
+        """Have the work done; it raises nothing.
+
+        Args:
+            wait: whether the caller has the time to wait for it; here it always waits.
+        """
+        work()
+
+    def close(self, timeout: float) -> None:
+        """Give what is under way `timeout` s to come to its end: nothing is."""
+
+
+class Repeating:
+    """A context manager that does some work time and again for as long as its block runs.
+
+    Args:
+        every: the time, in s, before the first time and between two.
+        work: returns whether to go on; it raises nothing.
+    """
+
+    def __init__(self, every: float, work: Callable[[], bool]) -> None:
+        self._every = every
+        self._work = work
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._repeat, name="jazzmine-renewal", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _repeat(self) -> None:
+        while not self._over.wait(self._every) and self._work():
+            pass

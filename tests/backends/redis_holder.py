@@ -1,0 +1,48 @@
+"""A process that uses a Redis store: python -m tests.backends.redis_holder WHAT URL [OPTIONS].
+
+hold URL LOCK_TIMEOUT    takes the lock of "c", says so, and saves when a line comes in.
+update URL COUNT NAME    makes COUNT updates of "c" when a line comes in, and prints for each the
+                         revision it found, NAME, and when it entered and left the block.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from jazzmine.errors import JazzmineError
+from jazzmine.sync.working_memory import WorkingMemoryStore
+
+
+def hold(url: str, lock_timeout: str) -> None:
+    config = {"storage": "redis", "url": url, "lock_timeout": float(lock_timeout)}
+    with WorkingMemoryStore.initialize(config) as store:
+        try:
+            with store.locked("c") as memory:
+                print("held", flush=True)
+                sys.stdin.readline()
+                memory.end_turn("the late one", "late")
+            print("saved", flush=True)
+        except JazzmineError as error:
+            print(type(error).__name__, flush=True)
+
+
+def update(url: str, count: str, name: str) -> None:
+    with WorkingMemoryStore.initialize({"storage": "redis", "url": url}) as store:
+        store.get("c")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        spans = []
+        for _ in range(int(count)):
+            with store.locked("c") as memory:
+                entered = time.monotonic()
+                memory.end_turn("Hello", name)
+                spans.append((memory.revision, name, entered, time.monotonic()))
+        print(json.dumps(spans), flush=True)
+
+
+if __name__ == "__main__":
+    work: dict[str, Callable[..., None]] = {"hold": hold, "update": update}
+    work[sys.argv[1]](*sys.argv[2:])

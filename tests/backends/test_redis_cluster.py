@@ -1,0 +1,153 @@
+"""On a cluster: every key where it belongs, slots that move, nodes that are gone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from jazzmine.core import working_memory as core
+from jazzmine.errors import StoreUnavailableError
+from jazzmine.sync import working_memory as sync
+from tests.servers.redis import Cluster, Server, eventually
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as started:
+        yield started
+
+
+@pytest.fixture
+def client(cluster: Cluster) -> Iterator[Any]:
+    for primary in cluster.primaries:
+        primary.client.flushdb()
+    host, port = cluster.addresses[0]
+    with redis.RedisCluster(host=host, port=port) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(client: Any) -> Iterator[Any]:
+    with sync.RedisWorkingMemoryStore(client, timeout=5) as opened:
+        yield opened
+
+
+def holder(cluster: Cluster, slot: int) -> tuple[Server, Server]:
+    """The primary that has a slot, and another."""
+    [(_, _, (_, port, *_))] = [
+        entry
+        for entry in cluster.primaries[0].client.execute_command("CLUSTER", "SLOTS")
+        if entry[0] <= slot <= entry[1]
+    ]
+    [has] = [each for each in cluster.primaries if each.port == port]
+    return has, next(each for each in cluster.primaries if each is not has)
+
+
+def node_id(server: Server) -> str:
+    return str(server.client.execute_command("CLUSTER", "MYID").decode())
+
+
+def test_the_conversations_are_spread_and_counted_on_all_primaries(
+    store: Any, cluster: Cluster
+) -> None:
+    for number in range(60):
+        store.get_or_create(f"c{number}", "user", "agent")
+
+    counts = [len(primary.client.keys("wm:*")) for primary in cluster.primaries]
+
+    assert sum(counts) == store.active_count() == 60
+    assert min(counts) > 0
+
+
+async def test_a_client_of_the_awaitable_world_does_as_well(client: Any, cluster: Cluster) -> None:
+    host, port = cluster.addresses[1]
+    async with (
+        redis.asyncio.RedisCluster(host=host, port=port, decode_responses=True) as mine,
+        core.RedisWorkingMemoryStore(mine) as store,
+    ):
+        for number in range(30):
+            await store.get_or_create(f"c{number}", "user", "agent")
+            await store.end_turn(f"c{number}", "Hello", "greet")
+
+        assert await store.active_count() == 30
+        assert await mine.ttl("wm:{c7}") > 0
+
+
+def test_a_slot_that_moved_is_followed(store: Any, client: Any, cluster: Cluster) -> None:
+    store.get_or_create("mover", "user", "agent")
+    slot = client.keyslot("wm:{mover}")
+    source, target = holder(cluster, slot)
+    target.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", node_id(source))
+    source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", node_id(target))
+
+    def move() -> None:
+        while keys := source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 10):
+            source.client.execute_command(
+                "MIGRATE", "127.0.0.1", target.port, "", 0, 1000, "KEYS", *keys
+            )
+        for each in cluster.primaries:
+            each.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", node_id(target))
+
+    mover = threading.Timer(0.3, move)
+    mover.start()
+    during = store.end_turn("mover", "Hello", "greet")
+    mover.join()
+    after = store.end_turn("mover", "Hello again", "greet")
+
+    assert (during.revision, after.revision) == (2, 3)
+    assert target.client.keys("wm:{mover}") != []
+    assert source.client.keys("wm:{mover}") == []
+
+
+def test_waiting_for_a_lock_works_on_every_primary(store: Any, client: Any) -> None:
+    for number in range(6):
+        lock = f"wm_lock:{{c{number}}}"
+        store.get_or_create(f"c{number}", "user", "agent")
+        client.set(lock, "somebody else", px=60_000)
+        threading.Timer(0.1, client.delete, args=[lock]).start()
+
+        assert store.end_turn(f"c{number}", "Hello", "greet").revision == 2
+
+
+def test_the_end_of_a_lock_wakes_another_store(client: Any, store: Any) -> None:
+    store.get_or_create("c", "user", "agent")
+    woken: list[float] = []
+    with sync.RedisWorkingMemoryStore(client) as other:
+        other.get("c")
+
+        def wait() -> None:
+            other.end_turn("c", "Hello", "greet")
+            woken.append(time.monotonic())
+
+        waiter = threading.Thread(target=wait)
+        with store.locked("c"):
+            waiter.start()
+            time.sleep(0.8)
+        left = time.monotonic()
+        waiter.join()
+
+    assert woken[0] - left < 0.05
+
+
+def test_a_primary_that_is_gone_ends_a_call_at_its_deadline(client: Any, cluster: Cluster) -> None:
+    slot = client.keyslot("wm:{c}")
+    with sync.RedisWorkingMemoryStore(client, timeout=1) as store:
+        store.get_or_create("c", "user", "agent")
+        gone, _ = holder(cluster, slot)
+        gone.kill()
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            store.end_turn("c", "Hello", "greet")
+        took = time.monotonic() - started
+
+        gone.start()
+        eventually(lambda: b"cluster_state:ok" in gone.client.execute_command("CLUSTER", "INFO"))
+        assert took < 1.5
+        assert eventually(lambda: store.get_or_create("c", "user", "agent"))

@@ -1,0 +1,288 @@
+"""One writer at a time: between tasks, threads and processes, and after a holder was stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import redis
+
+from jazzmine.errors import LockLostError, LockTimeoutError
+from tests.backends.redis_faces import FACES, open_sync
+from tests.servers.redis import database, eventually
+
+LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
+
+
+@pytest.fixture(params=FACES)
+def face(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with database() as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(url, decode_responses=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def open_store(face: Any, url: str) -> Iterator[Callable[..., Any]]:
+    """Opens stores of a face on the same database."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(face(url, **options))
+
+
+@contextmanager
+def process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "tests.backends.redis_holder", *arguments]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def line_from(started: subprocess.Popen[str]) -> str:
+    assert started.stdout is not None
+    return started.stdout.readline().strip()
+
+
+def tell(started: subprocess.Popen[str]) -> None:
+    assert started.stdin is not None
+    started.stdin.write("go\n")
+    started.stdin.flush()
+
+
+def test_the_lock_is_a_key_with_a_token_and_an_expiry(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=7)
+    store.get_or_create("c", "user", "agent")
+
+    with store.locked("c"):
+        first = client.get(LOCK)
+        expiry = client.pttl(LOCK)
+    with store.locked("c"):
+        second = client.get(LOCK)
+
+    assert first != second
+    assert 6000 < expiry <= 7000
+    assert client.get(LOCK) is None
+
+
+def test_a_stopped_holder_cannot_write_over_what_came_after_it(
+    open_store: Callable[..., Any], url: str
+) -> None:
+    store = open_store(lock_timeout=5)
+    store.get_or_create("c", "user", "agent")
+    with process("hold", url, "0.4") as holder:
+        assert line_from(holder) == "held"
+        os.kill(holder.pid, signal.SIGSTOP)
+
+        newer = store.end_turn("c", "the newer one", "newer")
+        os.kill(holder.pid, signal.SIGCONT)
+        tell(holder)
+        said = line_from(holder)
+
+    assert said == "LockLostError"
+    assert store.get("c") == newer
+
+
+def test_a_holder_that_was_killed_blocks_nobody_for_longer_than_its_lock_lasts(
+    open_store: Callable[..., Any], url: str
+) -> None:
+    store = open_store(lock_timeout=5)
+    store.get_or_create("c", "user", "agent")
+    with process("hold", url, "0.5") as holder:
+        assert line_from(holder) == "held"
+        holder.kill()
+    started = time.monotonic()
+
+    store.end_turn("c", "Hello", "greet")
+
+    assert time.monotonic() - started < 0.8
+
+
+def test_a_lock_that_is_not_free_in_time_raises_with_the_conversation_and_the_time(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=0.3)
+    store.get_or_create("c", "user", "agent")
+    client.set(LOCK, "somebody else", px=60_000)
+    started = time.monotonic()
+
+    with pytest.raises(LockTimeoutError, match=r"'c'.*0\.3 s"):
+        store.end_turn("c", "Hello", "greet")
+
+    assert 0.3 <= time.monotonic() - started < 0.6
+    assert client.get(LOCK) == "somebody else"
+
+
+def test_the_store_works_again_after_a_lock_was_not_free(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=0.2)
+    store.get_or_create("c", "user", "agent")
+    client.set(LOCK, "somebody else", px=60_000)
+    with pytest.raises(LockTimeoutError):
+        store.end_turn("c", "Hello", "greet")
+    client.delete(LOCK)
+
+    assert store.end_turn("c", "Hello", "greet").revision == 2
+
+
+def test_deleting_waits_for_the_lock_and_takes_nobody_elses(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=0.2)
+    store.get_or_create("c", "user", "agent")
+    client.set(LOCK, "somebody else", px=60_000)
+
+    with pytest.raises(LockTimeoutError):
+        store.delete("c")
+
+    assert client.get(LOCK) == "somebody else"
+    assert store.get("c") is not None
+
+
+def test_a_lock_that_was_taken_away_lets_no_write_through(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+
+    def lose_it() -> None:
+        with store.locked("c") as memory:
+            client.set(LOCK, "somebody else", px=60_000)
+            memory.end_turn("Hello", "greet")
+
+    with pytest.raises(LockLostError, match="'c'"):
+        lose_it()
+
+    assert client.get(LOCK) == "somebody else"
+    assert store.get("c").revision == 1
+
+
+def test_a_lock_of_another_type_counts_as_taken(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=0.2)
+    store.get_or_create("c", "user", "agent")
+    client.lpush(LOCK, "what is this?")
+
+    with pytest.raises(LockTimeoutError):
+        store.end_turn("c", "Hello", "greet")
+
+
+def test_a_long_block_of_the_blocking_face_keeps_its_lock_and_ends_its_thread(
+    url: str, client: redis.Redis
+) -> None:
+    threads = threading.active_count()
+    with open_sync(url, lock_timeout=0.3) as store:
+        store.get_or_create("c", "user", "agent")
+
+        with store.locked("c") as memory:
+            token = client.get(LOCK)
+            time.sleep(1)
+            token_later = client.get(LOCK)
+            memory.end_turn("Hello", "greet")
+
+        assert threading.active_count() == threads
+        assert token == token_later
+        assert store.get("c").revision == 2
+
+
+def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
+    open_store: Callable[..., Any], client: redis.Redis, url: str
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    client.set(LOCK, "somebody else", px=60_000)
+    freed = []
+
+    def free() -> None:
+        [channel] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
+        time.sleep(0.2)
+        client.delete(LOCK)
+        client.publish(channel, "")
+        freed.append(time.monotonic())
+
+    helper = threading.Thread(target=free)
+    helper.start()
+    store.end_turn("c", "Hello", "greet")
+    waited = time.monotonic()
+    helper.join()
+
+    assert waited - freed[0] < 0.03
+
+
+def test_whoever_waits_notices_also_a_lock_whose_end_nobody_told(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    client.set(LOCK, "somebody else", px=60_000)
+    threading.Timer(0.3, lambda: client.delete(LOCK)).start()
+    started = time.monotonic()
+
+    store.end_turn("c", "Hello", "greet")
+
+    assert 0.25 < time.monotonic() - started < 1.4
+
+
+def test_processes_lose_no_update_of_one_conversation_and_hand_over_fast(url: str) -> None:
+    with ExitStack() as stack, open_sync(url) as store:
+        store.get_or_create("c", "user", "agent")
+        updaters = [
+            stack.enter_context(process("update", url, "25", f"process {n}")) for n in range(4)
+        ]
+        assert [line_from(updater) for updater in updaters] == ["ready"] * 4
+        for updater in updaters:
+            tell(updater)
+        spans = sorted(span for updater in updaters for span in json.loads(line_from(updater)))
+        last = store.get("c").revision
+
+    assert last == 101
+    assert [revision for revision, *_ in spans] == list(range(1, last))
+    hand_overs = [
+        entered - left
+        for (_, before, _, left), (_, after, entered, _) in pairwise(spans)
+        if before != after
+    ]
+    assert min(hand_overs) > 0
+    assert statistics.median(hand_overs) < 0.05  # with nothing else to do on the machine: 0.005
+
+
+def test_threads_lose_no_update_of_one_conversation(url: str) -> None:
+    with open_sync(url) as store:
+        store.get_or_create("c", "user", "agent")
+
+        def update() -> None:
+            for _ in range(10):
+                store.end_turn("c", "Hello", "greet")
+
+        threads = [threading.Thread(target=update) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert store.get("c").revision == 81

@@ -1,0 +1,138 @@
+"""Whatever reply is lost, a call ends as though it had come, and counts its round trips."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from jazzmine.core.working_memory import TurnCache, WorkingMemory
+from tests.backends.redis_faces import FACES
+from tests.servers.proxy import Proxy
+from tests.servers.redis import database
+
+Call = Callable[[Any], Any]
+CID = "a {strange} conversation: 100 %"
+
+
+def turn_in_a_block(store: Any) -> None:
+    with store.locked(CID) as memory:
+        memory.begin_turn(TurnCache(1, intent="ask"))
+        memory.end_turn("Hello", "greet")
+
+
+def stale_save(store: Any) -> None:
+    with pytest.raises(Exception, match="revision"):
+        store.save(WorkingMemory(CID, "user", "agent", revision=17))
+
+
+CALLS: dict[str, Call] = {
+    "get": lambda store: store.get(CID),
+    "get_or_create": lambda store: store.get_or_create("another", "user", "agent"),
+    "begin_turn": lambda store: store.begin_turn(CID, TurnCache(1, intent="ask")),
+    "a transition that changes nothing": lambda store: store.confirm_action(CID),
+    "locked": turn_in_a_block,
+    "save": lambda store: store.save(WorkingMemory(CID, "user", "agent", revision=1)),
+    "a save that is refused": stale_save,
+    "delete": lambda store: store.delete(CID),
+    "active_count": lambda store: store.active_count(),
+}
+ROUND_TRIPS = {
+    "get": 1,
+    "get_or_create": 3,
+    "begin_turn": 2,
+    "a transition that changes nothing": 2,
+    "locked": 2,
+    "save": 2,
+    "a save that is refused": 2,
+    "delete": 2,
+    "active_count": 1,
+}
+
+
+@pytest.fixture(params=FACES)
+def face(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def client() -> Iterator[redis.Redis]:
+    with database() as url, redis.Redis.from_url(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def proxy(client: redis.Redis) -> Iterator[Proxy]:
+    settings = client.connection_pool.connection_kwargs
+    with Proxy(settings["port"], settings["host"]) as opened:
+        yield opened
+
+
+@pytest.fixture
+def store(face: Any, proxy: Proxy) -> Iterator[Any]:
+    with face(proxy.url, timeout=10) as opened:
+        opened.get_or_create(CID, "user", "agent")
+        # The server learns all scripts, and the store has a connection.
+        opened.get_or_create("gone", "user", "agent")
+        opened.confirm_action("gone")
+        opened.delete("gone")
+        yield opened
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_takes_so_many_round_trips(store: Any, proxy: Proxy, name: str) -> None:
+    before = proxy.round_trips
+
+    CALLS[name](store)
+
+    assert proxy.round_trips - before == ROUND_TRIPS[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, n + 1) for name in CALLS for n in range(ROUND_TRIPS[name])]
+)
+def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
+    store: Any, proxy: Proxy, client: redis.Redis, name: str, number: int
+) -> None:
+    revision = store.get(CID).revision
+    changes = name in ("begin_turn", "locked", "save")
+    proxy.lose_reply(number)
+    started = time.monotonic()
+
+    CALLS[name](store)
+
+    assert proxy.lost == 1
+    assert time.monotonic() - started < 1
+    assert client.keys("wm_lock:*") == []
+    stored = store.get(CID)
+    if name == "delete":
+        assert stored is None
+    else:
+        assert stored.revision == revision + changes
+
+
+def test_a_delete_whose_reply_is_lost_still_says_that_there_was_something(
+    store: Any, proxy: Proxy
+) -> None:
+    proxy.lose_reply(2)
+
+    assert store.delete(CID) is True
+    assert store.delete(CID) is False
+
+
+def test_a_write_is_not_repeated_over_a_newer_one(
+    face: Any, store: Any, proxy: Proxy, client: redis.Redis
+) -> None:
+    """The reply to a save is lost, and before it is repeated somebody else saves as well."""
+    with face(f"redis://127.0.0.1:{proxy.target}/0") as other:
+        proxy.on_loss = lambda: other.end_turn(CID, "theirs", "newer")
+        proxy.lose_reply(2)
+
+        mine = store.end_turn(CID, "mine", "older")
+
+        stored = other.get(CID)
+    assert mine.last_agent_response == "mine"
+    assert (stored.last_agent_response, stored.revision) == ("theirs", mine.revision + 1)

@@ -1,0 +1,131 @@
+"""Behind Sentinel: a failover under load, with clients that the user made."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis.asyncio.sentinel
+import redis.sentinel
+
+from jazzmine.core import working_memory as core
+from jazzmine.errors import JazzmineError
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from jazzmine.records.working_memory import WorkingMemory
+from jazzmine.sync import working_memory as sync
+from tests.servers.redis import Sentinels, eventually
+
+CALLERS = 4
+
+
+@pytest.fixture
+def sentinels() -> Iterator[Sentinels]:
+    with Sentinels() as started:
+        yield started
+
+
+def watch(sentinels: Sentinels, kind: Any) -> Any:
+    return kind(sentinels.addresses, socket_timeout=1)
+
+
+def check(memory: WorkingMemory | None, done: Counter[str], before: int) -> None:
+    """Nothing is there twice, nothing comes from nowhere, and work went on."""
+    assert memory is not None
+    assert memory.current_turn is not None
+    kept = Counter(call.tool_name for call in memory.current_turn.tool_calls)
+    assert [name for name, times in kept.items() if times > 1] == []
+    assert kept.keys() <= done.keys()
+    assert len(kept) > before
+
+
+async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: Sentinels) -> None:
+    sentinel = watch(sentinels, redis.asyncio.sentinel.Sentinel)
+    tried: Counter[str] = Counter()
+    over = asyncio.Event()
+    async with core.RedisWorkingMemoryStore(sentinel.master_for(sentinels.name)) as store:
+        await store.get_or_create("c", "user", "agent")
+        await store.begin_turn("c", TurnCache(1))
+        sentinels.primary.client.wait(1, 2000)
+
+        async def update(caller: int) -> None:
+            number = 0
+            while not over.is_set():
+                number += 1
+                tried[f"{caller}-{number}"] += 1
+                try:
+                    await store.record_tool_call("c", ToolCallRecord(f"{caller}-{number}", {}))
+                except JazzmineError:
+                    await asyncio.sleep(0.01)
+                await asyncio.sleep(0.005)
+
+        callers = [asyncio.create_task(update(caller)) for caller in range(CALLERS)]
+        await asyncio.sleep(0.3)
+        sentinels.primary.kill()
+        before = len(tried)
+        await asyncio.to_thread(eventually, sentinels.failed_over)
+        await asyncio.sleep(1)
+        over.set()
+        await asyncio.gather(*callers)
+
+        check(await store.get("c"), tried, before)
+    for each in sentinel.sentinels:
+        await each.aclose()
+
+
+def test_threads_go_on_after_a_failover_and_no_update_is_there_twice(
+    sentinels: Sentinels,
+) -> None:
+    sentinel = watch(sentinels, redis.sentinel.Sentinel)
+    tried: Counter[str] = Counter()
+    over = threading.Event()
+    with sync.RedisWorkingMemoryStore(sentinel.master_for(sentinels.name)) as store:
+        store.get_or_create("c", "user", "agent")
+        store.begin_turn("c", TurnCache(1))
+        sentinels.primary.client.wait(1, 2000)
+
+        def update(caller: int) -> None:
+            number = 0
+            while not over.wait(0.005):
+                number += 1
+                tried[f"{caller}-{number}"] += 1
+                try:
+                    store.record_tool_call("c", ToolCallRecord(f"{caller}-{number}", {}))
+                except JazzmineError:
+                    over.wait(0.01)
+
+        callers = [threading.Thread(target=update, args=(caller,)) for caller in range(CALLERS)]
+        for caller in callers:
+            caller.start()
+        over.wait(0.3)
+        sentinels.primary.kill()
+        before = len(tried)
+        eventually(sentinels.failed_over)
+        over.wait(1)
+        over.set()
+        for caller in callers:
+            caller.join()
+
+        check(store.get("c"), tried, before)
+    for each in sentinel.sentinels:
+        each.close()
+
+
+def test_a_primary_that_was_demoted_is_left_for_the_new_one(sentinels: Sentinels) -> None:
+    sentinel = watch(sentinels, redis.sentinel.Sentinel)
+    with sync.RedisWorkingMemoryStore(sentinel.master_for(sentinels.name)) as store:
+        store.get_or_create("c", "user", "agent")
+        sentinels.primary.client.wait(1, 2000)
+
+        sentinels.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", sentinels.name)
+        eventually(sentinels.failed_over)
+        updated = store.end_turn("c", "Hello", "greet")
+
+        assert updated.revision == 2
+        assert eventually(lambda: sentinels.replica.client.hget("wm:{c}", "data"))
+    for each in sentinel.sentinels:
+        each.close()

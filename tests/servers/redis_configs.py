@@ -1,0 +1,110 @@
+"""How a store is configured for each way to run Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import redis
+import redis.asyncio
+import redis.asyncio.cluster
+import redis.asyncio.sentinel
+import redis.cluster
+import redis.sentinel
+
+from tests.servers.redis import Cluster, Sentinels, Server, database, running
+
+__all__ = ["alone", "behind_sentinel", "on_cluster"]
+
+Config = dict[str, object]
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[Config]:
+    """One server."""
+    with database() as url:
+        yield {"storage": "redis", "url": url}
+
+
+@contextmanager
+def behind_sentinel(folder: Path) -> Iterator[Config]:
+    """The master that Sentinels name."""
+    sentinels = running(Sentinels)
+    watch: Any = redis.asyncio.sentinel.Sentinel
+    blocking_watch: Any = redis.sentinel.Sentinel
+
+    def client() -> Any:
+        sentinel = watch(sentinels.addresses)
+        return _with_sentinels(sentinel.master_for(sentinels.name))
+
+    def blocking_client() -> Any:
+        sentinel = blocking_watch(sentinels.addresses)
+        return _with_sentinels(sentinel.master_for(sentinels.name))
+
+    with _emptied(sentinels.primary), _clients(client, blocking_client):
+        yield {"storage": "redis", "url": "redis://the-master"}
+
+
+@contextmanager
+def on_cluster(folder: Path) -> Iterator[Config]:
+    """Three primaries that share the slots."""
+    cluster = running(Cluster)
+    nodes = [redis.asyncio.cluster.ClusterNode(*address) for address in cluster.addresses]
+    node: Any = redis.cluster.ClusterNode
+    others = [node(*address) for address in cluster.addresses]
+
+    def client() -> Any:
+        return redis.asyncio.RedisCluster(startup_nodes=nodes)
+
+    def blocking_client() -> Any:
+        return redis.RedisCluster(startup_nodes=others)
+
+    with _emptied(*cluster.primaries), _clients(client, blocking_client):
+        yield {"storage": "redis", "url": "redis://the-cluster"}
+
+
+def _with_sentinels(client: Any) -> Any:
+    """Let closing the client close its connections to the Sentinels, too."""
+    sentinels = client.connection_pool.sentinel_manager.sentinels
+    if isinstance(client, redis.Redis):
+        close = client.close
+
+        def close_all() -> None:
+            for sentinel in sentinels:
+                sentinel.close()
+            close()
+
+        client.close = close_all  # type: ignore[method-assign]
+    else:
+        aclose = client.aclose
+
+        async def aclose_all() -> None:
+            for sentinel in sentinels:
+                await sentinel.aclose()
+            await aclose()
+
+        client.aclose = aclose_all
+    return client
+
+
+@contextmanager
+def _clients(make: Callable[[], Any], make_blocking: Callable[[], Any]) -> Iterator[None]:
+    """Let a URL stand for a client that a URL cannot describe."""
+    module = "working_memory.redis.client_at"
+    with (
+        patch(f"jazzmine._async.{module}", lambda url: make()),
+        patch(f"jazzmine._sync.{module}", lambda url: make_blocking()),
+    ):
+        yield
+
+
+@contextmanager
+def _emptied(*servers: Server) -> Iterator[None]:
+    for server in servers:
+        server.client.flushdb()
+    yield
+    for server in servers:
+        server.client.flushdb()
