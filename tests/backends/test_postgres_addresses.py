@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -96,3 +98,14 @@ def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:
 def test_a_wrong_option_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))[:5]):
         BlockingStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
+
+
+def test_without_the_driver_the_extra_to_install_is_named() -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from jazzmine.sync import MessageStore, PostgresMessageStore\n"
+        "try: MessageStore.initialize('postgresql://h/db')\n"
+        "except ImportError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "pip install 'jazzmine[postgres]'" in said.stdout, said.stderr
