@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -25,6 +26,7 @@ __all__ = [
     "Served",
     "agent_async",
     "assert_whole",
+    "django_project",
     "free_port",
     "many",
     "serving",
@@ -48,7 +50,7 @@ class Served:
     def say(self, conversation: str, text: str, user: str = "ada", **more: str) -> httpx.Response:
         """Send one message, and wait for the reply."""
         return httpx.post(
-            f"{self.url}/conversations/{conversation}/messages",
+            f"{self.url}/conversations/{quote(conversation)}/messages",
             json={"user_id": user, "text": text, **more},
             timeout=60,
         )
@@ -57,10 +59,15 @@ class Served:
         """Send one message, and return what the shop replied."""
         return str(self.say(conversation, text).raise_for_status().json()["reply"])
 
+    def health(self) -> bytes:
+        """What the server says of itself."""
+        return httpx.get(f"{self.url}/health", timeout=10).raise_for_status().content
+
     def ready(self) -> bool:
+        """Whether the server answers."""
         try:
-            return httpx.get(f"{self.url}/health", timeout=10).status_code == 200
-        except httpx.TransportError:
+            return bool(self.health())
+        except httpx.HTTPError:
             return False
 
 
@@ -71,13 +78,22 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    command: Sequence[str], port: int, folder: Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    port: int,
+    folder: Path,
+    environment: Mapping[str, str],
+    ctrl_c: bool = False,
 ) -> Iterator[Served]:
-    """Run a server in a block; it must end by itself when asked to, and without a traceback."""
+    """Run a server in a block; it must end by itself when asked to, and without a traceback.
+
+    Args:
+        command: what to run with Python.
+        ctrl_c: whether it is asked to end as from a terminal, with all its processes.
+    """
     log = folder / f"log-{port}"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", *command],
+            [sys.executable, *command],
             cwd=folder,
             env={**os.environ, **environment},
             stdout=output,
@@ -92,14 +108,16 @@ def serving(
                 raise RuntimeError(f"{command} did not start:\n{log.read_text()}")
             time.sleep(0.05)
         yield served
-        process.terminate()
+        if ctrl_c:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.terminate()
         code = process.wait(30)
     finally:
-        # The server and whatever it started; nothing is left of them if it ended by itself.
-        with_children = os.getpgid(process.pid) if process.poll() is None else None
-        if with_children is not None:
-            os.killpg(with_children, signal.SIGKILL)
-            process.wait()
+        # Whatever did not end by itself; the group is the server's own.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     assert code in (0, -signal.SIGTERM), log.read_text()
     assert "Traceback" not in log.read_text(), log.read_text()
 
@@ -108,7 +126,7 @@ def serving(
 def agent_async(folder: Path, environment: Mapping[str, str]) -> Iterator[Served]:
     """The awaited chat under uvicorn."""
     port = free_port()
-    command = ["uvicorn", "--app-dir", str(EXAMPLES), "--port", str(port), "agent_async:app"]
+    command = ["-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", str(port), "agent_async:app"]
     with serving(command, port, folder, environment) as served:
         yield served
 
@@ -117,9 +135,20 @@ def agent_async(folder: Path, environment: Mapping[str, str]) -> Iterator[Served
 def wsgi_app(folder: Path, environment: Mapping[str, str], *options: str) -> Iterator[Served]:
     """The plain chat under gunicorn."""
     port = free_port()
-    command = ["gunicorn", "--config", str(EXAMPLES / "wsgi_gunicorn.py"), *options]
+    command = ["-m", "gunicorn", "--config", str(EXAMPLES / "wsgi_gunicorn.py"), *options]
     command += ["--pythonpath", str(EXAMPLES), "--bind", f"127.0.0.1:{port}"]
     with serving([*command, "wsgi_app:application"], port, folder, environment) as served:
+        yield served
+
+
+@contextmanager
+def django_project(folder: Path, environment: Mapping[str, str]) -> Iterator[Served]:
+    """The Django project under gunicorn."""
+    port = free_port()
+    command = ["-m", "gunicorn", "--config", str(EXAMPLES / "wsgi_gunicorn.py")]
+    command += ["--pythonpath", f"{EXAMPLES / 'django_project'},{EXAMPLES}"]
+    command += ["--bind", f"127.0.0.1:{port}", "desk.wsgi"]
+    with serving(command, port, folder, environment) as served:
         yield served
 
 

@@ -1,0 +1,88 @@
+"""A conversation that one face began goes on in the other, on every back end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.examples.places import MESSAGE_STORES
+from tests.examples.serving import Served, agent_async, assert_whole, many, wsgi_app
+from tests.servers import redis
+
+
+@pytest.fixture(scope="module", params=MESSAGE_STORES)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with MESSAGE_STORES[request.param](tmp_path_factory.mktemp("store")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def apps(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
+    """Both chats at once, each in processes of its own, on one store and one working memory."""
+    folder = tmp_path_factory.mktemp("apps")
+    with redis.database() as memory:
+        environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
+        with agent_async(folder, environment) as awaited, wsgi_app(folder, environment) as plain:
+            yield {"awaited": awaited, "plain": plain}
+
+
+@pytest.mark.parametrize(("first", "second"), [("awaited", "plain"), ("plain", "awaited")])
+def test_a_conversation_goes_back_and_forth(
+    apps: dict[str, Served], url: str, first: str, second: str
+) -> None:
+    began, went_on = apps[first], apps[second]
+
+    replies = [
+        began.reply(f"{first} began", "How much is sencha?"),
+        went_on.reply(f"{first} began", "What does it cost by the tin?"),
+        began.reply(f"{first} began", "And lapsang, how much?"),
+        went_on.reply(f"{first} began", "How much is it, really?"),
+    ]
+
+    assert replies == ["A tin of sencha is 14.00."] * 2 + ["We have no lapsang."] * 2
+    assert_whole(url, [f"{first} began"], 4)
+
+
+def test_both_at_once_take_their_turns_in_one_conversation(
+    apps: dict[str, Served], url: str
+) -> None:
+    said = [("crowd", "ada", ["How much is assam?", "And rooibos, how much?"])] * 5
+
+    with ThreadPoolExecutor(2) as pool:
+        replies = list(pool.map(lambda app: many(app, said), apps.values()))
+
+    turns = [each["turn"] for app in replies for two in app for each in two]
+    assert sorted(turns) == list(range(1, 21))
+    assert_whole(url, ["crowd"], 20)
+
+
+def test_a_request_sent_again_to_the_other_gets_the_reply_it_had(
+    apps: dict[str, Served], url: str
+) -> None:
+    first = apps["awaited"].say("again", "How much is assam?", id="r1")
+
+    second = apps["plain"].say("again", "How much is assam?", id="r1")
+
+    assert second.json() == first.json()
+    assert_whole(url, ["again"], 1)
+
+
+@pytest.mark.parametrize(("first", "second"), [(agent_async, wsgi_app), (wsgi_app, agent_async)])
+def test_what_a_lost_working_memory_knew_is_found_in_the_messages(
+    url: str, tmp_path: Path, first: object, second: object
+) -> None:
+    assert callable(first)
+    assert callable(second)
+    cid = f"{first.__name__} without Redis"
+    environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": "memory:"}
+    with first(tmp_path, environment) as chat:
+        chat.reply(cid, "How much is sencha?")
+
+    with second(tmp_path, environment) as chat:
+        reply = chat.reply(cid, "What does it cost?")
+
+    assert reply == "A tin of sencha is 14.00."
+    assert_whole(url, [cid], 2)

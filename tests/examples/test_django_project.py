@@ -1,0 +1,149 @@
+"""The Django project: its own tests, its command, under gunicorn, and under the autoreloader."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.examples.places import json_url, postgres_url
+from tests.examples.serving import (
+    EXAMPLES,
+    Served,
+    agent_async,
+    assert_whole,
+    django_project,
+    free_port,
+    many,
+    serving,
+)
+from tests.servers import redis
+
+PROJECT = EXAMPLES / "django_project"
+
+OPEN_AND_END = """
+import atexit, sys, threading
+import django
+
+sys.path[:0] = sys.argv[1:]
+django.setup()
+
+@atexit.register
+def look():  # runs behind what is registered after it
+    try:
+        opened[0].ping()
+    except Exception as error:
+        print(type(error).__name__)
+
+from chat import stores
+
+opened = []
+asking = threading.Barrier(16)
+def ask():
+    asking.wait()
+    opened.append(stores.message_store())
+threads = [threading.Thread(target=ask) for _ in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len({id(store) for store in opened}), "store")
+"""
+
+
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "desk.settings",
+        "JAZZMINE_MESSAGE_STORE": f"json:{folder / 'messages.json'}",
+    }
+    command = [sys.executable, "-W", "error", *arguments]
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_its_own_tests_pass(tmp_path: Path) -> None:
+    ran = python(tmp_path, str(PROJECT / "manage.py"), "test", str(PROJECT))
+
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"Ran 5 tests.*\n\nOK", ran.stderr)
+
+
+def test_a_command_that_needs_no_store_opens_none(tmp_path: Path) -> None:
+    ran = python(tmp_path, str(PROJECT / "manage.py"), "check")
+
+    assert ran.returncode == 0, ran.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_process_opens_one_store_and_closes_it_at_its_end(tmp_path: Path) -> None:
+    ran = python(tmp_path, "-c", OPEN_AND_END, str(PROJECT), str(EXAMPLES))
+
+    assert ran.stdout == "1 store\nStoreClosedError\n", ran.stderr
+
+
+def test_a_conversation_of_the_awaited_chat_is_exported(tmp_path: Path) -> None:
+    with json_url(tmp_path) as url, agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+        many(chat, [("c1", "ada", ["Hello", "How much is assam?"])])
+
+    ran = python(tmp_path, str(PROJECT / "manage.py"), "export_conversation", "c1")
+
+    conversation, *messages = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert conversation["id"] == "c1"
+    [stored] = assert_whole(url, ["c1"], 2)
+    assert messages == [each.model_dump(mode="json") for each in stored]
+
+
+def test_a_conversation_that_is_not_there_is_not_exported(tmp_path: Path) -> None:
+    ran = python(tmp_path, str(PROJECT / "manage.py"), "export_conversation", "c1")
+
+    assert ran.returncode == 1
+    assert ran.stderr == "CommandError: there is no conversation 'c1'\n"
+
+
+@pytest.mark.parametrize("place", [json_url, postgres_url])
+def test_four_workers_hold_conversations_in_order(place: object, tmp_path: Path) -> None:
+    assert callable(place)
+    texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
+    crowd = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
+    with place(tmp_path) as url, redis.database() as memory:
+        environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
+        with django_project(tmp_path, environment) as chat:
+            replies = many(chat, [(f"c{n}", f"user-{n}", texts) for n in range(16)])
+            many(chat, crowd)
+
+        assert all(three[2]["reply"] == "A tin of sencha is 14.00." for three in replies)
+        assert_whole(url, [f"c{n}" for n in range(16)], 3)
+        assert_whole(url, ["ten"], 10)
+
+
+def test_a_conversation_goes_on_after_the_autoreloader_restarted_the_server(
+    tmp_path: Path,
+) -> None:
+    for shared in ("chat_rules.py", "plain_turn.py"):
+        shutil.copy(EXAMPLES / shared, tmp_path)
+    project = tmp_path / "django_project"
+    shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", "*.json*"))
+    port = free_port()
+    command = [str(project / "manage.py"), "runserver", f"127.0.0.1:{port}"]
+
+    with json_url(tmp_path) as url:
+        environment = {"JAZZMINE_MESSAGE_STORE": url, "PYTHONUNBUFFERED": "1"}
+        with serving(command, port, tmp_path, environment, ctrl_c=True) as chat:
+            chat.reply("c1", "How much is sencha?")
+            reload(chat, project / "chat" / "views.py")
+            reply = chat.reply("c1", "What does it cost?")
+
+        assert reply == "A tin of sencha is 14.00."
+        assert_whole(url, ["c1"], 2)
+
+
+def reload(chat: Served, source: Path) -> None:
+    """Change a file, and wait until the autoreloader has started a server that knows it."""
+    source.write_text(source.read_text().replace('{"ready": True}', '{"ready": "again"}'))
+    redis.eventually(lambda: chat.ready() and b"again" in chat.health())

@@ -1,0 +1,152 @@
+"""The report of the last day's traces, and the pool of forked workers, run as scripts."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jazzmine.sync import (
+    Conversation,
+    LLMCallRecord,
+    Message,
+    MessageRole,
+    MessageStore,
+    ToolTrace,
+    TurnTrace,
+)
+from tests.examples.places import MESSAGE_STORES
+from tests.examples.serving import EXAMPLES
+
+NOW = int(time.time() * 1000)
+DAY = 24 * 3600 * 1000
+
+
+@pytest.fixture(params=MESSAGE_STORES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with MESSAGE_STORES[request.param](tmp_path) as address:
+        yield address
+
+
+def run(script: str, url: str, *arguments: str) -> str:
+    environment = {**os.environ, "JAZZMINE_MESSAGE_STORE": url, "COLUMNS": "120"}
+    command = [sys.executable, "-W", "error", str(EXAMPLES / script), *arguments]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert not ran.stderr
+    return ran.stdout
+
+
+def conversation(name: str, agent: str = "tea-shop") -> Conversation:
+    return Conversation(
+        id=name,
+        user_id="ada",
+        agent_id=agent,
+        title="Tea",
+        created_at=NOW - 2 * DAY,
+        last_updated_at=NOW,
+    )
+
+
+def message(of: str, number: int, text: str) -> Message:
+    return Message(
+        id=f"{of}-{number}",
+        conversation_id=of,
+        user_id="ada",
+        role=MessageRole.USER,
+        original_content=text,
+        timestamp=NOW + number,
+    )
+
+
+def trace(of: Message, agent: str, model: str, tokens: int, spent: int, ago: int) -> TurnTrace:
+    began = NOW - ago
+    call = LLMCallRecord(
+        purpose="agent_loop",
+        model=model,
+        total_tokens=tokens,
+        latency_ms=spent // 2,
+        timestamp_ms=began,
+    )
+    tool = ToolTrace(task_index=1, sandbox="none", mode="plan", description="look_up_price")
+    return TurnTrace(
+        message_id=of.id,
+        conversation_id=of.conversation_id,
+        user_id="ada",
+        agent_id=agent,
+        turn_number=1,
+        started_at_ms=began,
+        ended_at_ms=began + spent,
+        total_latency_ms=spent,
+        total_tokens=tokens,
+        llm_calls=[call],
+        tool_traces=[tool],
+    )
+
+
+def rows(shown: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("│").split("│")]
+        for line in shown.splitlines()
+        if line.startswith("│")
+    ]
+
+
+def test_the_report_shows_the_last_day_by_model_and_by_agent(url: str) -> None:
+    with MessageStore.initialize(url) as store:
+        for number, (agent, model, tokens, spent, ago) in enumerate(
+            [
+                ("tea-shop", "small", 1000, 100, 60_000),
+                ("tea-shop", "large", 5000, 3000, 120_000),
+                ("bookshop", "large", 200, 50, 180_000),
+                ("tea-shop", "forgotten", 9999, 9999, 2 * DAY),
+            ]
+        ):
+            asked = message(f"c{number}", 0, "How much?")
+            store.store_turn(
+                conversation=conversation(f"c{number}", agent),
+                messages=[asked],
+                trace=trace(asked, agent, model, tokens, spent, ago),
+            )
+
+    shown = rows(run("worker.py", url, "--slow", "2000"))
+
+    assert ["large", "2", "0", "5,200", "762", "1,500", "1,500"] in shown
+    assert ["small", "1", "0", "1,000", "50", "50", "50"] in shown
+    assert ["tea-shop", "2", "0", "6,000", "1,550", "3,000", "3,000"] in shown
+    assert ["bookshop", "1", "0", "200", "50", "50", "50"] in shown
+    assert ["c1", "1", "3,000", "look_up_price", ""] in shown
+    assert len(shown) == 5
+
+
+def test_the_report_of_a_store_without_traces_is_empty(url: str) -> None:
+    assert rows(run("worker.py", url)) == []
+
+
+def test_forked_workers_share_a_store_that_was_opened_before_the_fork(url: str) -> None:
+    with MessageStore.initialize(url) as store:
+        for number in range(24):
+            store.store_turn(
+                conversation=conversation(f"c{number}"),
+                messages=[
+                    message(f"c{number}", 1, "How much is assam?"),
+                    message(f"c{number}", 2, "Take 4111 1111 1111 1111, please."),
+                    message(f"c{number}", 3, "My order is 4711."),
+                ],
+            )
+
+    shown = run("prefork_worker.py", url, "tea-shop")
+
+    told = re.findall(r"(c\d+): flagged (\d)", shown)
+    assert len(set(re.findall(r"process (\d+)", shown))) > 1
+    assert sorted(told) == sorted((f"c{number}", "1") for number in range(24))
+    with MessageStore.initialize(url) as store:
+        for number in range(24):
+            seen = store.get_immediate_context(f"c{number}", 5)
+            assert [each.id for each in seen] == [f"c{number}-1", f"c{number}-3"]
