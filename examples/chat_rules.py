@@ -126,11 +126,9 @@ def understand(
     )
 
 
-def teas_to_look_up(memory: WorkingMemory) -> list[str]:
-    """What to call the tool for, in the turn that has begun."""
-    assert memory.current_turn is not None
-    asked = memory.current_turn.intent == "price"
-    return [entity["name"] for entity in memory.current_turn.raw_entities] if asked else []
+def teas_to_look_up(meant: TurnCache) -> list[str]:
+    """What to call the tool for."""
+    return [tea["name"] for tea in meant.raw_entities] if meant.intent == "price" else []
 
 
 def tool_call(tea: str, price: int | None) -> ToolCallRecord:
@@ -164,32 +162,33 @@ def answer(memory: WorkingMemory) -> str:
 # What is stored of a turn.
 
 
-def messages(said: Said, conversation: Conversation, memory: WorkingMemory) -> list[Message]:
+def messages(
+    said: Said, conversation: Conversation, meant: TurnCache, text: str
+) -> tuple[Message, Message]:
     """The user's message, and the shop's that answers it."""
-    assert memory.current_turn is not None
-    turn, began = memory.current_turn, conversation.last_updated_at
+    began = conversation.last_updated_at
     question = Message(
         id=said.question_id,
         conversation_id=conversation.id,
         user_id=said.user_id,
         role=MessageRole.USER,
         original_content=said.text,
-        intent=turn.intent,
-        entities=[Entity(**entity) for entity in turn.raw_entities],
+        intent=meant.intent,
+        entities=[Entity(**entity) for entity in meant.raw_entities],
         timestamp=began,
-        metadata={"turn": turn.turn_number},
+        metadata={"turn": meant.turn_number},
     )
     reply = Message(
         id=said.reply_id,
         conversation_id=conversation.id,
         user_id=said.user_id,
         role=MessageRole.ASSISTANT,
-        original_content=memory.last_agent_response,
-        intent=memory.last_agent_intent,
+        original_content=text,
+        intent=meant.intent,
         timestamp=max(_now(), began),
-        metadata={"turn": turn.turn_number},
+        metadata={"turn": meant.turn_number},
     )
-    return [question, reply]
+    return question, reply
 
 
 def trace(

@@ -29,12 +29,13 @@ def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said)
             return answered
         conversation = chat_rules.conversation(store.get_conversation_by_id(cid), said)
         context = store.get_immediate_context(cid, 6)
-        wm.begin_turn(chat_rules.understand(said, conversation, context, wm))
-        for tea in chat_rules.teas_to_look_up(wm):
+        meant = chat_rules.understand(said, conversation, context, wm)
+        wm.begin_turn(meant)
+        for tea in chat_rules.teas_to_look_up(meant):
             wm.record_tool_call(chat_rules.tool_call(tea, look_up_price(tea)))
-        intent = wm.current_turn.intent if wm.current_turn else ""
-        wm.end_turn(chat_rules.answer(wm), intent)
-        question, reply = chat_rules.messages(said, conversation, wm)
+        text = chat_rules.answer(wm)
+        wm.end_turn(text, meant.intent)
+        question, reply = chat_rules.messages(said, conversation, meant, text)
         conversation.last_updated_at = reply.timestamp
         store.store_turn(
             conversation=conversation,

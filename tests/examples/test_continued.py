@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from tests.examples.places import MESSAGE_STORES
 from tests.examples.serving import Served, agent_async, assert_whole, many, wsgi_app
 from tests.servers import redis
+
+App = Callable[[Path, dict[str, str]], AbstractContextManager[Served]]
 
 
 @pytest.fixture(scope="module", params=MESSAGE_STORES)
@@ -72,11 +75,9 @@ def test_a_request_sent_again_to_the_other_gets_the_reply_it_had(
 
 @pytest.mark.parametrize(("first", "second"), [(agent_async, wsgi_app), (wsgi_app, agent_async)])
 def test_what_a_lost_working_memory_knew_is_found_in_the_messages(
-    url: str, tmp_path: Path, first: object, second: object
+    url: str, tmp_path: Path, first: App, second: App
 ) -> None:
-    assert callable(first)
-    assert callable(second)
-    cid = f"{first.__name__} without Redis"
+    cid = f"without Redis, {first is agent_async}"
     environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": "memory:"}
     with first(tmp_path, environment) as chat:
         chat.reply(cid, "How much is sencha?")

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -107,8 +109,9 @@ def test_a_conversation_that_is_not_there_is_not_exported(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("place", [json_url, postgres_url])
-def test_four_workers_hold_conversations_in_order(place: object, tmp_path: Path) -> None:
-    assert callable(place)
+def test_four_workers_hold_conversations_in_order(
+    place: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
+) -> None:
     texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
     crowd = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
     with place(tmp_path) as url, redis.database() as memory:
