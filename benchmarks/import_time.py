@@ -1,7 +1,8 @@
 """How long does it take to import the blocking face?
 
 Whole processes, from start to end, each pair alternating: the import alone, and the first two lines
-of a program beside those of a program that defines one pydantic model.
+of a program beside those of a program that defines one pydantic model. All are compiled by the
+warm-up round.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def answer(lab: Lab) -> Iterator[Row]:
 
 def _process(folder: Path, program: str) -> Callable[[], Figures]:
     """What starts an interpreter of its own for the program and waits for its end."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTHON")}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder)
     command = [str(OURS.python), "-c", program]
 
     def run() -> Figures:

@@ -30,6 +30,7 @@ def main() -> int:
     options = _options()
     if options.self_check and PREDECESSOR.source is not None:
         load_predecessor(PREDECESSOR.source)
+    print(_machine())
     answers: dict[str, list[Row]] = {}
     with _scratch() as scratch:
         lab = Lab(scratch, self_check=options.self_check)
@@ -79,11 +80,16 @@ def _conclude(answers: dict[str, list[Row]]) -> None:
         print(f"  not reached: {row.label}")
 
 
+def _machine() -> str:
+    """What the figures were measured on, and how much else it had to do at the start."""
+    cores, load = os.cpu_count() or 1, os.getloadavg()[0]
+    busy = "; busy, so trust no figure" if load > 0.5 * cores else ""
+    return f"Python {platform.python_version()}, {cores} cores, load {load:.1f}{busy}"
+
+
 def _raw(answers: dict[str, list[Row]]) -> dict[str, object]:
     return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
+        "machine": f"{platform.platform()}, {_machine()}",
         "questions": {name: [row.to_dict() for row in rows] for name, rows in answers.items()},
     }
 

@@ -56,20 +56,14 @@ class Lab:
         """Measure both sides in turn, `rounds` times after a warm-up round.
 
         Each pair is measured back to back, and the side that begins alternates, so that drift of
-        the machine meets both alike. `fresh` gives every measurement a process of its own.
+        the machine meets both alike. `fresh` gives every measurement a process of its own, and
+        needs no warm-up.
         """
         if fresh:
-            return alternate(lambda: self._once(ours), lambda: self._once(other), rounds)
-        with self.worker(ours) as one, self.worker(other) as two:
-            return alternate(lambda: one.call("measure"), lambda: two.call("measure"), rounds)
-
-    def alone(self, ours: Side, *, rounds: int, fresh: bool = False) -> Series:
-        """Measure what nothing is compared with."""
-        if fresh:
-            return _collect([(self._once(ours), {}) for _ in range(rounds)])
-        with self.worker(ours) as worker:
-            worker.call("measure")
-            return _collect([(worker.call("measure"), {}) for _ in range(rounds)])
+            one, two = lambda: self._once(ours), lambda: self._once(other)
+            return alternate(one, two, rounds, warm_up=False)
+        with self.worker(ours) as mine, self.worker(other) as theirs:
+            return alternate(lambda: mine.call("measure"), lambda: theirs.call("measure"), rounds)
 
     def _once(self, side: Side) -> Figures:
         with self.worker(side) as worker:
@@ -80,15 +74,18 @@ class Lab:
         return PREDECESSOR if side.predecessor or self.self_check else OURS
 
 
-def alternate(ours: Callable[[], Figures], other: Callable[[], Figures], rounds: int) -> Series:
+def alternate(
+    ours: Callable[[], Figures], other: Callable[[], Figures], rounds: int, warm_up: bool = True
+) -> Series:
+    """Measure two things in turn; the pairs of all rounds but the warm-up."""
     found: list[tuple[Figures, Figures]] = []
-    for turn in range(rounds + 1):
+    for turn in range(rounds + warm_up):
         if turn % 2:
             mine, theirs = ours(), other()
         else:
             theirs, mine = other(), ours()
         found.append((mine, theirs))
-    return _collect(found[1:])
+    return _collect(found[warm_up:])
 
 
 def _collect(found: list[tuple[Figures, Figures]]) -> Series:

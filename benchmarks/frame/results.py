@@ -27,10 +27,6 @@ class Bar:
     kind: Literal["times as fast", "times its cost", "at most", "exactly"]
     limit: float
 
-    @property
-    def is_ratio(self) -> bool:
-        return self.kind in ("times as fast", "times its cost")
-
 
 def at_least_as_fast(times: float) -> Bar:
     """The other side must take at least so many times as long."""
@@ -59,14 +55,20 @@ class Row:
     bar: Bar | None = None
     beside: str = "predecessor"
     unit: Unit = "s"
+    as_speed: bool = False
+    """Tell the ratio as speed although no bar asks for it."""
 
     @property
     def ratios(self) -> list[float]:
-        """Pair by pair: how many times as fast ours is, or how many times the other's cost."""
+        """Pair by pair: how many times as fast ours is, or how many times its cost."""
         both = list(zip(self.pairs.ours, self.pairs.other, strict=False))
-        if self.bar is not None and self.bar.kind == "times its cost":
-            return [mine / theirs for mine, theirs in both]
-        return [theirs / mine for mine, theirs in both]
+        if self.tells_speed:
+            return [theirs / mine for mine, theirs in both]
+        return [mine / theirs for mine, theirs in both]
+
+    @property
+    def tells_speed(self) -> bool:
+        return self.as_speed or (self.bar is not None and self.bar.kind == "times as fast")
 
     @property
     def reached(self) -> bool | None:
@@ -122,9 +124,7 @@ def table(rows: list[Row]) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     ratios, bar = row.ratios, row.bar
-    suffix = "x cost" if bar is not None and bar.kind == "times its cost" else "x as fast"
-    if row.unit != "s":
-        suffix = "x"
+    suffix = "x as fast" if row.tells_speed else "x its cost"
     return (
         row.label,
         row.beside if row.pairs.other else "-",

@@ -218,7 +218,7 @@ def test_what_a_writing_process_needs_is_not_cleared_away(
     left = Path(f"{path}.tmp")
     left.write_text("half a fi")
 
-    with store._file._locked():
+    with store._file._mutex.held(timeout=5):
         MessageStore.initialize({"path": str(path)}).close()
 
         assert left.exists()
@@ -265,7 +265,10 @@ def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPat
 def test_reads_do_not_wait_for_a_write_that_waits_for_its_lock(
     path: Path, store: JSONMessageStore
 ) -> None:
-    with MessageStore.initialize({"path": str(path)}) as another, store._file._locked():
+    with (
+        MessageStore.initialize({"path": str(path)}) as another,
+        store._file._mutex.held(timeout=5),
+    ):
         began = time.monotonic()
 
         assert another.get_message_by_id("m1") is not None

@@ -162,7 +162,12 @@ def test_one_bad_write_of_a_shared_flush_fails_alone(path: Path, store: JSONMess
 def test_a_forked_child_writes_while_a_thread_of_its_parent_was_writing(
     path: Path, store: JSONMessageStore
 ) -> None:
-    with store._file._locked(), store._file._io, store._file.lock, warnings.catch_warnings():
+    with (
+        store._file._mutex.held(timeout=5),
+        store._file._io,
+        store._file.lock,
+        warnings.catch_warnings(),
+    ):
         # Python warns of forking with threads, as servers and workers do all the same.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()

@@ -23,9 +23,24 @@ from hypothesis.stateful import (
 from pydantic import ValidationError
 
 from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TraceFilter, TurnTrace
-from tests.behaviour import samples
+from tests.behaviour.draws import (
+    CONVERSATIONS,
+    MESSAGES,
+    TRACES,
+    USERS,
+    agent_ids,
+    conversation_ids,
+    conversations,
+    counts,
+    filters,
+    limits,
+    listings,
+    message_ids,
+    messages,
+    trace_ids,
+    traces,
+)
 from tests.behaviour.model import Model
-from tests.behaviour.samples import llm_call, tool_trace
 
 __all__ = ["SETTINGS", "StoreMachine", "drive"]
 
@@ -48,93 +63,7 @@ settings.register_profile(
 )
 SETTINGS = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-# Few enough of each to meet again and again.
-CONVERSATIONS = ["c1", "c2", "c3"]
-MESSAGES = ["m1", "m2", "m3", "m4", "m5"]
-TRACES = ["t1", "t2", "t3", "t4"]
-USERS = ["u1", "u2"]
-AGENTS = ["a1", "a2"]
-TIMES = [-1, 0, 1, 86_400_000]
-COUNTS = [0, 1, 2, 3, 5]
-INTENTS = ["book", "cancel"]
-RESULTS = [None, True, 1, 1.0, "1", {"a": "b"}, {"a": "b", "c": "d"}]
 EXPECTED_ERRORS = (IntegrityError, NotFoundError, ValidationError)
-
-conversation_ids = st.just("c1") | st.sampled_from(CONVERSATIONS)
-message_ids = st.sampled_from(MESSAGES)
-trace_ids = st.sampled_from(TRACES)
-times = st.just(0) | st.sampled_from(TIMES)  # mostly equal ones
-counts = st.sampled_from(COUNTS)
-texts = st.sampled_from(["a", "b"])
-
-conversations = st.builds(
-    samples.conversation,
-    id=conversation_ids,
-    user_id=st.sampled_from(USERS),
-    agent_id=st.sampled_from(AGENTS),
-    title=texts,
-    last_updated_at=times,
-)
-messages = st.builds(
-    samples.message,
-    id=message_ids,
-    conversation_id=conversation_ids,
-    user_id=st.sampled_from(USERS),
-    original_content=texts,
-    timestamp=times,
-    is_flagged=st.booleans(),
-)
-llm_calls = st.builds(
-    llm_call,
-    model=st.sampled_from(["big", "small"]),
-    prompt_tokens=counts,
-    completion_tokens=counts,
-    total_tokens=counts,
-    latency_ms=counts,
-    success=st.booleans(),
-)
-tool_traces = st.builds(tool_trace, final_data=st.sampled_from(RESULTS), success=st.booleans())
-traces = st.builds(
-    samples.trace,
-    message_id=message_ids,
-    id=trace_ids,
-    conversation_id=conversation_ids,
-    user_id=st.sampled_from(USERS),
-    agent_id=st.sampled_from(AGENTS),
-    turn_number=counts,
-    started_at_ms=times,
-    total_latency_ms=counts,
-    total_prompt_tokens=counts,
-    total_completion_tokens=counts,
-    total_tokens=counts,
-    llm_calls=st.lists(llm_calls, max_size=2),
-    tool_traces=st.lists(tool_traces, max_size=2),
-    errors=st.lists(texts, max_size=1),
-    detected_intent=st.sampled_from(INTENTS),
-    total_energy_kwh=st.sampled_from([0.0, 0.25, 1.5]),
-    total_co2_g=st.sampled_from([0.0, 0.5]),
-)
-filters = st.builds(
-    TraceFilter,
-    agent_id=st.none() | st.sampled_from(AGENTS),
-    user_id=st.none() | st.sampled_from(USERS),
-    conversation_id=st.none() | conversation_ids,
-    intent=st.none() | st.sampled_from(INTENTS),
-    started_from=st.none() | times,
-    started_until=st.none() | times,
-    min_total_tokens=st.none() | counts,
-    min_latency_ms=st.none() | counts,
-    has_errors=st.none() | st.booleans(),
-    tool=st.none() | st.fixed_dictionaries({"final_data": st.sampled_from(RESULTS)}),
-    llm_call=st.none() | st.fixed_dictionaries({"success": st.booleans(), "latency_ms": counts}),
-)
-limits = st.none() | counts
-listings = st.sampled_from(
-    [("get_conversations_by_user_id", user) for user in USERS]
-    + [("get_conversations_by_agent_id", agent) for agent in AGENTS]
-    + [("get_messages_by_conversation_id", conversation) for conversation in CONVERSATIONS]
-    + [("get_messages_by_user_id", user) for user in USERS]
-)
 # No back end can hold these, so that no store may take them.
 WRONG: dict[type, dict[str, Any]] = {
     Conversation: {"title": "\ud800"},
@@ -163,8 +92,6 @@ class StoreMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.stores = [self.opened(), self.opened()]
-        for conversation_id in CONVERSATIONS:
-            self.call("delete_conversation", conversation_id)
         self.model = Model()
         self.steps = 0
         self.last_write: tuple[str, tuple[Any, ...], dict[str, Any]] | None = None
@@ -173,6 +100,9 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             self.compare_everything()
         finally:
+            # The next sequence begins with nothing stored.
+            for conversation_id in CONVERSATIONS:
+                self.call("delete_conversation", conversation_id)
             for store in self.stores:
                 self.runner.run(store.close())
 
@@ -206,20 +136,13 @@ class StoreMachine(RuleBasedStateMachine):
             self.last_write = (name, args, kwargs)
 
     def compare_everything(self) -> None:
+        """Compare all that is stored, in few calls: it is done often."""
+        for user_id in USERS:
+            self.read("get_conversations_by_user_id", user_id)
         for conversation_id in CONVERSATIONS:
-            self.read("get_conversation_by_id", conversation_id)
             self.read("get_messages_by_conversation_id", conversation_id)
             self.read("get_immediate_context", conversation_id, 2)
             self.read("get_turn_traces_by_conversation_id", conversation_id)
-        for user_id in USERS:
-            self.read("get_conversations_by_user_id", user_id)
-            self.read("get_messages_by_user_id", user_id)
-        for agent_id in AGENTS:
-            self.read("get_conversations_by_agent_id", agent_id)
-            self.read("get_turn_traces_by_agent_id", agent_id, 10, 0)
-        self.read("get_messages_by_ids", MESSAGES)
-        for message_id in MESSAGES:
-            self.read("get_turn_trace_by_message_id", message_id)
         for trace_id in TRACES:
             self.read("get_turn_trace_by_id", trace_id)
         self.read("find_turn_traces", TraceFilter(), limit=10)
@@ -332,7 +255,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(
         conversation_id=conversation_ids,
-        agent_id=st.sampled_from(AGENTS),
+        agent_id=agent_ids,
         wanted=st.lists(message_ids, max_size=4),
         count=counts,
         offset=counts,
@@ -340,18 +263,20 @@ class StoreMachine(RuleBasedStateMachine):
     def read_what_is_not_paged(
         self, conversation_id: str, agent_id: str, wanted: list[str], count: int, offset: int
     ) -> None:
+        self.read("get_conversation_by_id", conversation_id)
         self.read("get_immediate_context", conversation_id, count)
         self.read("get_turn_traces_by_agent_id", agent_id, count, offset)
         self.read("get_messages_by_ids", wanted)
         for message_id in wanted:
             self.read("get_message_by_id", message_id)
+            self.read("get_turn_trace_by_message_id", message_id)
 
     @rule(where=filters, limit=st.sampled_from([1, 2, 100]), after=st.none() | trace_ids)
     def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> None:
         self.read("find_turn_traces", where, limit=limit, after=after)
 
     @rule(
-        where=st.just(TraceFilter()) | filters,
+        where=filters,
         by=st.sampled_from(["agent", "user", "conversation", "intent", "model", "day"]),
     )
     def sum_up_usage(self, where: TraceFilter, by: str) -> None:

@@ -11,15 +11,13 @@ from contextlib import contextmanager, suppress
 
 from jazzmine._compat.change import Change
 from jazzmine.disk.durable import FileView, open_regular_file, replace_file
+from jazzmine.disk.mutex import FileMutex
 from jazzmine.errors import JazzmineError, LockTimeoutError
 from jazzmine.layouts.json_draft import Draft
 from jazzmine.layouts.json_file import file_content, read_changes
 from jazzmine.layouts.json_tables import Tables
 
 __all__ = ["JSONFile"]
-
-# filelock's own default, 50 ms, lets eight processes wait 100 ms for each other.
-_POLL_SECONDS = 0.002
 
 
 class JSONFile:
@@ -35,8 +33,6 @@ class JSONFile:
     """
 
     def __init__(self, path: str, fsync: bool, lock_timeout: float) -> None:
-        from filelock import FileLock
-
         self.path = os.path.realpath(path)
         self.lock = threading.Lock()
         self.tables = Tables()
@@ -47,9 +43,7 @@ class JSONFile:
         # The last one to close a replaced file waits until the disk has freed it, which
         # takes as long as writing the new one did: a thread of its own does.
         self._janitor = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-janitor")
-        self._between_processes = FileLock(
-            f"{self.path}.lock", mode=0o600, thread_local=False, fallback_to_soft=False
-        )
+        self._mutex = FileMutex(f"{self.path}.lock")
 
     def open(self) -> None:
         """Read the file, and clear away what a killed process left beside it.
@@ -69,7 +63,15 @@ class JSONFile:
         """Let the file go."""
         with self._io, self.lock:
             self._look_at(None)
+        self._mutex.close()
         self._janitor.shutdown()
+
+    def forsake(self) -> None:
+        """Let go of what a forked process inherited, without waiting for any lock."""
+        self._mutex.close()
+        if self._view is not None:
+            self._view.close()
+            self._view = None
 
     def changed(self) -> bool:
         """Return whether the file is another one than the tables were read from."""
@@ -95,8 +97,8 @@ class JSONFile:
             LockTimeoutError: another process held the lock for too long.
             OSError: the file could not be written; nothing changed.
         """
-        with self._locked(), self._io:
-            if self.changed():
+        with self._mutex.held(self._lock_timeout), self._io:
+            if self.changed() or not self._is_in_place():
                 self._read()
             draft = Draft(self.tables)
             for change in changes:
@@ -157,26 +159,13 @@ class JSONFile:
             # The interpreter is going down and starts no more threads.
             view.close()
 
-    @contextmanager
-    def _locked(self, timeout: float | None = None) -> Iterator[None]:
-        from filelock import Timeout
-
-        seconds = self._lock_timeout if timeout is None else timeout
-        try:
-            self._between_processes.acquire(timeout=seconds, poll_interval=_POLL_SECONDS)
-        except Timeout:
-            raise LockTimeoutError(
-                f"{self.path}.lock was not free within {seconds:g} s: another process"
-                " writes, or holds it and is stuck; nothing was written"
-            ) from None
-        try:
-            yield
-        finally:
-            self._between_processes.release()
+    def _is_in_place(self) -> bool:
+        # A file that was moved away is still the one that was read, but not the one at `path`.
+        return self._view is None or self._view.is_at(self.path)
 
     def _remove_stale_file(self) -> None:
         # Not while another process writes it; and who may only read leaves it be.
-        with suppress(LockTimeoutError, OSError), self._locked(timeout=0):
+        with suppress(LockTimeoutError, OSError), self._mutex.held(timeout=0):
             os.unlink(f"{self.path}.tmp")
 
 

@@ -60,9 +60,12 @@ def file_content(tables: Tables, draft: Draft) -> Iterator[bytes]:
     for (begin, end), lines in zip(_SECTIONS, sections, strict=True):
         yield begin
         for first in range(0, len(lines), _ROWS_A_BLOCK):
-            behind = first + _ROWS_A_BLOCK
-            block = b",\n".join(lines[first:behind])
-            yield block + (b",\n" if behind < len(lines) else b"\n")
+            block = lines[first : first + _ROWS_A_BLOCK]
+            if first + _ROWS_A_BLOCK < len(lines):
+                block.append(b"")
+            yield b",\n".join(block)
+        if lines:
+            yield b"\n"
         yield end
 
 
@@ -161,20 +164,22 @@ def _difference(tables: Tables, sections: _Sections) -> Draft:
     positions = _Positions(tables, gone)
     for line in come:
         conversation = read_conversation(line)
-        _refuse_twice(draft.conversation(conversation.id))
+        _refuse_twice(draft.conversations, tables.conversations, conversation.id)
         draft.conversations.pop(conversation.id, None)
         row = ConversationRow(conversation, line, positions.of(conversation.id))
         draft.conversations[row.id] = row
     positions = _Positions(tables, removed_messages)
     for line in added_messages:
         message = read_message(line)
-        _refuse_twice(draft.message(message.id))
+        _refuse_twice(draft.messages, tables.messages, message.id)
         draft.messages.pop(message.id, None)
         draft.messages[message.id] = MessageRow(message, line, positions.of(message.id))
     positions = _Positions(tables, removed)
     for line in added:
         trace = read_trace(line)
-        _refuse_twice(draft.trace(trace.id) or draft.trace_of(trace.message_id))
+        _refuse_twice(draft.traces, tables.traces, trace.id)
+        if draft.trace_of(trace.message_id) is not None:
+            raise _OtherForm
         draft.traces.pop(trace.id, None)
         draft.add_trace(TraceRow(trace, line, positions.of(trace.id)))
     return draft
@@ -207,7 +212,8 @@ def _changed(rows: dict[str, AnyRow], lines: list[bytes]) -> tuple[list[AnyRow],
     return list(islice(rows.values(), same, None)), lines[same:]
 
 
-def _refuse_twice(known: object) -> None:
+def _refuse_twice(changed: dict[str, AnyRow | None], rows: dict[str, AnyRow], row_id: str) -> None:
+    known = changed[row_id] if row_id in changed else rows.get(row_id)
     if known is not None:
         raise _OtherForm
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -12,6 +12,10 @@ __all__ = ["Record", "Sealed", "seal"]
 
 class Record(BaseModel):
     """A stored record: its fields are checked when it is built, changed, stored and read."""
+
+    # Whether its JSON leaves out what is at its default, which only works with constants:
+    # "now" at the time of writing is another time than "now" at the time of reading.
+    omits_defaults: ClassVar[bool] = True
 
     # An instance is validated again wherever it is passed, and so copied.
     model_config = ConfigDict(
@@ -46,4 +50,5 @@ def seal(record: AnyRecord, kind: type[AnyRecord]) -> Sealed[AnyRecord]:
     if not isinstance(record, kind):
         raise TypeError(f"expected a {kind.__name__}, got a {type(record).__name__}")
     checked = kind.__pydantic_validator__.validate_python(record)
-    return Sealed(checked, checked.__pydantic_serializer__.to_json(checked, exclude_defaults=True))
+    write = checked.__pydantic_serializer__.to_json
+    return Sealed(checked, write(checked, exclude_defaults=kind.omits_defaults))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from uuid import uuid4
 
 from pydantic import AfterValidator, Field
@@ -154,6 +154,8 @@ class EmissionRecord(Record):
 
 class TurnTrace(Record):
     """The trace of one turn, kept with the assistant's message that ended it; times in ms."""
+
+    omits_defaults: ClassVar[bool] = False
 
     id: Id = Field(default_factory=_new_id)
     message_id: Id

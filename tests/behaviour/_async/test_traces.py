@@ -18,11 +18,7 @@ from tests.behaviour.samples import (
     trace,
 )
 
-
-async def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
-    """Store traces, and the messages that they are of."""
-    for one in traces:
-        await store.store_turn(messages=[message(one.message_id)], trace=one)
+from .writes import store_traces
 
 
 async def test_a_stored_trace_is_read_back_with_every_field(chat: MessageStore) -> None:

@@ -1,4 +1,4 @@
-"""Messages are stored whole, found by id, kept out of the context by a flag, and deleted."""
+"""Messages are stored whole, found by id, moved and deleted."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ from tests.behaviour.samples import (
 )
 
 each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
-
-
-def context(store: MessageStore, n: int) -> list[str]:
-    """The ids of the immediate context of the conversation "c1"."""
-    return ids(store.get_immediate_context("c1", n))
 
 
 @each_write
@@ -210,12 +205,14 @@ def test_messages_from_an_iterable_that_raises_are_not_stored(chat: MessageStore
     assert chat.get_messages_by_conversation_id("c1") == []
 
 
-def test_many_messages_are_stored_at_once(chat: MessageStore) -> None:
+def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) -> None:
     many = [message(f"m{number:04}", timestamp=NOW + number) for number in range(1200)]
 
     chat.store_messages(many)
 
     assert chat.get_messages_by_conversation_id("c1") == many
+    assert chat.get_messages_by_ids(ids(many[::-1])) == many[::-1]
+    assert [found for found in chat.iter_messages("c1")] == many
 
 
 def test_a_message_moves_to_another_conversation(chat: MessageStore) -> None:
@@ -241,138 +238,6 @@ def test_a_message_does_not_follow_its_user_but_says_who_wrote_it(
     assert ids(chat.get_messages_by_user_id("a stranger")) == ["m1"]
 
 
-# The immediate context
-
-
-def test_the_context_is_the_newest_messages_oldest_first(chat: MessageStore) -> None:
-    chat.store_message(message("third", timestamp=NOW + 3))
-    chat.store_message(message("first", timestamp=NOW + 1))
-    chat.store_message(message("fourth", timestamp=NOW + 4))
-    chat.store_message(message("second", timestamp=NOW + 2))
-
-    assert context(chat, 3) == ["second", "third", "fourth"]
-
-
-def test_of_equally_new_messages_the_context_has_the_latest_stored(
-    chat: MessageStore,
-) -> None:
-    chat.store_messages(messages("c", "a", "d", "b"))
-
-    assert context(chat, 2) == ["d", "b"]
-
-
-def test_the_context_is_all_there_is_when_more_is_asked_for(chat: MessageStore) -> None:
-    chat.store_messages(messages("m1", "m2"))
-
-    assert context(chat, 100) == ["m1", "m2"]
-
-
-def test_a_context_of_none_is_empty(chat: MessageStore) -> None:
-    chat.store_message(message())
-
-    assert context(chat, 0) == []
-
-
-def test_the_context_of_an_unknown_conversation_is_empty(chat: MessageStore) -> None:
-    assert chat.get_immediate_context("nowhere", 3) == []
-
-
-def test_flagged_messages_are_passed_over_and_older_ones_take_their_place(
-    chat: MessageStore,
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3", "m4"))
-
-    chat.flag_message("m3")
-
-    assert context(chat, 2) == ["m2", "m4"]
-
-
-def test_a_message_stored_with_a_flag_is_not_in_the_context(chat: MessageStore) -> None:
-    chat.store_messages([message("m1"), message("m2", is_flagged=True)])
-
-    assert context(chat, 2) == ["m1"]
-
-
-def test_a_message_whose_flag_is_cleared_is_in_the_context_again(chat: MessageStore) -> None:
-    chat.store_messages([message("m1", is_flagged=True), message("m2")])
-
-    chat.flag_message("m1", False)
-
-    assert context(chat, 2) == ["m1", "m2"]
-
-
-def test_a_context_of_flagged_messages_alone_is_empty(chat: MessageStore) -> None:
-    chat.store_messages(messages("m1", "m2", is_flagged=True))
-
-    assert context(chat, 2) == []
-
-
-# Flags
-
-
-def test_flagging_changes_the_flag_and_nothing_else(chat: MessageStore) -> None:
-    stored = full_message(is_flagged=False)
-    chat.store_message(stored)
-
-    assert chat.flag_message("m1") is True
-
-    found = chat.get_message_by_id("m1")
-    assert found == stored.model_copy(update={"is_flagged": True})
-
-
-def test_clearing_a_flag_changes_nothing_else(chat: MessageStore) -> None:
-    stored = full_message(is_flagged=True)
-    chat.store_message(stored)
-
-    assert chat.flag_message("m1", flagged=False) is True
-
-    found = chat.get_message_by_id("m1")
-    assert found == stored.model_copy(update={"is_flagged": False})
-
-
-def test_flagging_again_finds_the_message_and_changes_nothing(chat: MessageStore) -> None:
-    chat.store_message(message())
-
-    assert chat.flag_message("m1") is True
-    assert chat.flag_message("m1") is True
-
-    assert chat.get_message_by_id("m1") == message(is_flagged=True)
-
-
-def test_flagging_does_not_move_a_message_among_its_equals(chat: MessageStore) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-
-    chat.flag_message("m1")
-    chat.flag_message("m1", False)
-
-    assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3"]
-
-
-def test_flagging_keeps_the_trace(chat: MessageStore) -> None:
-    chat.store_turn(messages=[message()], trace=trace())
-
-    chat.flag_message("m1")
-
-    assert chat.get_turn_trace_by_message_id("m1") == trace()
-
-
-@pytest.mark.parametrize("flagged", [True, False])
-def test_flagging_what_is_not_there_says_so(chat: MessageStore, flagged: bool) -> None:
-    assert chat.flag_message("lost", flagged) is False
-    assert chat.get_message_by_id("lost") is None
-
-
-def test_storing_a_flagged_message_again_stores_its_flag_as_it_is_given(
-    chat: MessageStore,
-) -> None:
-    chat.store_message(message())
-    chat.flag_message("m1")
-
-    chat.store_message(message())
-
-    assert context(chat, 1) == ["m1"]
-
-
 # Deletion
 
 
@@ -392,7 +257,7 @@ def test_a_deleted_message_is_nowhere_to_be_found(chat: MessageStore) -> None:
     assert ids(chat.get_messages_by_ids(["m1", "m2", "m3"])) == ["m1", "m3"]
     assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1", "m3"]
     assert ids(chat.get_messages_by_user_id("u1")) == ["m1", "m3"]
-    assert context(chat, 5) == ["m1", "m3"]
+    assert ids(chat.get_immediate_context("c1", 5)) == ["m1", "m3"]
     assert chat.flag_message("m2") is False
 
 

@@ -7,24 +7,41 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import NotFoundError
-from jazzmine.sync.message_store import MessageStore, TraceFilter, TurnTrace
+from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     NOW,
-    conversation,
-    ids,
     llm_call,
-    message,
-    messages,
     tool_trace,
     trace,
 )
 
+from .writes import store_traces
 
-def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
-    """Store traces, and the messages that they are of."""
-    for one in traces:
-        store.store_turn(messages=[message(one.message_id)], trace=one)
+MEETS_ALL: dict[str, Any] = {
+    "agent_id": "a2",
+    "user_id": "u2",
+    "conversation_id": "c2",
+    "detected_intent": "book",
+    "started_at_ms": 50,
+    "total_tokens": 10,
+    "total_latency_ms": 20,
+    "errors": ["no such train"],
+    "tool_traces": [tool_trace(success=True)],
+    "llm_calls": [llm_call(model="big")],
+}
+MEETS_ALL_BUT_ONE: dict[str, dict[str, Any]] = {
+    "another agent": {"agent_id": "a1"},
+    "another user": {"user_id": "u1"},
+    "another conversation": {"conversation_id": "c1"},
+    "another intent": {"detected_intent": "cancel"},
+    "too early": {"started_at_ms": 49},
+    "too late": {"started_at_ms": 60},
+    "too few tokens": {"total_tokens": 9},
+    "too quick": {"total_latency_ms": 19},
+    "no errors": {"errors": []},
+    "another tool": {"tool_traces": [tool_trace()]},
+    "another model": {"llm_calls": [llm_call()]},
+}
 
 
 def found(store: MessageStore, **conditions: Any) -> list[str]:
@@ -143,33 +160,8 @@ def test_traces_are_found_by_whether_they_have_errors(chat: MessageStore) -> Non
 
 
 def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
-    met: dict[str, Any] = {
-        "agent_id": "a2",
-        "user_id": "u2",
-        "conversation_id": "c2",
-        "detected_intent": "book",
-        "started_at_ms": 50,
-        "total_tokens": 10,
-        "total_latency_ms": 20,
-        "errors": ["no such train"],
-        "tool_traces": [tool_trace(success=True)],
-        "llm_calls": [llm_call(model="big")],
-    }
-    store_traces(
-        chat,
-        trace("all", **met),
-        trace("other-agent", **{**met, "agent_id": "a1"}),
-        trace("other-user", **{**met, "user_id": "u1"}),
-        trace("other-conversation", **{**met, "conversation_id": "c1"}),
-        trace("other-intent", **{**met, "detected_intent": "cancel"}),
-        trace("too-early", **{**met, "started_at_ms": 49}),
-        trace("too-late", **{**met, "started_at_ms": 60}),
-        trace("too-cheap", **{**met, "total_tokens": 9}),
-        trace("too-fast", **{**met, "total_latency_ms": 19}),
-        trace("without-errors", **{**met, "errors": []}),
-        trace("other-tool", **{**met, "tool_traces": [tool_trace()]}),
-        trace("other-model", **{**met, "llm_calls": [llm_call()]}),
-    )
+    near = [trace(name, **{**MEETS_ALL, **change}) for name, change in MEETS_ALL_BUT_ONE.items()]
+    store_traces(chat, trace("all", **MEETS_ALL), *near)
 
     assert found(
         chat,
@@ -348,89 +340,3 @@ def test_something_else_than_a_filter_is_refused(store: MessageStore, where: Any
         store.find_turn_traces(where)
     with pytest.raises(TypeError, match="expected a TraceFilter"):
         store.summarize_usage(where, by="agent")
-
-
-# Pages
-
-
-def test_pages_of_found_traces_add_up_to_all(chat: MessageStore) -> None:
-    store_traces(
-        chat,
-        trace("m1"),
-        trace("m2", agent_id="a2"),
-        trace("m3"),
-        trace("m4", started_at_ms=NOW + 1),
-        trace("m5"),
-    )
-    where = TraceFilter(agent_id="a1")
-
-    first = chat.find_turn_traces(where, limit=2)
-    second = chat.find_turn_traces(where, limit=2, after=first[-1].id)
-    third = chat.find_turn_traces(where, limit=2, after=second[-1].id)
-
-    assert ids(first) == ["trace-of-m4", "trace-of-m5"]
-    assert ids(second) == ["trace-of-m3", "trace-of-m1"]
-    assert third == []
-
-
-def test_a_page_of_no_traces_is_empty(chat: MessageStore) -> None:
-    store_traces(chat, trace())
-
-    assert chat.find_turn_traces(TraceFilter(), limit=0) == []
-
-
-def test_the_next_page_of_traces_is_right_after_changes(chat: MessageStore) -> None:
-    store_traces(chat, trace("m1"), trace("m2"), trace("m3"), trace("m4"))
-    page = chat.find_turn_traces(TraceFilter(), limit=2)
-    assert ids(page) == ["trace-of-m4", "trace-of-m3"]
-
-    store_traces(chat, trace("newer"), trace("older", started_at_ms=NOW - 1))
-    chat.store_turn_trace(trace("m3", detected_intent="changed"))
-    chat.delete_message("m1")
-
-    rest = chat.find_turn_traces(TraceFilter(), after="trace-of-m3")
-    assert ids(rest) == ["trace-of-m2", "trace-of-older"]
-
-
-def test_the_next_page_begins_behind_a_trace_that_the_filter_no_longer_means(
-    chat: MessageStore,
-) -> None:
-    store_traces(chat, trace("m1"), trace("m2"), trace("m3"))
-    where = TraceFilter(agent_id="a1")
-    page = chat.find_turn_traces(where, limit=2)
-    assert ids(page) == ["trace-of-m3", "trace-of-m2"]
-
-    chat.store_turn_trace(trace("m2", agent_id="a2"))
-
-    assert ids(chat.find_turn_traces(where, after="trace-of-m2")) == ["trace-of-m1"]
-
-
-def test_a_page_behind_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
-    store_traces(chat, trace("m1", id="t1"))
-    chat.store_turn_trace(trace("m1", id="t2"))
-
-    with pytest.raises(NotFoundError, match="t1"):
-        chat.find_turn_traces(TraceFilter(), after="t1")
-
-
-def test_traces_of_deleted_messages_and_conversations_are_not_found(
-    chat: MessageStore,
-) -> None:
-    store_traces(chat, trace("m1"), trace("m2"))
-    chat.store_conversation(conversation("c2"))
-    chat.store_turn(messages=[message("m3", conversation_id="c2")], trace=trace("m3"))
-
-    chat.delete_message("m1")
-    assert found(chat) == ["m3", "m2"]
-
-    chat.delete_conversation("c1")
-    assert found(chat) == ["m3"]
-
-
-def test_a_hundred_traces_are_found_unless_more_are_asked_for(chat: MessageStore) -> None:
-    names = [f"m{number:03}" for number in range(101)]
-    chat.store_messages(messages(*names))
-    store_traces(chat, *(trace(name, started_at_ms=int(name[1:])) for name in names))
-
-    assert len(chat.find_turn_traces(TraceFilter())) == 100
-    assert len(chat.find_turn_traces(TraceFilter(), limit=101)) == 101

@@ -6,17 +6,13 @@ from typing import Any
 
 import pytest
 
-from jazzmine.sync.message_store import MessageStore, TraceFilter, TurnTrace, UsageSummary
+from jazzmine.sync.message_store import MessageStore, TraceFilter, UsageSummary
 from tests.behaviour.samples import llm_call, message, trace
+
+from .writes import store_traces
 
 DAY = 86_400_000
 USAGE_KEYS = ["agent", "user", "conversation", "intent", "model", "day"]
-
-
-def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
-    """Store traces, and the messages that they are of."""
-    for one in traces:
-        store.store_turn(messages=[message(one.message_id)], trace=one)
 
 
 def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]:
@@ -25,27 +21,13 @@ def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]
 
 
 def test_a_group_is_summed_up_in_every_figure(chat: MessageStore) -> None:
+    first = {"total_prompt_tokens": 10, "total_completion_tokens": 1, "total_tokens": 12}
+    second = {"total_prompt_tokens": 20, "total_completion_tokens": 2, "total_tokens": 25}
+    spent = {"total_energy_kwh": 0.25, "total_co2_g": 1.5}
     store_traces(
         chat,
-        trace(
-            "m1",
-            total_prompt_tokens=10,
-            total_completion_tokens=1,
-            total_tokens=12,
-            total_latency_ms=100,
-            total_energy_kwh=0.25,
-            total_co2_g=1.5,
-        ),
-        trace(
-            "m2",
-            total_prompt_tokens=20,
-            total_completion_tokens=2,
-            total_tokens=25,
-            total_latency_ms=201,
-            total_energy_kwh=0.5,
-            total_co2_g=2.0,
-            errors=["one", "two"],
-        ),
+        trace("m1", total_latency_ms=100, **first, **spent),
+        trace("m2", total_latency_ms=201, **second, **spent, errors=["one", "two"]),
     )
 
     assert usage(chat, "agent") == [
@@ -60,8 +42,8 @@ def test_a_group_is_summed_up_in_every_figure(chat: MessageStore) -> None:
             p50_latency_ms=100,
             p95_latency_ms=201,
             max_latency_ms=201,
-            total_energy_kwh=0.75,
-            total_co2_g=3.5,
+            total_energy_kwh=0.5,
+            total_co2_g=3.0,
         )
     ]
 
@@ -240,49 +222,21 @@ def test_a_turn_counts_once_however_often_it_is_stored(chat: MessageStore) -> No
 
 
 def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -> None:
+    one = llm_call(
+        model="big", prompt_tokens=10, completion_tokens=1, total_tokens=11, latency_ms=100
+    )
+    two = llm_call(
+        model="big", prompt_tokens=20, completion_tokens=2, total_tokens=22, latency_ms=200
+    )
+    three = llm_call(model="big", total_tokens=4, latency_ms=600)
+    of_the_turn = {"total_tokens": 999, "total_latency_ms": 999, "total_energy_kwh": 9.0}
     store_traces(
         chat,
-        trace(
-            "m1",
-            total_tokens=999,
-            total_latency_ms=999,
-            total_energy_kwh=9.0,
-            total_co2_g=9.0,
-            errors=["no such train"],
-            llm_calls=[
-                llm_call(
-                    model="big",
-                    prompt_tokens=10,
-                    completion_tokens=1,
-                    total_tokens=11,
-                    latency_ms=100,
-                ),
-                llm_call(
-                    model="big",
-                    prompt_tokens=20,
-                    completion_tokens=2,
-                    total_tokens=22,
-                    latency_ms=200,
-                ),
-                llm_call(model="small", total_tokens=50, latency_ms=5),
-            ],
-        ),
-        trace("m2", llm_calls=[llm_call(model="big", total_tokens=4, latency_ms=600)]),
+        trace("m1", llm_calls=[one, two], errors=["no such train"], **of_the_turn),
+        trace("m2", llm_calls=[three], total_co2_g=9.0),
     )
 
     assert usage(chat, "model") == [
-        UsageSummary(
-            key="small",
-            turns=1,
-            failed_turns=1,
-            prompt_tokens=0,
-            completion_tokens=0,
-            total_tokens=50,
-            mean_latency_ms=5.0,
-            p50_latency_ms=5,
-            p95_latency_ms=5,
-            max_latency_ms=5,
-        ),
         UsageSummary(
             key="big",
             turns=2,
@@ -294,8 +248,27 @@ def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -> None
             p50_latency_ms=200,
             p95_latency_ms=600,
             max_latency_ms=600,
-        ),
+            total_energy_kwh=0.0,
+            total_co2_g=0.0,
+        )
     ]
+
+
+def test_by_model_a_turn_is_in_the_group_of_each_model_that_it_called(
+    chat: MessageStore,
+) -> None:
+    small = llm_call(model="small", total_tokens=5, latency_ms=7)
+    big = llm_call(model="big", total_tokens=50, latency_ms=70)
+    store_traces(
+        chat, trace("m1", llm_calls=[small, big, small]), trace("m2", llm_calls=[big])
+    )
+
+    found = usage(chat, "model")
+
+    figures = [
+        (group.key, group.turns, group.total_tokens, group.max_latency_ms) for group in found
+    ]
+    assert figures == [("big", 2, 100, 70), ("small", 1, 10, 7)]
 
 
 def test_by_model_turns_without_calls_are_in_no_group(chat: MessageStore) -> None:

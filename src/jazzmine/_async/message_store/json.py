@@ -49,7 +49,9 @@ class JSONMessageStore(MessageStore):
         return JSONFile(os.fspath(config.path), config.fsync, config.lock_timeout)
 
     def _moved_in(self) -> None:
-        # What the parent's threads held when it forked is held for ever in the child.
+        # What the parent's threads held when it forked is held for ever in the child; and a
+        # lock's file that stays open here would keep the parent's lock alive without it.
+        self._file.forsake()
         self._file = JSONFile(self._file.path, self._config.fsync, self._config.lock_timeout)
         self._writes = Batcher(self._file.commit)
 

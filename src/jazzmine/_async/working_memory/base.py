@@ -221,7 +221,8 @@ class WorkingMemoryStore(ABC):
             changed = checked_copy(memory, WorkingMemory, "wm")
             if changed.conversation_id != lease.cid:
                 raise ValueError(f"conversation {lease.cid!r} was given another conversation_id")
-            await self._save(lease, replace(changed, revision=revision))
+            changed.revision = revision
+            await self._save(lease, changed)
 
     # Transitions
 
