@@ -33,15 +33,15 @@ NEW = 1_000_000
 
 
 @contextmanager
-def database() -> Iterator[str]:
-    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of our own that syncs."""
+def database(fsync: bool) -> Iterator[str]:
+    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of our own."""
     given = os.environ.get("JAZZMINE_TEST_POSTGRES")
     if given:
         yield given
         return
     from tests.servers.postgres import Server
 
-    with Server("18", fsync=True) as server:
+    with Server("18", fsync=fsync) as server:
         yield server.dsn
 
 

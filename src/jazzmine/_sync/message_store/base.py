@@ -11,6 +11,7 @@ from jazzmine._compat.blocking import Home
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
+    MongoDBConfig,
     PostgresConfig,
     message_store_config,
 )
@@ -355,6 +356,10 @@ def _backend(config: BackendConfig) -> MessageStore:
         from jazzmine._sync.message_store.json import JSONMessageStore
 
         return JSONMessageStore(config)
+    if isinstance(config, MongoDBConfig):
+        from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
+
+        return MongoDBMessageStore(config)
     if isinstance(config, PostgresConfig):
         from jazzmine._sync.message_store.postgres import PostgresMessageStore
 
