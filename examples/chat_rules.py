@@ -194,21 +194,11 @@ def messages(
 def trace(
     question: Message, reply: Message, context: Sequence[Message], memory: WorkingMemory
 ) -> TurnTrace:
-    """The trace of the turn: its tokens (words, here), its tool calls, and how long it took."""
+    """The trace of the turn: its model call, its tool calls, and how long it took."""
     assert memory.current_turn is not None
     calls = memory.current_turn.tool_calls
-    spent = reply.timestamp - question.timestamp
-    prompt = sum(len(each.original_content.split()) for each in (*context, question))
-    completion = len(reply.original_content.split())
-    model = LLMCallRecord(
-        purpose="agent_loop",
-        model="rules-large" if calls else "rules-small",
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-        total_tokens=prompt + completion,
-        latency_ms=spent,
-        timestamp_ms=question.timestamp,
-    )
+    model = "rules-large" if calls else "rules-small"
+    called = _model_call(model, question, reply, context)
     return TurnTrace(
         id=f"{question.id}/trace",
         message_id=reply.id,
@@ -218,15 +208,32 @@ def trace(
         turn_number=memory.turn_number,
         started_at_ms=question.timestamp,
         ended_at_ms=reply.timestamp,
-        total_latency_ms=spent,
-        total_prompt_tokens=prompt,
-        total_completion_tokens=completion,
-        total_tokens=prompt + completion,
-        llm_calls=[model],
+        total_latency_ms=reply.timestamp - question.timestamp,
+        total_prompt_tokens=called.prompt_tokens,
+        total_completion_tokens=called.completion_tokens,
+        total_tokens=called.total_tokens,
+        llm_calls=[called],
         tool_traces=[_tool_trace(call) for call in calls],
         errors=[call.error for call in calls if not call.success],
         detected_intent=memory.current_turn.intent,
         detected_entities=[entity.name for entity in question.entities],
+    )
+
+
+def _model_call(
+    model: str, question: Message, reply: Message, context: Sequence[Message]
+) -> LLMCallRecord:
+    # Each word is a token here.
+    prompt = sum(len(each.original_content.split()) for each in (*context, question))
+    completion = len(reply.original_content.split())
+    return LLMCallRecord(
+        purpose="agent_loop",
+        model=model,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        total_tokens=prompt + completion,
+        latency_ms=reply.timestamp - question.timestamp,
+        timestamp_ms=question.timestamp,
     )
 
 

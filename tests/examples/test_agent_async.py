@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.examples.serving import Served, agent_async, assert_whole, many, stored
+from tests.examples.serving import EXAMPLES, Served, agent_async, assert_whole, many, stored
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +117,21 @@ def test_the_next_process_goes_on_where_the_last_one_ended(tmp_path: Path) -> No
 
     assert reply == "A tin of sencha is 14.00."
     assert_whole(url, ["c1"], 2)
+
+
+def test_the_readme_shows_the_turn_as_it_is() -> None:
+    readme = "".join(page.read_text() for page in EXAMPLES.parent.glob("README*.md"))
+    source = (EXAMPLES / "plain_turn.py").read_text()
+
+    assert f"```python\n{source[source.index('def turn(') :]}```" in readme
+
+
+def test_the_awaited_turn_differs_from_the_plain_one_by_its_waiting_alone() -> None:
+    awaited = (EXAMPLES / "agent_async.py").read_text()
+    awaited = awaited[awaited.index("async def turn(") : awaited.index("\n\n\nasync def say")]
+    plain = (EXAMPLES / "plain_turn.py").read_text()
+
+    assert (
+        awaited.replace("async ", "").replace("await ", "")
+        == plain[plain.index("def turn(") :][:-1]
+    )

@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.examples.places import MESSAGE_STORES
-from tests.examples.serving import Served, assert_whole, many, wsgi_app
+from jazzmine import MessageRole
+from tests.examples.places import MESSAGE_STORES, abandoned, json_url, postgres_url
+from tests.examples.serving import Served, assert_whole, many, stored, wsgi_app
 from tests.servers import redis
 
 
@@ -77,12 +78,39 @@ def test_what_cannot_be_is_refused(chat: Served) -> None:
     assert httpx.get(f"{chat.url}/elsewhere").status_code == 404
 
 
+@pytest.mark.parametrize("options", [[], ["--preload"]])
+def test_the_workers_take_leave_of_the_server_at_their_end(
+    options: list[str], tmp_path: Path
+) -> None:
+    with postgres_url(tmp_path) as url, redis.database() as memory:
+        environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
+        with wsgi_app(tmp_path, environment, *options) as chat:
+            many(chat, [(f"c{n}", "ada", ["Hello"]) for n in range(16)])
+
+        assert abandoned(url) == 0
+
+
 def test_a_memory_in_the_process_is_served_by_the_threads_of_one_worker(tmp_path: Path) -> None:
-    url = f"json:{tmp_path / 'messages.json'}"
     said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
 
-    with wsgi_app(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
-        many(chat, said)
-        assert chat.log.read_text().count("Booting worker") == 1
+    with json_url(tmp_path) as url:
+        with wsgi_app(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
+            many(chat, said)
+            assert chat.log.read_text().count("Booting worker") == 1
 
-    assert_whole(url, ["ten"], 10)
+        assert_whole(url, ["ten"], 10)
+
+
+def test_workers_that_do_not_share_their_memory_lose_no_message(tmp_path: Path) -> None:
+    said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
+
+    with json_url(tmp_path) as url:
+        with wsgi_app(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}, "--workers", "4") as chat:
+            many(chat, said)
+
+        messages, traces = stored(url, "ten")
+
+    assert {each.original_content for each in messages if each.role is MessageRole.USER} == {
+        text for _, _, [text] in said
+    }
+    assert (len(messages), len(traces)) == (20, 10)
