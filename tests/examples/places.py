@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.servers import mongodb, postgres
 
-__all__ = ["MESSAGE_STORES", "abandoned", "json_url", "mongodb_url", "postgres_url"]
+__all__ = ["MESSAGE_STORES", "json_url", "mongodb_url", "postgres_url"]
 
 
 @contextmanager
@@ -44,15 +44,3 @@ MESSAGE_STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "postgres": postgres_url,
     "mongodb": mongodb_url,
 }
-
-
-def abandoned(url: str) -> int:
-    """How many of a PostgreSQL database's sessions ended without a word from their client."""
-    with postgres.connect(url) as connection:
-        # The server counts a session a moment after its client has gone.
-        connection.execute("SELECT pg_sleep(0.2)")
-        found = connection.execute(
-            "SELECT sessions_abandoned FROM pg_stat_database WHERE datname = current_database()"
-        ).fetchone()
-    assert found is not None
-    return int(found[0])

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from jazzmine import MessageRole
-from tests.examples.places import MESSAGE_STORES, abandoned, json_url, postgres_url
+from tests.examples.places import MESSAGE_STORES, json_url
 from tests.examples.serving import Served, assert_whole, many, stored, wsgi_app
 from tests.servers import redis
 
@@ -76,18 +76,6 @@ def test_what_cannot_be_is_refused(chat: Served) -> None:
     assert httpx.post(address, content="no JSON").status_code == 422
     assert httpx.get(address, params={"after": "nobody"}).status_code == 404
     assert httpx.get(f"{chat.url}/elsewhere").status_code == 404
-
-
-@pytest.mark.parametrize("options", [[], ["--preload"]])
-def test_the_workers_take_leave_of_the_server_at_their_end(
-    options: list[str], tmp_path: Path
-) -> None:
-    with postgres_url(tmp_path) as url, redis.database() as memory:
-        environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
-        with wsgi_app(tmp_path, environment, *options) as chat:
-            many(chat, [(f"c{n}", "ada", ["Hello"]) for n in range(16)])
-
-        assert abandoned(url) == 0
 
 
 def test_a_memory_in_the_process_is_served_by_the_threads_of_one_worker(tmp_path: Path) -> None:
