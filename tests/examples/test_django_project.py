@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.examples.places import json_url, postgres_url
@@ -149,4 +150,11 @@ def test_a_conversation_goes_on_after_the_autoreloader_restarted_the_server(
 def reload(chat: Served, source: Path) -> None:
     """Change a file, and wait until the autoreloader has started a server that knows it."""
     source.write_text(source.read_text().replace('{"ready": True}', '{"ready": "again"}'))
-    redis.eventually(lambda: chat.ready() and b"again" in chat.health())
+
+    def known() -> bool:
+        try:
+            return b"again" in chat.health()
+        except httpx.HTTPError:  # the old server is gone, the new one is not there yet
+            return False
+
+    redis.eventually(known, seconds=60)
