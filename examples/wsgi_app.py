@@ -1,7 +1,7 @@
 r"""The same chat with plain calls, for gunicorn and any other WSGI server.
 
     JAZZMINE_MESSAGE_STORE=postgresql://… JAZZMINE_WORKING_MEMORY=redis://… \
-        gunicorn --chdir examples --config wsgi_gunicorn.py wsgi_app:application
+        gunicorn --config examples/wsgi_gunicorn.py --pythonpath examples wsgi_app:application
 
 The stores are opened when this module is imported, and shared by the threads of a process. With
 `--preload` that is before gunicorn forks its workers; each worker then opens connections of its

@@ -34,5 +34,5 @@ def tell() -> None:
             print(f"store open in {os.getpid()}", file=sys.stderr)
 
 
-MessageStore.initialize = recorded  # type: ignore[method-assign,assignment]
+MessageStore.initialize = recorded  # type: ignore[method-assign]
 application = import_module(os.environ["PROBED"]).application
