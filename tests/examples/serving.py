@@ -82,13 +82,13 @@ def serving(
     port: int,
     folder: Path,
     environment: Mapping[str, str],
-    ctrl_c: bool = False,
+    with_children: bool = False,
 ) -> Iterator[Served]:
     """Run a server in a block; it must end by itself when asked to, and without a traceback.
 
     Args:
         command: what to run with Python.
-        ctrl_c: whether it is asked to end as from a terminal, with all its processes.
+        with_children: whether its processes are asked, too, as a terminal would.
     """
     log = folder / f"log-{port}"
     with log.open("wb") as output:
@@ -108,8 +108,8 @@ def serving(
                 raise RuntimeError(f"{command} did not start:\n{log.read_text()}")
             time.sleep(0.05)
         yield served
-        if ctrl_c:
-            os.killpg(process.pid, signal.SIGINT)
+        if with_children:
+            os.killpg(process.pid, signal.SIGTERM)
         else:
             process.terminate()
         code = process.wait(30)

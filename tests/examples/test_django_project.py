@@ -138,7 +138,7 @@ def test_a_conversation_goes_on_after_the_autoreloader_restarted_the_server(
 
     with json_url(tmp_path) as url:
         environment = {"JAZZMINE_MESSAGE_STORE": url, "PYTHONUNBUFFERED": "1"}
-        with serving(command, port, tmp_path, environment, ctrl_c=True) as chat:
+        with serving(command, port, tmp_path, environment, with_children=True) as chat:
             chat.reply("c1", "How much is sencha?")
             reload(chat, project / "chat" / "views.py")
             reply = chat.reply("c1", "What does it cost?")
