@@ -191,7 +191,8 @@ def _whole(store: MessageStore, conversation: str, turns: int) -> list[Message]:
     messages = store.get_messages_by_conversation_id(conversation)
     traces = store.get_turn_traces_by_conversation_id(conversation)
     expected = [(turn, role) for turn in range(1, turns + 1) for role in ("user", "assistant")]
-    assert [(each.metadata["turn"], each.role.value) for each in messages] == expected
+    found = [(each.metadata["turn"], each.role.value) for each in messages]
+    assert found == expected, [(each.id, each.metadata, each.timestamp) for each in messages]
     assert [trace.turn_number for trace in traces] == list(range(1, turns + 1))
     assert [trace.message_id for trace in traces] == [each.id for each in messages[1::2]]
     assert [f"{each.id}/reply" for each in messages[::2]] == [each.id for each in messages[1::2]]
