@@ -35,7 +35,8 @@ class FileView:
     def is_current(self) -> bool:
         """Return whether the file is still the one that was opened, unchanged."""
         now = os.fstat(self.fd)
-        return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links
+        # One that was replaced between its opening and the first look at it has no name left.
+        return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links > 0
 
     def is_at(self, path: str) -> bool:
         """Return whether the file stands at the path."""

@@ -1,0 +1,21 @@
+"""How a process notices that its file is another one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from jazzmine.disk.durable import FileView
+
+
+def test_a_file_that_was_replaced_right_after_it_was_opened_is_not_current(tmp_path: Path) -> None:
+    file, newer = tmp_path / "messages.json", tmp_path / "newer"
+    file.write_text("{}")
+    newer.write_text("{}")
+    opened = os.open(file, os.O_RDONLY)
+    newer.replace(file)
+
+    view = FileView(opened)
+
+    assert not view.is_current()
+    view.close()
