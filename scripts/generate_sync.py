@@ -57,6 +57,7 @@ TREES = (
             "aio": "blocking",
             "redis_aio": "redis_blocking",
             "upkeep_aio": "upkeep_blocking",
+            "postgres_aio": "postgres_blocking",
         },
     ),
     Tree(

@@ -19,8 +19,8 @@ OURS = ROOT / ".venv-bench"
 PREDECESSOR = ROOT / ".venv-bench-predecessor"
 PREDECESSOR_SOURCE = PREDECESSOR / "jazzmine-source"
 
-EXTRAS = "all"
-"""The extras of the library that are installed: every driver, so that any back end can be asked."""
+EXTRAS = "all,test"
+"""The extras of the library that are installed: every driver, and the servers of the tests."""
 
 PREDECESSOR_VERSION = "0.1.42"
 PREDECESSOR_NEEDS = ("asyncpg", "motor", "redis")

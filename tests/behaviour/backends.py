@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import redis_configs
+from tests.servers import pgbouncer, postgres, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
@@ -44,10 +44,28 @@ def _memory(folder: Path) -> Iterator[Config]:
     yield {"storage": "memory"}
 
 
-MESSAGE_BACKENDS = [Backend("json", _json)]
 MEMORY_BACKENDS = [
     Backend("memory", _memory, shared=False),
     Backend("redis", redis_configs.alone),
     Backend("redis-sentinel", redis_configs.behind_sentinel),
     Backend("redis-cluster", redis_configs.on_cluster),
 ]
+def _postgres(version: str) -> Backend:
+    @contextmanager
+    def open_config(folder: Path) -> Iterator[Config]:
+        with postgres.empty_schema(version) as schema:
+            yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
+
+    return Backend(f"postgres-{version}", open_config)
+
+
+@contextmanager
+def _pgbouncer(folder: Path) -> Iterator[Config]:
+    with postgres.empty_schema() as schema:
+        dsn = pgbouncer.running()
+        yield {"storage": "postgres", "dsn": dsn, "schema": schema, "prepare": False}
+
+
+MESSAGE_BACKENDS = [Backend("json", _json), *map(_postgres, postgres.VERSIONS)]
+if pgbouncer.PROGRAM is not None:
+    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer))

@@ -8,7 +8,12 @@ from typing import TypeVar
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
 from jazzmine._compat.aio import Home
-from jazzmine.config import BackendConfig, JSONStoreConfig, message_store_config
+from jazzmine.config import (
+    BackendConfig,
+    JSONStoreConfig,
+    PostgresConfig,
+    message_store_config,
+)
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
 from jazzmine.records.base import seal
@@ -350,4 +355,8 @@ def _backend(config: BackendConfig) -> MessageStore:
         from jazzmine._async.message_store.json import JSONMessageStore
 
         return JSONMessageStore(config)
+    if isinstance(config, PostgresConfig):
+        from jazzmine._async.message_store.postgres import PostgresMessageStore
+
+        return PostgresMessageStore(config)
     raise AssertionError(f"no message store takes a {type(config).__name__}")

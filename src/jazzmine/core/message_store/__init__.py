@@ -9,6 +9,7 @@ from jazzmine import _lazy
 if TYPE_CHECKING:
     from jazzmine._async.message_store.base import MessageStore
     from jazzmine._async.message_store.json import JSONMessageStore
+    from jazzmine._async.message_store.postgres import PostgresMessageStore
     from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
     from jazzmine.records.traces import (
         ConfirmationEvent,
@@ -30,6 +31,7 @@ else:
         {
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
+            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
         },
     )
 
@@ -44,6 +46,7 @@ __all__ = [
     "Message",
     "MessageRole",
     "MessageStore",
+    "PostgresMessageStore",
     "ScriptGenAttempt",
     "SlotEvent",
     "TaskEmission",

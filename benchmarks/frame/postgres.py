@@ -1,0 +1,378 @@
+"""PostgreSQL stores to measure: a server, the same calls on both libraries, bare statements."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import statistics
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks.frame.lab import Lab, Side
+from benchmarks.frame.records import conversation_id, conversations, message_id, messages
+from benchmarks.frame.scenario import Figures, Scenario
+from jazzmine.core.message_store import MessageStore
+from jazzmine.core.message_store.models import (
+    EmissionRecord,
+    LLMCallRecord,
+    ScriptGenAttempt,
+    TaskEmission,
+    ToolTrace,
+    TurnTrace,
+)
+
+SPREAD = 100
+STORED = 5_000
+NEW = 1_000_000
+"""Numbers of messages that come and go start here."""
+
+
+@contextmanager
+def database() -> Iterator[str]:
+    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of our own that syncs."""
+    given = os.environ.get("JAZZMINE_TEST_POSTGRES")
+    if given:
+        yield given
+        return
+    from tests.servers.postgres import Server
+
+    with Server("18", fsync=True) as server:
+        yield server.dsn
+
+
+def schema_of_this_process() -> str:
+    """Each library has tables of its own; the predecessor knows the schema of the session alone."""
+    import jazzmine
+
+    ours = getattr(jazzmine, "__file__", None) is not None
+    return "jazzmine_bench_ours" if ours else "jazzmine_bench_old"
+
+
+async def open_store(dsn: str, **options: object) -> Any:
+    schema = schema_of_this_process()
+    config: dict[str, object] = {"storage": "postgres", "dsn": dsn, **options}
+    if schema.endswith("ours"):
+        config["schema"] = schema
+    else:
+        config["dsn"] = f"{dsn}?search_path={schema}"
+    return await MessageStore.initialize(config)
+
+
+class Fill(Scenario):
+    """Makes a library's tables and puts the messages there."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        super().__init__(folder)
+        self._dsn = dsn
+
+    async def measure(self) -> Figures:
+        store = await open_store(self._dsn)
+        for one in conversations(SPREAD):
+            await store.store_conversation(one)
+        await store.store_messages(messages(0, STORED, SPREAD))
+        for number in range(200):
+            await store.store_turn_trace(trace(number))
+        await store.close()
+        return {}
+
+
+class NewSchemas(Scenario):
+    """Drops what an earlier run left behind."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        super().__init__(folder)
+        self._dsn = dsn
+
+    def measure(self) -> Figures:
+        import psycopg
+
+        with psycopg.connect(self._dsn, autocommit=True) as connection:
+            for name in ("jazzmine_bench_ours", "jazzmine_bench_old"):
+                connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE".encode())
+                connection.execute(f"CREATE SCHEMA {name}".encode())
+        return {}
+
+
+def filled(lab: Lab, dsn: str) -> None:
+    """Fill both libraries' tables."""
+    options: dict[str, object] = {"dsn": dsn}
+    sides = [Side(Fill, options, predecessor=True)]
+    if not lab.self_check:
+        sides = [Side(NewSchemas, options), Side(Fill, options), *sides]
+    for side in sides:
+        with lab.worker(side) as worker:
+            worker.call("measure")
+
+
+def trace(number: int, message: str | None = None) -> TurnTrace:
+    """The trace of a turn with two calls of a model and a tool: about 3 KB."""
+    at = 1_700_000_000_000 + number
+    return TurnTrace(
+        id=f"trace-{number}",
+        message_id=message or message_id(number),
+        conversation_id=conversation_id(number % SPREAD),
+        user_id="user",
+        agent_id="agent",
+        turn_number=number,
+        started_at_ms=at,
+        ended_at_ms=at + 900,
+        total_latency_ms=900,
+        total_prompt_tokens=1_200,
+        total_completion_tokens=300,
+        total_tokens=1_500,
+        llm_calls=[
+            LLMCallRecord(
+                call_id=f"call-{number}-{n}",
+                purpose="agent_loop",
+                model="a-model",
+                prompt_tokens=600,
+                completion_tokens=150,
+                total_tokens=750,
+                latency_ms=400,
+                timestamp_ms=at,
+            )
+            for n in range(2)
+        ],
+        task_emissions=[
+            TaskEmission(
+                task_index=1,
+                sandbox="orders",
+                mode="plan",
+                description="Look it up",
+                timestamp_ms=at,
+            )
+        ],
+        tool_traces=[
+            ToolTrace(
+                task_index=1,
+                sandbox="orders",
+                mode="plan",
+                description="Look the order up and say where it is",
+                generation_attempts=[ScriptGenAttempt(attempt=1, success=True)],
+                final_script="order = orders.get('4711')\nprint(order.state)\n" * 5,
+                success=True,
+                final_data={"order": {"id": "4711", "state": "delivered", "total": 39.9}},
+                api_calls=[{"path": "/orders/4711", "status": 200}],
+            )
+        ],
+        emission_records=[EmissionRecord(type="llm", energy_kwh=0.001, co2_g=0.3)],
+        reasoning_steps=["The customer asks for an order.", "It was delivered on Monday."],
+        detected_intent="order_status",
+    )
+
+
+def _calls(store: Any) -> dict[str, Callable[[int], Awaitable[object]]]:
+    """The calls that are measured, each for a number that grows."""
+    made = messages(NEW, NEW + 100, SPREAD)
+    chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
+    many = messages(NEW, NEW + 2_000, SPREAD)
+
+    async def four_calls(n: int) -> None:
+        await store.store_conversation(chats[n % SPREAD])
+        await store.store_message(made[n % 98])
+        await store.store_message(made[n % 98 + 1])
+        await store.store_turn_trace(trace(n % 98, message=made[n % 98 + 1].id))
+
+    async def store_turn(n: int) -> None:
+        pair = [made[n % 98], made[n % 98 + 1]]
+        turn = trace(n % 98, message=pair[1].id)
+        await store.store_turn(conversation=chats[n % SPREAD], messages=pair, trace=turn)
+
+    return {
+        "store_conversation": lambda n: store.store_conversation(chats[n % SPREAD]),
+        "get_conversation_by_id": lambda n: store.get_conversation_by_id(chats[n % SPREAD].id),
+        "store_message": lambda n: store.store_message(made[n % 100]),
+        "get_message_by_id": lambda n: store.get_message_by_id(message_id(n % STORED)),
+        "get_immediate_context": lambda n: store.get_immediate_context(chats[n % SPREAD].id, 20),
+        "flag_message": lambda n: store.flag_message(message_id(n % 50)),
+        "store_turn_trace": lambda n: store.store_turn_trace(traces[n % 100]),
+        "get_turn_trace_by_id": lambda n: store.get_turn_trace_by_id(f"trace-{n % 200}"),
+        "delete_message": lambda n: store.delete_message(f"nothing-{n}"),
+        "store_messages": lambda n: store.store_messages(many),
+        "store_turn": store_turn,
+        "four_calls": four_calls,
+    }
+
+
+async def median(
+    call: Callable[[int], Awaitable[object]], count: Iterator[int], batch: int
+) -> float:
+    times = []
+    for n in itertools.islice(count, batch):
+        started = perf_counter()
+        await call(n)
+        times.append(perf_counter() - started)
+    return statistics.median(times)
+
+
+class Call(Scenario):
+    """One call after another."""
+
+    def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
+        super().__init__(folder)
+        self._dsn, self._name, self._batch = dsn, call, batch
+        self._count = itertools.count()
+
+    async def prepare(self) -> None:
+        self._store = await open_store(self._dsn)
+        self._call = _calls(self._store)[self._name]
+
+    async def measure(self) -> Figures:
+        return {"seconds": await median(self._call, self._count, self._batch)}
+
+    async def finish(self) -> None:
+        await self._store.close()
+
+
+class Recorded(Scenario):
+    """The statement and the parameters of a call, as the store hands them to its server."""
+
+    def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
+        super().__init__(folder)
+        self._dsn, self._name, self._batch = dsn, call, batch
+        self._count = itertools.count()
+
+    async def recorded(self) -> list[tuple[bytes, dict[str, Any]]]:
+        from jazzmine.layouts.postgres.schema import bind
+
+        store = await open_store(self._dsn)
+        ran: list[tuple[bytes, dict[str, Any]]] = []
+        run = store._server._run
+
+        async def note(sql: str, parameters: Any, *rest: Any) -> Any:
+            ran.append((bind(sql, schema_of_this_process()), parameters))
+            return await run(sql, parameters, *rest)
+
+        store._server._run = note
+        call = _calls(store)[self._name]
+        for n in range(100):
+            await call(n)
+        await store.close()
+        return ran
+
+
+class Bare(Recorded):
+    """The statement of a call on a pooled connection of psycopg, and nothing else."""
+
+    async def prepare(self) -> None:
+        from psycopg_pool import AsyncConnectionPool
+
+        self._statements = await self.recorded()
+        kwargs = {"autocommit": True, "prepare_threshold": 0}
+        self._pool = AsyncConnectionPool(
+            self._dsn, min_size=2, max_size=10, kwargs=kwargs, open=False
+        )
+        await self._pool.open(wait=True)
+
+    async def _run(self, n: int) -> None:
+        sql, parameters = self._statements[n % len(self._statements)]
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(sql, parameters, binary=True)
+            if cursor.description:
+                await cursor.fetchall()
+
+    async def measure(self) -> Figures:
+        return {"seconds": await median(self._run, self._count, self._batch)}
+
+    async def finish(self) -> None:
+        await self._pool.close()
+
+
+class Mapping(Recorded):
+    """What a call does beside its statement: records to parameters, or rows to records."""
+
+    async def prepare(self) -> None:
+        self._store = await open_store(self._dsn)
+        server, answers = self._store._server, {}
+        call = _calls(self._store)[self._name]
+        rows, count = server.rows, server.count
+
+        async def note_rows(sql: str, parameters: Any = None, **options: Any) -> Any:
+            answers["rows"] = await rows(sql, parameters, **options)
+            return answers["rows"]
+
+        async def note_count(sql: str, parameters: Any, **options: Any) -> Any:
+            answers["count"] = await count(sql, parameters, **options)
+            return answers["count"]
+
+        server.rows, server.count = note_rows, note_count
+        await call(0)
+
+        async def replay_rows(sql: str, parameters: Any = None, **options: Any) -> Any:
+            return answers["rows"]
+
+        async def replay_count(sql: str, parameters: Any, **options: Any) -> Any:
+            return answers["count"]
+
+        server.rows, server.count = replay_rows, replay_count
+        self._call = call
+
+    async def measure(self) -> Figures:
+        return {"seconds": await median(self._call, self._count, self._batch)}
+
+    async def finish(self) -> None:
+        await self._store.close()
+
+
+class Concurrent(Scenario):
+    """So many tasks that store so many messages each; the time of one message."""
+
+    def __init__(self, folder: Path, dsn: str, workers: int, each: int) -> None:
+        super().__init__(folder)
+        self._dsn, self._workers, self._each = dsn, workers, each
+        self._messages = messages(2 * NEW, 2 * NEW + workers * each, SPREAD)
+
+    async def prepare(self) -> None:
+        self._store = await open_store(self._dsn, pool_min=10, pool_max=10)
+        for _ in range(2):
+            await self.measure()
+
+    async def _work(self, worker: int) -> None:
+        for message in self._messages[worker :: self._workers]:
+            await self._store.store_message(message)
+
+    async def measure(self) -> Figures:
+        started = perf_counter()
+        await asyncio.gather(*map(self._work, range(self._workers)))
+        return {"seconds": (perf_counter() - started) / len(self._messages)}
+
+    async def finish(self) -> None:
+        await self._store.close()
+
+
+class Threads(Scenario):
+    """The same with threads and the plain calls."""
+
+    def __init__(self, folder: Path, dsn: str, workers: int, each: int) -> None:
+        super().__init__(folder)
+        self._dsn, self._workers = dsn, workers
+        self._messages = messages(3 * NEW, 3 * NEW + workers * each, SPREAD)
+
+    def prepare(self) -> None:
+        from jazzmine.sync import MessageStore as BlockingStore
+
+        config = {"storage": "postgres", "dsn": self._dsn, "schema": schema_of_this_process()}
+        self._store = BlockingStore.initialize({**config, "pool_min": 10, "pool_max": 10})
+        for _ in range(2):
+            self.measure()
+
+    def _work(self, worker: int) -> None:
+        for message in self._messages[worker :: self._workers]:
+            self._store.store_message(message)
+
+    def measure(self) -> Figures:
+        threads = [threading.Thread(target=self._work, args=(n,)) for n in range(self._workers)]
+        started = perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {"seconds": (perf_counter() - started) / len(self._messages)}
+
+    def finish(self) -> None:
+        self._store.close()

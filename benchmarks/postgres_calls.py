@@ -1,0 +1,54 @@
+"""What does a call cost on PostgreSQL, beside the predecessor's on asyncpg and the bare statement?
+
+A measurement is the median of a batch of calls. The bare statement is the very one that the call
+runs, on a pooled autocommit connection of psycopg: its rows are fetched and not mapped, its
+parameters are made beforehand. What mapping takes of a call is shown beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.frame.lab import Lab, Side
+from benchmarks.frame.postgres import Bare, Call, Mapping, database, filled
+from benchmarks.frame.results import Row, at_least_as_fast, within
+
+FASTER = {"store_message": 1.2, "get_immediate_context": 1.2}
+CALLS = (
+    "store_conversation",
+    "get_conversation_by_id",
+    "store_message",
+    "get_message_by_id",
+    "get_immediate_context",
+    "flag_message",
+    "store_turn_trace",
+    "get_turn_trace_by_id",
+    "delete_message",
+)
+
+
+def answer(lab: Lab) -> Iterator[Row]:
+    with database() as dsn:
+        filled(lab, dsn)
+        for call in CALLS:
+            yield from _call(lab, dsn, call)
+        options: dict[str, object] = {"dsn": dsn, "call": "store_turn", "batch": 30}
+        other = Side(Call, {**options, "call": "four_calls"}, predecessor=True)
+        found = lab.race(Side(Call, options), other, rounds=9)
+        yield Row("store_turn", found["seconds"], at_least_as_fast(2.5), beside="its four calls")
+        options = {"dsn": dsn, "call": "store_messages", "batch": 1}
+        found = lab.race(Side(Call, options), Side(Call, options, predecessor=True), rounds=9)
+        yield Row("store_messages, 2,000", found["seconds"], at_least_as_fast(1))
+
+
+def _call(lab: Lab, dsn: str, call: str) -> Iterator[Row]:
+    options: dict[str, object] = {"dsn": dsn, "call": call, "batch": 60}
+    found = lab.race(Side(Call, options), Side(Call, options, predecessor=True), rounds=9)
+    yield Row(call, found["seconds"], at_least_as_fast(FASTER.get(call, 1)))
+    if lab.self_check:
+        return
+    found = lab.race(Side(Call, options), Side(Bare, options), rounds=9)
+    yield Row("", found["seconds"], within(1.35), beside="bare statement")
+    if call != "delete_message":
+        found = lab.alone(Side(Mapping, options), rounds=5)
+        yield Row("  of that, mapping", found["seconds"])

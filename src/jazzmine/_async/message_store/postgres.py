@@ -1,0 +1,227 @@
+"""The message store in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from jazzmine._async.message_store.base import MessageStore
+from jazzmine.config import PostgresConfig
+from jazzmine.layouts.postgres import statements as sql
+from jazzmine.layouts.postgres import trace_statements as trace_sql
+from jazzmine.layouts.postgres.rows import (
+    CONVERSATIONS,
+    MESSAGES,
+    TRACES,
+    conversation_json,
+    filter_parameters,
+    messages_json,
+    row_limit,
+    summaries,
+    trace_json,
+)
+from jazzmine.layouts.postgres.text import to_text
+from jazzmine.records.base import Sealed
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+if TYPE_CHECKING:
+    from jazzmine._async.message_store.postgres_server import PostgresServer
+
+__all__ = ["PostgresMessageStore"]
+
+
+class PostgresMessageStore(MessageStore):
+    """A message store in PostgreSQL 12 or newer.
+
+    Each call is one statement, in one round trip. Connections come from a pool of this store's
+    own; one that broke is replaced, and the call that met it is repeated until `timeout`.
+    """
+
+    def __init__(self, config: PostgresConfig) -> None:
+        super().__init__()
+        self._server = _server(config)
+        self._single_messages = self._server.combiner(self._store_all)
+
+    def _moved_in(self) -> None:
+        self._server.moved_in()
+
+    async def _open(self) -> None:
+        try:
+            await self._server.open()
+        except BaseException:
+            await self._server.close()
+            raise
+
+    async def _close(self) -> None:
+        await self._single_messages.close()
+        await self._server.close()
+
+    async def _ping(self) -> None:
+        await self._server.rows(sql.PING)
+
+    # Conversations
+
+    async def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+        parameters = {"conversation": conversation_json(conversation)}
+        await self._server.count(sql.STORE_CONVERSATION, parameters)
+
+    async def _conversation(self, conversation_id: str) -> Conversation | None:
+        rows = await self._server.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
+        return CONVERSATIONS.record(rows[0]) if rows else None
+
+    async def _conversations_of_user(
+        self, user_id: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        statement = sql.CONVERSATIONS_OF_USER if after is None else sql.CONVERSATIONS_OF_USER_AFTER
+        rows = await self._server.rows(statement, _page(user_id, limit, after))
+        return CONVERSATIONS.page(rows, after)
+
+    async def _conversations_of_agent(
+        self, agent_id: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        statement = (
+            sql.CONVERSATIONS_OF_AGENT if after is None else sql.CONVERSATIONS_OF_AGENT_AFTER
+        )
+        rows = await self._server.rows(statement, _page(agent_id, limit, after))
+        return CONVERSATIONS.page(rows, after)
+
+    async def _delete_conversation(self, conversation_id: str) -> bool:
+        parameters = {"id": to_text(conversation_id)}
+        return await self._server.count(sql.DELETE_CONVERSATION, parameters) > 0
+
+    # Messages
+
+    async def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+        if len(messages) == 1:
+            await self._single_messages.run(messages[0])
+        else:
+            await self._store_all(messages)
+
+    async def _store_all(
+        self, messages: Sequence[Sealed[Message]], deadline: float | None = None
+    ) -> None:
+        parameters = {"messages": messages_json(messages)}
+        await self._server.count(sql.STORE_MESSAGES, parameters, deadline=deadline)
+
+    async def _message(self, message_id: str) -> Message | None:
+        rows = await self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
+        return MESSAGES.record(rows[0]) if rows else None
+
+    async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
+        ids = list(map(to_text, message_ids))
+        return MESSAGES.records(await self._server.rows(sql.MESSAGES, {"ids": ids}))
+
+    async def _messages_of_conversation(
+        self, conversation_id: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        statement = (
+            sql.MESSAGES_OF_CONVERSATION if after is None else sql.MESSAGES_OF_CONVERSATION_AFTER
+        )
+        rows = await self._server.rows(statement, _page(conversation_id, limit, after))
+        return MESSAGES.page(rows, after)
+
+    async def _messages_of_user(
+        self, user_id: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        statement = sql.MESSAGES_OF_USER if after is None else sql.MESSAGES_OF_USER_AFTER
+        rows = await self._server.rows(statement, _page(user_id, limit, after))
+        return MESSAGES.page(rows, after)
+
+    async def _batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
+        # The place of the last one is known, even if it is deleted before the next batch.
+        place: dict[str, object] = {"timestamp": -(2**63), "seq": 0}
+        owner, limit = to_text(conversation_id), row_limit(size)
+        while True:
+            parameters = {"owner": owner, "limit": limit, **place}
+            rows = await self._server.rows(sql.NEXT_MESSAGES, parameters)
+            if not rows:
+                return
+            messages = MESSAGES.records(rows)
+            place = {"timestamp": messages[-1].timestamp, "seq": rows[-1][-1]}
+            yield messages
+
+    async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+        parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
+        return MESSAGES.records(await self._server.rows(sql.NEWEST_VISIBLE, parameters))
+
+    async def _delete_message(self, message_id: str) -> bool:
+        return await self._server.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
+
+    async def _flag_message(self, message_id: str, flagged: bool) -> bool:
+        parameters = {"id": to_text(message_id), "flagged": flagged}
+        return await self._server.count(sql.FLAG_MESSAGE, parameters) > 0
+
+    # Traces
+
+    async def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+        await self._server.count(sql.STORE_TRACE, {"trace": trace_json(trace)})
+
+    async def _trace(self, trace_id: str) -> TurnTrace | None:
+        rows = await self._server.rows(sql.TRACE, {"id": to_text(trace_id)})
+        return TRACES.record(rows[0]) if rows else None
+
+    async def _trace_of_message(self, message_id: str) -> TurnTrace | None:
+        rows = await self._server.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
+        return TRACES.record(rows[0]) if rows else None
+
+    async def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
+        parameters = {"owner": to_text(conversation_id)}
+        return TRACES.records(await self._server.rows(sql.TRACES_OF_CONVERSATION, parameters))
+
+    async def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+        parameters = {
+            "owner": to_text(agent_id),
+            "limit": row_limit(limit),
+            "offset": row_limit(offset),
+        }
+        return TRACES.records(await self._server.rows(sql.TRACES_OF_AGENT, parameters))
+
+    async def _store_turn(
+        self,
+        conversation: Sealed[Conversation] | None,
+        messages: Sequence[Sealed[Message]],
+        trace: Sealed[TurnTrace] | None,
+    ) -> None:
+        statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
+        parameters = {}
+        if conversation is not None:
+            parameters["conversation"] = conversation_json(conversation)
+        if messages:
+            parameters["messages"] = messages_json(messages)
+        if trace is not None:
+            parameters["trace"] = trace_json(trace)
+        await self._server.count(statement, parameters)
+
+    async def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None
+    ) -> list[TurnTrace]:
+        conditions, parameters = filter_parameters(where)
+        statement = trace_sql.find_traces(conditions, after is not None)
+        parameters["limit"] = row_limit(limit)
+        if after is not None:
+            parameters["after"] = to_text(after)
+        return TRACES.page(await self._server.rows(statement, parameters, prepare=False), after)
+
+    async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        conditions, parameters = filter_parameters(where)
+        statement = trace_sql.summarize(conditions, by)
+        return summaries(await self._server.rows(statement, parameters, prepare=False))
+
+
+def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
+    page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
+    if after is not None:
+        page["after"] = to_text(after)
+    return page
+
+
+def _server(config: PostgresConfig) -> PostgresServer:
+    try:
+        from jazzmine._async.message_store.postgres_server import PostgresServer
+    except ImportError as error:
+        raise ImportError(
+            "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
+        ) from error
+    return PostgresServer(config)

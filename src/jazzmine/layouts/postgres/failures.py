@@ -1,0 +1,99 @@
+"""What the driver's errors mean: try again, the caller's mistake, or the server's trouble."""
+
+from __future__ import annotations
+
+import re
+
+from psycopg import errors
+
+from jazzmine.errors import (
+    IntegrityError,
+    JazzmineError,
+    RecordTooLargeError,
+    StoreUnavailableError,
+)
+from jazzmine.layouts.postgres.addresses import Address
+from jazzmine.layouts.postgres.text import from_text
+
+__all__ = [
+    "LostConnection",
+    "broke",
+    "is_conflict",
+    "is_passing",
+    "too_late",
+    "translated",
+    "unavailable",
+]
+
+_BROKEN = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.IdleSessionTimeout,
+    errors.InterfaceError,
+)
+_PASSING = (
+    errors.CannotConnectNow,
+    errors.DeadlockDetected,
+    errors.ReadOnlySqlTransaction,
+    errors.SerializationFailure,
+    errors.TooManyConnections,
+)
+_KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
+
+
+class LostConnection(errors.OperationalError):
+    """The connection was lost during a call; what became of the call is unknown."""
+
+
+def broke(error: Exception) -> bool:
+    """Whether the connection is no good after this error, though it is not closed yet."""
+    return isinstance(error, _BROKEN)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the same call may succeed later, on a connection that is still good."""
+    return isinstance(error, _PASSING)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether a unique index had the value; perhaps of a call that did the same just then."""
+    return isinstance(error, errors.UniqueViolation)
+
+
+def translated(error: Exception, address: Address) -> JazzmineError:
+    """Return our error for one of the driver's, which no further attempt would mend."""
+    if isinstance(error, errors.ForeignKeyViolation):
+        kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
+        return IntegrityError(f"the {kind}{_key_of(error)} is not stored; nothing was written")
+    if isinstance(error, errors.UniqueViolation):
+        return IntegrityError(
+            f"the trace{_key_of(error)} belongs to another message; nothing was written"
+        )
+    if isinstance(error, errors.ProgramLimitExceeded):
+        return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
+    return unavailable(error, address)
+
+
+def unavailable(error: Exception, address: Address) -> StoreUnavailableError:
+    """Return the error that says that the server does not do what it should."""
+    return StoreUnavailableError(f"PostgreSQL at {address.name}: {_text_of(error, address)}")
+
+
+def too_late(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
+    """Return the error that says that a call's deadline has passed."""
+    return StoreUnavailableError(
+        f"PostgreSQL at {address.name} gave no answer within {timeout:g} s:"
+        f" {_text_of(error, address)}"
+    )
+
+
+def _key_of(error: errors.IntegrityError) -> str:
+    found = _KEY.search(error.diag.message_detail or "")
+    return f" {from_text(found[1])!r}" if found else ""
+
+
+def _text_of(error: Exception, address: Address) -> str:
+    if address.betrayed_by(error):
+        return f"{type(error).__name__}, whose text holds a secret"
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    return primary or " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,98 @@
+"""How text and JSON become what PostgreSQL can hold, and come back as they were.
+
+PostgreSQL refuses U+0000, in text and in JSON. U+FDD0, which Unicode keeps free of any meaning,
+stands for it: U+FDD0 "0" is U+0000, U+FDD0 "1" is U+FDD0 itself, all else is stored as it is.
+
+A jsonb number is a decimal without an exponent and without a negative zero: 1e16 would come back
+as an integer, -0.0 without its sign. So a float is written with a decimal point, and -0.0 as
+0.00, which no float is written as otherwise. The values, and so all comparisons, stay the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pydantic_core import to_json
+
+__all__ = ["MARK", "SIGNLESS_ZERO", "from_json_text", "from_text", "to_json_text", "to_text"]
+
+MARK = "\ufdd0"
+SIGNLESS_ZERO = "0.00"
+"""What a stored text holds if `from_text` or `from_json_text` may change it."""
+
+_MARK_BYTES = MARK.encode()
+_MARKED = re.compile(f"{MARK}([01])")
+_ESCAPED = re.compile(rb"\\(?:u0000|.)", re.DOTALL)
+
+# How pydantic writes an exponent; the sign, where it writes one, is what is quick to find.
+_EXPONENT = re.compile(rb"e\+" if b"e+" in to_json(1e16) else rb"e\d")
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]|-?\d[\d.]*(?:[eE][-+]?\d+)?', re.DOTALL)
+_ZERO_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])0\.00(?![\d.])', re.DOTALL)
+
+
+def to_text(value: str) -> str:
+    """Return what is stored in place of a string."""
+    if "\0" in value or MARK in value:
+        return value.replace(MARK, f"{MARK}1").replace("\0", f"{MARK}0")
+    return value
+
+
+def from_text(stored: str) -> str:
+    """Return the string that was stored."""
+    return _MARKED.sub(lambda mark: "\0" if mark[1] == "0" else MARK, stored)
+
+
+def to_json_text(json: bytes, numbers: bool = True) -> str:
+    """Return what is stored in place of JSON that pydantic wrote.
+
+    Args:
+        json: an object; its own numbers, which have typed columns, stay as they are.
+        numbers: whether there may be any beneath it.
+    """
+    if b"\\u0000" in json or _MARK_BYTES in json:
+        json = json.replace(_MARK_BYTES, _MARK_BYTES + b"1")
+        json = _ESCAPED.sub(_null_marked, json)
+    if numbers and (_EXPONENT.search(json) or b"-0.0" in json):
+        json = _with_plain_numbers(json)
+    return json.decode()
+
+
+def _null_marked(escape: re.Match[bytes]) -> bytes:
+    return _MARK_BYTES + b"0" if escape[0] == b"\\u0000" else escape[0]
+
+
+def _with_plain_numbers(json: bytes) -> bytes:
+    depth = 0
+
+    def plain(token: re.Match[bytes]) -> bytes:
+        nonlocal depth
+        text = token[0]
+        if text in b"[{":
+            depth += 1
+        elif text in b"]}":
+            depth -= 1
+        elif depth > 1 and text[:1] != b'"' and (text == b"-0.0" or b"e" in text.lower()):
+            return _plain_number(float(text))
+        return text
+
+    return _TOKEN.sub(plain, json)
+
+
+def _plain_number(value: float) -> bytes:
+    if value == 0:
+        return SIGNLESS_ZERO.encode()
+    # All digits of a large float; a small one is a fraction, with or without an exponent.
+    return f"{value:.1f}".encode() if abs(value) >= 1 else repr(value).encode()
+
+
+def from_json_text(stored: str) -> str:
+    """Return JSON that says what was stored."""
+    if MARK in stored:
+        stored = _MARKED.sub(lambda mark: "\\u0000" if mark[1] == "0" else MARK, stored)
+    if SIGNLESS_ZERO in stored:
+        stored = _ZERO_TOKEN.sub(_signed_zero, stored)
+    return stored
+
+
+def _signed_zero(token: re.Match[str]) -> str:
+    return "-0.0" if token[0] == SIGNLESS_ZERO else token[0]

@@ -1,0 +1,472 @@
+"""What PostgreSQL, the network and the process around it can do to a store."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jazzmine.core.message_store import MessageStore
+from jazzmine.errors import (
+    ConfigurationError,
+    IntegrityError,
+    InvalidAddressError,
+    RecordTooLargeError,
+    StoreClosedError,
+    StoreUnavailableError,
+    WrongEventLoopError,
+)
+from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.traces import TurnTrace
+from jazzmine.sync import MessageStore as BlockingStore
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
+
+VERSION = postgres.VERSIONS[0]
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.empty_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy(postgres.port_of(postgres.dsn())) as between:
+        yield between
+
+
+def config(schema: str, **options: object) -> dict[str, object]:
+    return {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **options}
+
+
+def behind(proxy: Proxy, schema: str, **options: object) -> dict[str, object]:
+    return config(
+        schema, dsn=postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port), **options
+    )
+
+
+def conversation(conversation_id: str = "c1") -> Conversation:
+    return Conversation(
+        id=conversation_id, user_id="u", agent_id="a", title="t", created_at=1, last_updated_at=2
+    )
+
+
+def message(message_id: str = "m1", at: int = 1) -> Message:
+    return Message(
+        id=message_id,
+        conversation_id="c1",
+        user_id="u",
+        role=MessageRole.ASSISTANT,
+        original_content="hello",
+        timestamp=at,
+    )
+
+
+def trace(message_id: str = "m1") -> TurnTrace:
+    return TurnTrace(
+        id=f"trace of {message_id}",
+        message_id=message_id,
+        conversation_id="c1",
+        user_id="u",
+        agent_id="a",
+        turn_number=1,
+        started_at_ms=1,
+        ended_at_ms=2,
+        total_latency_ms=1,
+    )
+
+
+def kill_backends(schema: str) -> int:
+    """End every other session that uses the schema, as an administrator would."""
+    with postgres.connect(postgres.dsn()) as admin:
+        found = admin.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE query LIKE %s AND pid <> pg_backend_pid()",
+            [f"%{schema}%"],
+        ).fetchone()
+    return int(found[0]) if found else 0
+
+
+# Addresses and secrets
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me:hunter2@host:port/db",
+        "postgresql://me:hun@ter2@127.0.0.1/db",
+        "postgresql://me:4711/hunter2@127.0.0.1/db",
+        "postgresql://me:hunter2%zz@127.0.0.1/db",
+        "host=127.0.0.1 password=hunter2 nonsense=1",
+        "postgresql:hunter2",
+    ],
+)
+def test_a_malformed_address_is_refused_and_not_repeated(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidAddressError) as raised:
+        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
+    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
+    assert not any(part in shown for part in ("hunter2", "ter2", "4711"))
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"password": "wr0ng-secret"}, "password authentication failed"),
+        ({"dbname": "no_such_db"}, "does not exist"),
+        ({"host": "no-such-host.invalid"}, "no-such-host.invalid"),
+        ({"port": "1"}, ":1"),
+    ],
+)
+def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
+    change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dsn = postgres.changed(postgres.dsn(), **change)
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError) as raised:
+        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
+    assert time.monotonic() - started < 1.5
+    assert says in str(raised.value)
+    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
+    assert "wr0ng-secret" not in shown
+    assert postgres.PASSWORD not in shown
+
+
+async def test_the_other_face_says_the_same_of_a_wrong_password() -> None:
+    dsn = postgres.changed(postgres.dsn(), password="wr0ng-secret")
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match="password authentication failed"):
+        await MessageStore.initialize({"storage": "postgres", "dsn": dsn})
+    assert time.monotonic() - started < 1.5
+
+
+def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:
+    with BlockingStore.initialize(config(schema)) as store:
+        assert postgres.PASSWORD not in repr(store)
+        assert postgres.PASSWORD not in repr(vars(store))
+
+
+# Round trips
+
+
+async def test_every_call_is_one_round_trip(proxy: Proxy, schema: str) -> None:
+    options = behind(proxy, schema, pool_min=1, pool_max=1)
+    async with await MessageStore.initialize(options) as store:
+        calls: dict[str, Any] = {
+            "store_conversation": lambda: store.store_conversation(conversation()),
+            "store_message": lambda: store.store_message(message()),
+            "store_messages": lambda: store.store_messages([message(f"m{n}") for n in range(20)]),
+            "store_turn_trace": lambda: store.store_turn_trace(trace()),
+            "store_turn": lambda: store.store_turn(
+                conversation=conversation(), messages=[message(), message("m2")], trace=trace()
+            ),
+            "get_conversation_by_id": lambda: store.get_conversation_by_id("c1"),
+            "by_user": lambda: store.get_conversations_by_user_id("u", after="c1"),
+            "get_message_by_id": lambda: store.get_message_by_id("m1"),
+            "get_messages_by_ids": lambda: store.get_messages_by_ids(["m1", "m2"]),
+            "of_conversation": lambda: store.get_messages_by_conversation_id("c1", after="m1"),
+            "get_immediate_context": lambda: store.get_immediate_context("c1", 20),
+            "flag_message": lambda: store.flag_message("m2"),
+            "get_turn_trace_by_id": lambda: store.get_turn_trace_by_id("trace of m1"),
+            "by_agent": lambda: store.get_turn_traces_by_agent_id("a"),
+            "delete_message": lambda: store.delete_message("m2"),
+            "delete_conversation": lambda: store.delete_conversation("c1"),
+            "ping": store.ping,
+        }
+        for call in calls.values():
+            await call()  # prepares its statement
+        trips = {}
+        for name, call in calls.items():
+            before = proxy.round_trips
+            await call()
+            trips[name] = proxy.round_trips - before
+    assert trips == dict.fromkeys(calls, 1)
+
+
+# Lost connections
+
+
+async def test_calls_survive_killed_sessions(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=5)) as store:
+        await asyncio.gather(*(store.store_conversation(conversation()) for _ in range(5)))
+        assert kill_backends(schema) >= 1
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(20)))
+        assert len(await store.get_messages_by_conversation_id("c1")) == 20
+
+
+def test_plain_calls_survive_killed_sessions(schema: str) -> None:
+    with BlockingStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        assert kill_backends(schema) >= 1
+        store.store_message(message())
+        assert store.get_message_by_id("m1") == message()
+
+
+async def test_a_write_whose_reply_was_lost_is_repeated_and_not_doubled(
+    proxy: Proxy, schema: str
+) -> None:
+    async with await MessageStore.initialize(behind(proxy, schema, pool_min=1)) as store:
+        await store.store_conversation(conversation())
+        proxy.lose_reply(1)
+        await store.store_messages([message("m1"), message("m2")])
+        assert proxy.lost == 1
+        assert await store.get_messages_by_conversation_id("c1") == [message("m1"), message("m2")]
+
+
+async def test_a_restarted_server_is_survived() -> None:
+    with postgres.own() as server:
+        options: dict[str, object] = {"storage": "postgres", "dsn": server.dsn}
+        async with await MessageStore.initialize(options) as store:
+            await store.store_conversation(conversation())
+            server.stop(signal.SIGINT)
+            restart = threading.Timer(1.5, server.start)
+            restart.start()
+            started = time.monotonic()
+            await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(20)))
+            assert 1.0 < time.monotonic() - started < 15
+            assert len(await store.get_messages_by_conversation_id("c1")) == 20
+            restart.join()
+
+
+def test_a_server_that_is_gone_is_reported_at_the_deadline() -> None:
+    with postgres.own() as server:
+        options = {"storage": "postgres", "dsn": server.dsn, "timeout": 1.5}
+        with BlockingStore.initialize(options) as store:
+            server.stop(signal.SIGQUIT)
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{server.port}") as raised:
+                store.ping()
+            assert 1.0 < time.monotonic() - started < 2.0
+            assert postgres.PASSWORD not in f"{raised.value!r} {raised.value.__cause__!r}"
+
+
+# Silence
+
+
+async def test_a_silent_server_is_given_up_at_the_deadline(proxy: Proxy, schema: str) -> None:
+    options = behind(proxy, schema, timeout=1.0, pool_min=1, pool_max=2)
+    async with await MessageStore.initialize(options) as store:
+        await store.store_conversation(conversation())
+        proxy.swallow_requests = True
+        started = time.monotonic()
+        calls = [store.store_message(message(f"m{n}")) for n in range(6)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert time.monotonic() - started < 1.5
+        assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
+        proxy.swallow_requests = False
+        proxy.cut()
+        await store.store_message(message("m9"))
+        assert await store.get_message_by_id("m9") == message("m9")
+
+
+def test_a_plain_call_gives_a_silent_server_up_at_the_deadline(proxy: Proxy, schema: str) -> None:
+    options = behind(proxy, schema, timeout=1.0, pool_min=1, pool_max=2)
+    with BlockingStore.initialize(options) as store:
+        proxy.swallow_replies = True
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailableError, match="within 1 s"):
+            store.ping()
+        assert 0.9 < time.monotonic() - started < 1.5
+        proxy.swallow_replies = False
+        store.ping()
+
+
+@pytest.mark.parametrize("timeout", [0.5, 1.0])
+def test_opening_a_store_at_a_silent_server_keeps_the_deadline(
+    proxy: Proxy, schema: str, timeout: float
+) -> None:
+    proxy.swallow_replies = True
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError):
+        BlockingStore.initialize(behind(proxy, schema, timeout=timeout))
+    assert time.monotonic() - started < timeout + 0.5
+
+
+async def test_a_call_that_finds_no_free_connection_is_given_up_at_the_deadline(
+    schema: str,
+) -> None:
+    options = config(schema, timeout=1.0, pool_min=1, pool_max=1)
+    async with await MessageStore.initialize(options) as store:
+        await store.store_conversation(conversation())
+        with postgres.connect(postgres.dsn()) as other, other.transaction():
+            other.execute(f'SELECT FROM "{schema}".conversations FOR UPDATE'.encode())
+            started = time.monotonic()
+            calls = [store.store_conversation(conversation()), store.ping()]
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            assert time.monotonic() - started < 1.5
+            assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
+        await store.ping()
+
+
+# Cancellation, loops, processes
+
+
+async def test_cancelling_a_call_at_any_moment_leaves_the_pool_full(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=2, pool_max=2)) as store:
+        await store.store_conversation(conversation())
+        for steps in range(60):
+            tasks = [asyncio.ensure_future(store.store_message(message())) for _ in range(3)]
+            for _ in range(steps % 30):
+                await asyncio.sleep(0 if steps < 30 else 0.0002)
+            tasks[steps % 3].cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.wait_for(
+            asyncio.gather(*(store.get_message_by_id("m1") for _ in range(10))), 5
+        )
+
+
+async def test_a_cancelled_call_ends_at_once_though_the_server_is_silent(
+    proxy: Proxy, schema: str
+) -> None:
+    options = behind(proxy, schema, pool_min=1, pool_max=1, timeout=5)
+    async with await MessageStore.initialize(options) as store:
+        proxy.swallow_requests = True
+        call = asyncio.ensure_future(store.ping())
+        await asyncio.sleep(0.2)
+        started = time.monotonic()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert time.monotonic() - started < 0.2
+        proxy.swallow_requests = False
+        proxy.cut()
+        await store.ping()
+
+
+def test_another_event_loop_is_refused(schema: str) -> None:
+    async def open_one() -> MessageStore:
+        return await MessageStore.initialize(config(schema))
+
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(open_one())
+    with pytest.raises(WrongEventLoopError):
+        asyncio.run(store.ping())
+    loop.run_until_complete(store.close())
+    loop.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_has_connections_of_its_own(schema: str) -> None:
+    with BlockingStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                store.store_messages([message(f"m{n}") for n in range(10)])
+                store.close()
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert len(store.get_messages_by_conversation_id("c1")) == 10
+        store.ping()
+
+
+async def test_a_closed_store_says_so_and_closes_again(schema: str) -> None:
+    store = await MessageStore.initialize(config(schema))
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreClosedError):
+        await store.ping()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pool_min": 3, "pool_max": 2},
+        {"pool_min": True},
+        {"schema": 'a"b'},
+        {"prepare": 1},
+        {"timeout": 0},
+        {"pool_mim": 2},
+    ],
+)
+def test_a_wrong_option_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))[:5]):
+        BlockingStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
+
+
+# Races, limits
+
+
+async def test_one_trace_stored_many_times_at_once_is_stored_once(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=10)) as store:
+        await store.store_conversation(conversation())
+        await store.store_messages([message(f"m{n}") for n in range(5)])
+        for n in range(5):
+            one = trace(f"m{n}")
+            await asyncio.gather(*(store.store_turn_trace(one) for _ in range(10)))
+        assert len(await store.get_turn_traces_by_agent_id("a")) == 5
+
+
+async def test_messages_stored_in_opposite_orders_at_once_do_not_deadlock(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=4)) as store:
+        await store.store_conversation(conversation())
+        given = [message(f"m{n}") for n in range(200)]
+        await store.store_messages(given)
+        calls = [store.store_messages(given[:: 1 - 2 * (n % 2)]) for n in range(6)]
+        await asyncio.gather(*calls)
+        assert await store.get_messages_by_conversation_id("c1") == given
+
+
+async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
+    long = "".join(chr(0x4E00 + (n * n * 7919) % 20_000) for n in range(20_000))
+    async with await MessageStore.initialize(config(schema)) as store:
+        with pytest.raises(RecordTooLargeError):
+            await store.store_conversation(conversation(long))
+        assert await store.get_conversation_by_id(long) is None
+
+
+# Writes that find no connection free go together
+
+
+async def test_of_writes_that_went_together_only_the_one_to_blame_fails(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
+        await store.store_conversation(conversation())
+        lost = message("lost").model_copy(update={"conversation_id": "nowhere"})
+        given = [message("m0"), message("m1"), lost, message("m2")]
+        calls = (store.store_message(one) for one in given)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None),
+            type(None),
+            IntegrityError,
+            type(None),
+        ]
+        held = await store.get_messages_by_conversation_id("c1")
+        assert [one.id for one in held] == ["m0", "m1", "m2"]
+
+
+async def test_a_cancelled_write_that_was_waiting_is_withdrawn(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
+        await store.store_conversation(conversation())
+        tasks = [asyncio.ensure_future(store.store_message(message(f"m{n}"))) for n in range(3)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        held = await store.get_messages_by_conversation_id("c1")
+        assert [one.id for one in held] == ["m0", "m2"]
+
+
+async def test_writes_that_find_no_connection_free_share_round_trips(
+    proxy: Proxy, schema: str
+) -> None:
+    options = behind(proxy, schema, pool_min=2, pool_max=2)
+    async with await MessageStore.initialize(options) as store:
+        await store.store_conversation(conversation())
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+        before = proxy.round_trips
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+        assert proxy.round_trips - before <= 5
+        assert len(await store.get_messages_by_conversation_id("c1")) == 50

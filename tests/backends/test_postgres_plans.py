@@ -1,0 +1,204 @@
+"""Which index each statement uses on 200,000 messages and 50,000 traces, as EXPLAIN tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from jazzmine.layouts.postgres import statements as sql
+from jazzmine.layouts.postgres.rows import filter_parameters
+from jazzmine.layouts.postgres.schema import bind
+from jazzmine.layouts.postgres.trace_statements import find_traces, summarize
+from jazzmine.records.usage import TraceFilter
+from jazzmine.sync import MessageStore
+from tests.servers import postgres
+
+FILL = """
+INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
+SELECT 'c' || n, 'u' || n % 200, 'a' || n % 50, 'title', n, n FROM generate_series(1, 2000) AS n;
+
+INSERT INTO $schema.messages
+    (id, conversation_id, user_id, role, original_content, timestamp, is_flagged)
+SELECT 'm' || n, 'c' || n % 2000 + 1, 'u' || n % 200, 'user', 'text ' || n, n, n % 100 = 0
+FROM generate_series(1, 200000) AS n;
+
+INSERT INTO $schema.turn_traces (
+    id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms, ended_at_ms,
+    total_latency_ms, total_tokens, detected_intent, errors, tool_traces, llm_calls)
+SELECT
+    't' || n, 'm' || n * 4, 'c' || n * 4 % 2000 + 1, 'u' || n % 200, 'a' || n % 50, n, n * 1000,
+    n * 1000 + 5, n * 37 % 10000, n * 91 % 20000, 'intent ' || n % 100,
+    CASE WHEN n % 100 = 0 THEN '["failed"]' ELSE '[]' END::jsonb,
+    jsonb_build_array(jsonb_build_object(
+        'sandbox', 's' || n % 500, 'success', n % 3 > 0, 'final_data', jsonb_build_object('n', n))),
+    jsonb_build_array(jsonb_build_object(
+        'model', 'model ' || n % 300, 'total_tokens', n % 1000, 'prompt_tokens', 1,
+        'completion_tokens', 1, 'latency_ms', n % 700))
+FROM generate_series(1, 50000) AS n;
+
+ANALYZE $schema.conversations, $schema.messages, $schema.turn_traces
+"""
+
+
+@pytest.fixture(scope="module", params=postgres.VERSIONS)
+def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[Any], str]]:
+    """A connection, and the name of a schema with the data."""
+    version: str = request.param
+    with postgres.new_schema(version) as schema:
+        config = {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
+        MessageStore.initialize(config).close()
+        with postgres.connect(postgres.dsn(version)) as connection:
+            connection.execute(bind(FILL, schema))
+            yield connection, schema
+
+
+def indexes(
+    filled: tuple[psycopg.Connection[Any], str], statement: str, **given: object
+) -> set[str]:
+    """The indexes that a statement uses, and "Seq Scan" if it reads a whole table."""
+    connection, schema = filled
+    explain = b"EXPLAIN (FORMAT JSON) " + bind(statement, schema)
+    row = connection.execute(explain, given).fetchone()
+    assert row is not None
+    found: set[str] = set()
+    nodes = [json.loads(json.dumps(row[0]))[0]["Plan"]]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        if node["Node Type"] == "Seq Scan":
+            found.add("Seq Scan")
+        if "Index Name" in node:
+            found.add(node["Index Name"])
+    return found
+
+
+PAGE = {"owner": "u7", "limit": 20}
+METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
+    "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
+    "of user": (sql.CONVERSATIONS_OF_USER, PAGE, {"idx_conv_user"}),
+    "of user, after": (
+        sql.CONVERSATIONS_OF_USER_AFTER,
+        {**PAGE, "after": "c7"},
+        {"idx_conv_user", "conversations_pkey"},
+    ),
+    "of agent": (sql.CONVERSATIONS_OF_AGENT, {**PAGE, "owner": "a7"}, {"idx_conv_agent"}),
+    "of agent, after": (
+        sql.CONVERSATIONS_OF_AGENT_AFTER,
+        {**PAGE, "owner": "a7", "after": "c7"},
+        {"idx_conv_agent", "conversations_pkey"},
+    ),
+    "message": (sql.MESSAGE, {"id": "m7"}, {"messages_pkey"}),
+    "messages": (sql.MESSAGES, {"ids": ["m7", "m8"]}, {"messages_pkey"}),
+    "in conversation": (sql.MESSAGES_OF_CONVERSATION, {**PAGE, "owner": "c7"}, {"idx_msg_conv"}),
+    "in conversation, after": (
+        sql.MESSAGES_OF_CONVERSATION_AFTER,
+        {**PAGE, "owner": "c7", "after": "m6"},
+        {"idx_msg_conv", "messages_pkey"},
+    ),
+    "messages of user": (sql.MESSAGES_OF_USER, PAGE, {"idx_msg_user"}),
+    "messages of user, after": (
+        sql.MESSAGES_OF_USER_AFTER,
+        {**PAGE, "after": "m7"},
+        {"idx_msg_user", "messages_pkey"},
+    ),
+    "next messages": (
+        sql.NEXT_MESSAGES,
+        {"owner": "c7", "limit": 500, "timestamp": 9, "seq": 9},
+        {"idx_msg_conv"},
+    ),
+    "context": (sql.NEWEST_VISIBLE, {"owner": "c7", "limit": 20}, {"idx_msg_conv"}),
+    "flag": (sql.FLAG_MESSAGE, {"id": "m7", "flagged": True}, {"messages_pkey"}),
+    "delete message": (sql.DELETE_MESSAGE, {"id": "m7"}, {"messages_pkey"}),
+    "delete conversation": (sql.DELETE_CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
+    "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
+    "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
+    "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
+    "traces of agent": (
+        sql.TRACES_OF_AGENT,
+        {"owner": "a7", "limit": 100, "offset": 100},
+        {"idx_tt_agent_time"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("statement", "given", "expected"), METHODS.values(), ids=METHODS)
+def test_each_method_uses_its_index(
+    filled: tuple[psycopg.Connection[Any], str],
+    statement: str,
+    given: dict[str, object],
+    expected: set[str],
+) -> None:
+    assert indexes(filled, statement, **given) == expected
+
+
+@pytest.mark.parametrize(("statement", "given", "expected"), METHODS.values(), ids=METHODS)
+def test_each_method_uses_its_index_when_it_is_planned_once_for_all_values(
+    filled: tuple[psycopg.Connection[Any], str],
+    statement: str,
+    given: dict[str, object],
+    expected: set[str],
+) -> None:
+    connection, _ = filled
+    connection.execute("SET plan_cache_mode = force_generic_plan")
+    connection.prepare_threshold = 0
+    try:
+        assert indexes(filled, statement, **given) == expected
+    finally:
+        connection.execute("RESET plan_cache_mode")
+        connection.prepare_threshold = None
+
+
+FILTERS: dict[str, tuple[TraceFilter, str]] = {
+    "nothing": (TraceFilter(), "idx_tt_time"),
+    "agent_id": (TraceFilter(agent_id="a7"), "idx_tt_agent_time"),
+    "user_id": (TraceFilter(user_id="u7"), "idx_tt_user"),
+    "conversation_id": (TraceFilter(conversation_id="c5"), "idx_tt_conv"),
+    "intent": (TraceFilter(intent="intent 7"), "idx_tt_intent"),
+    "started": (TraceFilter(started_from=900_000, started_until=950_000), "idx_tt_time"),
+    "agent and time": (
+        TraceFilter(agent_id="a7", started_from=900_000, started_until=5_000_000),
+        "idx_tt_agent_time",
+    ),
+    "min_total_tokens": (TraceFilter(min_total_tokens=19_990), "idx_tt_tokens"),
+    "min_latency_ms": (TraceFilter(min_latency_ms=9_995), "idx_tt_latency"),
+    "has_errors": (TraceFilter(has_errors=True), "idx_tt_failed"),
+    "no errors": (TraceFilter(has_errors=False), "idx_tt_time"),
+    "tool": (TraceFilter(tool={"sandbox": "s7", "success": False}), "idx_tt_tool_gin"),
+    "tool, nested": (TraceFilter(tool={"final_data": {"n": 7}}), "idx_tt_tool_gin"),
+    "llm_call": (TraceFilter(llm_call={"model": "model 7"}), "idx_tt_llm_gin"),
+}
+
+
+@pytest.mark.parametrize(("where", "index"), FILTERS.values(), ids=FILTERS)
+def test_each_filter_of_traces_uses_its_index(
+    filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
+) -> None:
+    conditions, given = filter_parameters(where)
+    assert indexes(filled, find_traces(conditions, False), **given, limit=100) == {index}
+
+
+@pytest.mark.parametrize(("where", "index"), FILTERS.values(), ids=FILTERS)
+def test_each_filter_uses_its_index_behind_a_trace_too(
+    filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
+) -> None:
+    conditions, given = filter_parameters(where)
+    statement = find_traces(conditions, True)
+    found = indexes(filled, statement, **given, limit=100, after="t25000")
+    # Beside the filter's index, the planner may ask another which traces are older.
+    assert found - {"idx_tt_time"} == {index, "turn_traces_pkey"} - {"idx_tt_time"}
+
+
+SUMMED = {name: pair for name, pair in FILTERS.items() if name not in ("nothing", "no errors")}
+
+
+@pytest.mark.parametrize("by", ["agent", "day", "model"])
+@pytest.mark.parametrize(("where", "index"), SUMMED.values(), ids=SUMMED)
+def test_sums_use_the_index_that_the_filter_allows(
+    filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str, by: Any
+) -> None:
+    conditions, given = filter_parameters(where)
+    assert indexes(filled, summarize(conditions, by), **given) == {index}

@@ -1,0 +1,119 @@
+"""Migrations: many at once, a schema of one's own, one from the future, one of jazzmine 0.1."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from jazzmine.errors import ConfigurationError
+from jazzmine.layouts.postgres.schema import migrations
+from jazzmine.records.messages import Conversation
+from jazzmine.sync import MessageStore
+from tests.servers import postgres
+
+INITIALIZE = """
+import sys
+from jazzmine.sync import MessageStore
+sys.stdin.readline()
+config = {"storage": "postgres", "dsn": sys.argv[1], "schema": sys.argv[2], "pool_min": 1}
+MessageStore.initialize(config).close()
+"""
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+def open_store(schema: str, **options: object) -> MessageStore:
+    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **options}
+    return MessageStore.initialize(config)
+
+
+def conversation(conversation_id: str) -> Conversation:
+    return Conversation(
+        id=conversation_id, user_id="u", agent_id="a", title="t", created_at=1, last_updated_at=2
+    )
+
+
+def test_24_processes_that_initialise_at_once_all_succeed(schema: str) -> None:
+    command = [sys.executable, "-c", INITIALIZE, postgres.dsn(), schema]
+    pipe = subprocess.PIPE
+    processes = [subprocess.Popen(command, stdin=pipe, stderr=pipe) for _ in range(24)]
+    outcomes = []
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    for process in processes:
+        said = process.communicate(timeout=60)[1]
+        outcomes.append((process.returncode, said))
+    assert outcomes == [(0, b"")] * 24
+    with postgres.connect(postgres.dsn()) as connection:
+        count = f'SELECT count(*) FROM "{schema}".jazzmine_migrations'.encode()
+        assert connection.execute(count).fetchone() == (len(migrations()),)
+
+
+def test_a_schema_newer_than_the_library_is_refused(schema: str) -> None:
+    open_store(schema).close()
+    with postgres.connect(postgres.dsn()) as connection:
+        newer = f"INSERT INTO \"{schema}\".jazzmine_migrations VALUES (99, 'from the future')"
+        connection.execute(newer.encode())
+    with pytest.raises(ConfigurationError, match=r"version 99.*upgrade"):
+        open_store(schema)
+
+
+def test_schemas_in_one_database_know_nothing_of_each_other(schema: str) -> None:
+    with (
+        postgres.new_schema() as other,
+        open_store(schema) as one,
+        open_store(f"{other}") as two,
+    ):
+        one.store_conversation(conversation("c1"))
+        assert two.get_conversation_by_id("c1") is None
+
+
+def test_a_schema_may_have_any_name_without_quotes() -> None:
+    name = "jazzmine_test Straße; DROP"
+    try:
+        with open_store(name) as store:
+            store.store_conversation(conversation("c1"))
+            assert store.get_conversation_by_id("c1") == conversation("c1")
+    finally:
+        with postgres.connect(postgres.dsn()) as connection:
+            connection.execute(f'DROP SCHEMA "{name}" CASCADE'.encode())
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(
+    schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = migrations()[0]
+    broken = (first, first._replace(version=2, sql="CREATE TABLE $schema.half (); SELECT 1 / 0"))
+    with monkeypatch.context() as patch:
+        patch.setattr("jazzmine._sync.message_store.postgres_migration.migrations", lambda: broken)
+        with pytest.raises(Exception, match="division by zero"):
+            open_store(schema)
+    with postgres.connect(postgres.dsn()) as connection:
+        assert connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,)
+    open_store(schema).close()
+
+
+def test_a_database_in_another_encoding_is_refused() -> None:
+    with postgres.connect(postgres.dsn()) as connection:
+        connection.execute("DROP DATABASE IF EXISTS jazzmine_test_latin1")
+        connection.execute(
+            "CREATE DATABASE jazzmine_test_latin1 ENCODING 'LATIN1' TEMPLATE template0"
+            " LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+    try:
+        with pytest.raises(ConfigurationError, match="LATIN1"):
+            open_store(
+                "public", dsn=postgres.changed(postgres.dsn(), dbname="jazzmine_test_latin1")
+            )
+    finally:
+        with postgres.connect(postgres.dsn()) as connection:
+            connection.execute("DROP DATABASE jazzmine_test_latin1 WITH (FORCE)")

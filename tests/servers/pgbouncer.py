@@ -1,0 +1,77 @@
+"""PgBouncer in transaction mode in front of a PostgreSQL server, where it is installed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.servers.postgres import answers, changed, dsn, free_port
+
+__all__ = ["PROGRAM", "in_front_of", "running"]
+
+PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+
+_SETTINGS = """\
+[databases]
+* = host={host} port={server}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {port}
+unix_socket_dir =
+auth_type = scram-sha-256
+auth_file = {folder}/users
+pool_mode = transaction
+default_pool_size = 4
+logfile = {folder}/log
+"""
+
+
+@contextmanager
+def in_front_of(address: str) -> Iterator[str]:
+    """The DSN of a new PgBouncer before the server of that DSN."""
+    assert PROGRAM is not None
+    folder = Path(tempfile.mkdtemp(prefix="jazzmine-pgbouncer-"))
+    parts, port = conninfo_to_dict(address), free_port()
+    host, server = parts.get("host") or "127.0.0.1", parts.get("port") or 5432
+    settings = _SETTINGS.format(host=host, server=server, port=port, folder=folder)
+    (folder / "ini").write_text(settings)
+    (folder / "users").write_text(f'"{parts.get("user")}" "{parts.get("password") or ""}"\n')
+    user: dict[str, Any] = {}
+    if os.getuid() == 0:
+        user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, "nobody", "nogroup")
+    process = subprocess.Popen(
+        [PROGRAM, str(folder / "ini")], cwd=folder, stderr=subprocess.DEVNULL, **user
+    )
+    bouncer = changed(address, host="127.0.0.1", port=port)
+    try:
+        until = time.monotonic() + 20
+        while not answers(bouncer):
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"PgBouncer did not start:\n{(folder / 'log').read_text()}")
+            time.sleep(0.05)
+        yield bouncer
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
+
+
+@cache
+def running() -> str:
+    """The DSN of one in front of the tests' server, for as long as the tests run."""
+    front = in_front_of(dsn())
+    atexit.register(front.__exit__, None, None, None)
+    return front.__enter__()

