@@ -58,6 +58,7 @@ TREES = (
             "redis_aio": "redis_blocking",
             "upkeep_aio": "upkeep_blocking",
             "postgres_aio": "postgres_blocking",
+            "mongo_aio": "mongo_blocking",
         },
     ),
     Tree(

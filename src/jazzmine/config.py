@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
@@ -15,8 +15,9 @@ __all__ = [
     "BackendConfig",
     "JSONStoreConfig",
     "MemoryStoreConfig",
-    "RedisConfig",
+    "MongoDBConfig",
     "PostgresConfig",
+    "RedisConfig",
     "message_store_config",
     "working_memory_config",
 ]
@@ -102,6 +103,49 @@ class PostgresConfig(BackendConfig):
 
 
 @dataclass(frozen=True)
+class MongoDBConfig(BackendConfig):
+    """A message store in a MongoDB database; `timeout` in s, for each call as a whole."""
+
+    storage: ClassVar[str] = "mongodb"
+    schemes: ClassVar[tuple[str, ...]] = ("mongodb", "mongodb+srv")
+
+    uri: str = field(repr=False)
+    db: str = "chatbot"
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_text("uri", self.uri)
+        require_text("db", self.db)
+        require_seconds("timeout", self.timeout)
+        if not self.uri.startswith(("mongodb://", "mongodb+srv://")):
+            raise InvalidAddressError("uri must begin with mongodb:// or mongodb+srv://")
+        if "@" in self._path(self.uri):
+            # Part of a password would be taken for a host, and a host is no secret.
+            raise InvalidAddressError("a slash in the user or password of uri must be written %2F")
+        # https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
+        if (
+            any(sign in self.db for sign in '/\\. "$*<>:|?')
+            or len(self.db.encode(errors="replace")) > 63
+        ):
+            raise ConfigurationError(
+                "db must be the name of a database: at most 63 bytes,"
+                ' without any space or / \\ . " $ * < > : | ?'
+            )
+
+    @classmethod
+    def from_url(cls, url: str) -> MongoDBConfig:
+        """Read `mongodb://HOST/DB`; its options are the driver's."""
+        scheme, _, rest = url.partition(":")
+        uri = f"{scheme.lower()}:{rest}"
+        name = unquote(cls._path(uri))
+        return cls(uri=uri, db=name) if name else cls(uri=uri)
+
+    @staticmethod
+    def _path(uri: str) -> str:
+        return uri.partition("://")[2].partition("?")[0].partition("/")[2]
+
+
+@dataclass(frozen=True)
 class MemoryStoreConfig(BackendConfig):
     """A working memory in this process; `lock_timeout` in s."""
 
@@ -152,7 +196,11 @@ class RedisConfig(BackendConfig):
 
 # The first of each is the default.
 _WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig, RedisConfig)
-_MESSAGE_STORES: tuple[type[BackendConfig], ...] = (JSONStoreConfig, PostgresConfig)
+_MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
+    JSONStoreConfig,
+    PostgresConfig,
+    MongoDBConfig,
+)
 
 
 def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.behaviour.samples import conversation, message
 
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
+from tests.behaviour.samples import conversation, message
 
 HOLD_THE_LOCK = """
 import sys, time

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from tests.behaviour.samples import conversation, message, trace
 
 from jazzmine.sync.message_store import JSONMessageStore, MessageRole, MessageStore
+from tests.behaviour.samples import conversation, message, trace
 
 # As jazzmine 0.1.42 writes it: one line, no version, every field, ASCII only.
 PREDECESSOR = {

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.behaviour.samples import conversation, message
 
 from jazzmine.core import message_store as awaited
 from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
+from tests.behaviour.samples import conversation, message
 
 STORE_MANY = """
 import sys

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import pgbouncer, postgres, redis_configs
+from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
 
@@ -24,11 +24,14 @@ class Backend:
             the configuration of a store without any data. A back end with a server makes a
             schema or a database there, and drops it at the end.
         shared: whether every store with the same configuration sees the same data.
+        remembers: whether a store that once found a conversation takes it to be there until
+            it deletes it itself.
     """
 
     name: str
     open_config: Callable[[Path], AbstractContextManager[Config]]
     shared: bool = True
+    remembers: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -50,6 +53,8 @@ MEMORY_BACKENDS = [
     Backend("redis-sentinel", redis_configs.behind_sentinel),
     Backend("redis-cluster", redis_configs.on_cluster),
 ]
+
+
 def _postgres(version: str) -> Backend:
     @contextmanager
     def open_config(folder: Path) -> Iterator[Config]:
@@ -66,6 +71,16 @@ def _pgbouncer(folder: Path) -> Iterator[Config]:
         yield {"storage": "postgres", "dsn": dsn, "schema": schema, "prepare": False}
 
 
-MESSAGE_BACKENDS = [Backend("json", _json), *map(_postgres, postgres.VERSIONS)]
+@contextmanager
+def _mongodb(folder: Path) -> Iterator[Config]:
+    with mongodb.database() as config:
+        yield config
+
+
+MESSAGE_BACKENDS = [
+    Backend("json", _json),
+    *map(_postgres, postgres.VERSIONS),
+    Backend("mongodb", _mongodb, remembers=True),
+]
 if pgbouncer.PROGRAM is not None:
     MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer))

@@ -88,6 +88,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     open_store: ClassVar[Callable[[], Any]]
     runner: ClassVar[Runner]
+    remembers: ClassVar[bool]
 
     def __init__(self) -> None:
         super().__init__()
@@ -215,6 +216,9 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(conversation_id=conversation_ids)
     def delete_conversation(self, conversation_id: str) -> None:
         self.write("delete_conversation", conversation_id)
+        if self.remembers:
+            self.runner.run(self.stores[1].close())
+            self.stores[1] = self.opened()
 
     @precondition(lambda self: self.last_write is not None)
     @rule()
@@ -294,14 +298,21 @@ class StoreMachine(RuleBasedStateMachine):
         self.stores[0] = self.opened()
 
 
-def drive(open_store: Callable[[], Any], runner: Runner, profile: settings | None = None) -> None:
+def drive(
+    open_store: Callable[[], Any],
+    runner: Runner,
+    profile: settings | None = None,
+    *,
+    remembers: bool = False,
+) -> None:
     """Make many sequences of calls, and raise if one ends otherwise than the model says.
 
     Args:
         open_store: opens a store; all that it opens are on the same data.
         runner: makes the calls.
         profile: how many sequences, and how long.
+        remembers: whether another store has to learn of a deleted conversation by opening.
     """
-    members = {"open_store": staticmethod(open_store), "runner": runner}
+    members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
     machine = type("Machine", (StoreMachine,), members)
     run_state_machine_as_test(machine, settings=profile or SETTINGS)

@@ -9,6 +9,7 @@ from jazzmine import _lazy
 if TYPE_CHECKING:
     from jazzmine._async.message_store.base import MessageStore
     from jazzmine._async.message_store.json import JSONMessageStore
+    from jazzmine._async.message_store.mongodb import MongoDBMessageStore
     from jazzmine._async.message_store.postgres import PostgresMessageStore
     from jazzmine._async.working_memory.base import WorkingMemoryStore
     from jazzmine._async.working_memory.memory import InMemoryWorkingMemoryStore
@@ -41,6 +42,7 @@ else:
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
             "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
+            "jazzmine._async.message_store.mongodb": ("MongoDBMessageStore",),
             "jazzmine._async.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._async.working_memory.memory": ("InMemoryWorkingMemoryStore",),
             "jazzmine._async.working_memory.redis": ("RedisWorkingMemoryStore",),
@@ -63,9 +65,10 @@ __all__ = [
     "Message",
     "MessageRole",
     "MessageStore",
+    "MongoDBMessageStore",
     "PendingConfirmation",
-    "RedisWorkingMemoryStore",
     "PostgresMessageStore",
+    "RedisWorkingMemoryStore",
     "ScriptGenAttempt",
     "Slot",
     "SlotEvent",

@@ -9,6 +9,7 @@ from jazzmine import _lazy
 if TYPE_CHECKING:
     from jazzmine._sync.message_store.base import MessageStore
     from jazzmine._sync.message_store.json import JSONMessageStore
+    from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
     from jazzmine._sync.message_store.postgres import PostgresMessageStore
     from jazzmine._sync.working_memory.base import WorkingMemoryStore
     from jazzmine._sync.working_memory.memory import InMemoryWorkingMemoryStore
@@ -41,6 +42,7 @@ else:
             "jazzmine._sync.message_store.base": ("MessageStore",),
             "jazzmine._sync.message_store.json": ("JSONMessageStore",),
             "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
+            "jazzmine._sync.message_store.mongodb": ("MongoDBMessageStore",),
             "jazzmine._sync.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._sync.working_memory.memory": ("InMemoryWorkingMemoryStore",),
             "jazzmine._sync.working_memory.redis": ("RedisWorkingMemoryStore",),
@@ -63,9 +65,10 @@ __all__ = [
     "Message",
     "MessageRole",
     "MessageStore",
+    "MongoDBMessageStore",
     "PendingConfirmation",
-    "RedisWorkingMemoryStore",
     "PostgresMessageStore",
+    "RedisWorkingMemoryStore",
     "ScriptGenAttempt",
     "Slot",
     "SlotEvent",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from jazzmine.sync.message_store import MessageStore
-from tests.behaviour.backends import Config
+from tests.behaviour.backends import Backend, Config
 from tests.behaviour.state_machine import drive
 from tests.behaviour.support.blocking import Runner
 
 
-def test_any_sequence_of_calls_ends_as_the_model_says(config: Config) -> None:
+def test_any_sequence_of_calls_ends_as_the_model_says(backend: Backend, config: Config) -> None:
     with Runner() as runner:
-        drive(lambda: MessageStore.initialize(config), runner)
+        drive(lambda: MessageStore.initialize(config), runner, remembers=backend.remembers)

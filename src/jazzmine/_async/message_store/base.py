@@ -11,6 +11,7 @@ from jazzmine._compat.aio import Home
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
+    MongoDBConfig,
     PostgresConfig,
     message_store_config,
 )
@@ -359,4 +360,8 @@ def _backend(config: BackendConfig) -> MessageStore:
         from jazzmine._async.message_store.postgres import PostgresMessageStore
 
         return PostgresMessageStore(config)
+    if isinstance(config, MongoDBConfig):
+        from jazzmine._async.message_store.mongodb import MongoDBMessageStore
+
+        return MongoDBMessageStore(config)
     raise AssertionError(f"no message store takes a {type(config).__name__}")

@@ -9,6 +9,7 @@ from jazzmine import _lazy
 if TYPE_CHECKING:
     from jazzmine._sync.message_store.base import MessageStore
     from jazzmine._sync.message_store.json import JSONMessageStore
+    from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
     from jazzmine._sync.message_store.postgres import PostgresMessageStore
     from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
     from jazzmine.records.traces import (
@@ -32,6 +33,7 @@ else:
             "jazzmine._sync.message_store.base": ("MessageStore",),
             "jazzmine._sync.message_store.json": ("JSONMessageStore",),
             "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
+            "jazzmine._sync.message_store.mongodb": ("MongoDBMessageStore",),
         },
     )
 
@@ -46,6 +48,7 @@ __all__ = [
     "Message",
     "MessageRole",
     "MessageStore",
+    "MongoDBMessageStore",
     "PostgresMessageStore",
     "ScriptGenAttempt",
     "SlotEvent",

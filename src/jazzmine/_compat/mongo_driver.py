@@ -1,0 +1,160 @@
+"""What both worlds know of PyMongo: how to reach a server, and what its errors mean."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from time import monotonic
+
+from pymongo import ReadPreference, WriteConcern
+from pymongo.errors import (
+    ConfigurationError,
+    ConnectionFailure,
+    DocumentTooLarge,
+    DuplicateKeyError,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+    WriteConcernError,
+)
+from pymongo.read_concern import ReadConcern
+from pymongo.uri_parser import parse_uri
+
+from jazzmine.errors import (
+    IntegrityError,
+    InvalidAddressError,
+    RecordTooLargeError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
+
+__all__ = [
+    "DURABLE",
+    "MAJORITY",
+    "PRIMARY",
+    "SNAPSHOT",
+    "Attempts",
+    "ServerNotFoundError",
+    "invalid_address",
+    "server_names",
+    "translated",
+]
+
+# A call returns when its write has survived, and what is read is as durable: so a caller reads
+# its own writes, and nothing that a failover takes back.
+# https://www.mongodb.com/docs/manual/core/read-isolation-consistency-recency/
+DURABLE = WriteConcern("majority", j=True)
+MAJORITY = ReadConcern("majority")
+SNAPSHOT = ReadConcern("snapshot")
+PRIMARY = ReadPreference.PRIMARY
+
+# https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
+_AUTHENTICATION_FAILED = 18
+_TIMED_OUT = frozenset({50, 64, 89, 262})
+_GOING_AWAY = frozenset({6, 7, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
+_TOO_LARGE = frozenset({10334, 17419, 17420})
+_REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_MOST_COLLISIONS = 3
+
+
+class ServerNotFoundError(StoreUnavailableError, ServerSelectionTimeoutError):
+    """No server that could take the call was found within the deadline."""
+
+
+def server_names(uri: str) -> str:
+    """Return hosts and ports, for the texts of errors.
+
+    Raises:
+        InvalidAddressError: the URI cannot be parsed.
+    """
+    if uri.startswith("mongodb+srv://"):
+        # Its servers are named by DNS, which the client asks when it first connects.
+        return uri[len("mongodb+srv://") :].partition("/")[0].partition("?")[0].rpartition("@")[2]
+    nodes: list[tuple[str, int | None]] = []
+    with suppress(PyMongoError, ValueError, TypeError):
+        nodes = parse_uri(uri, validate=True, warn=False)["nodelist"]
+    if not nodes:
+        # Raised here, not where it was found out: the driver's error may hold the password.
+        raise invalid_address()
+    return ", ".join(host if port is None else f"{host}:{port}" for host, port in nodes)
+
+
+def invalid_address() -> InvalidAddressError:
+    """Return the error for a URI that cannot be parsed; what is wrong with it may be secret."""
+    return InvalidAddressError(
+        "uri cannot be parsed; it must read mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with"
+        " known options and whatever is special in the user and password percent-encoded"
+    )
+
+
+class Attempts:
+    """When to try again, within a deadline that begins now."""
+
+    __slots__ = ("_collisions", "_deadline", "_failures")
+
+    def __init__(self, timeout: float) -> None:
+        self._deadline = monotonic() + timeout
+        self._failures = 0
+        self._collisions = 0
+
+    def pause_after(self, error: PyMongoError) -> float | None:
+        """Return how long to wait until the next attempt, or None if there is to be none."""
+        if isinstance(error, DuplicateKeyError):
+            # Somebody else has just inserted what this call found missing.
+            self._collisions += 1
+            return 0.0 if self._collisions < _MOST_COLLISIONS else None
+        left = self._deadline - monotonic()
+        if left < _FIRST_PAUSE or not _is_worth_repeating(error):
+            return None
+        self._failures += 1
+        longest = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE, left / 2)
+        return random.uniform(longest / 2, longest)
+
+
+def _is_worth_repeating(error: PyMongoError) -> bool:
+    return (
+        isinstance(error, ConnectionFailure)
+        or any(map(error.has_error_label, _REPEATABLE))
+        or bool(_codes(error) & _GOING_AWAY)
+    )
+
+
+def translated(error: PyMongoError, servers: str) -> Exception:
+    """Return what a caller is told instead of the driver's error, or just that."""
+    codes = _codes(error)
+    if isinstance(error, DocumentTooLarge) or codes & _TOO_LARGE:
+        return RecordTooLargeError("the record is larger than 16 MiB as a MongoDB document")
+    if isinstance(error, DuplicateKeyError):
+        return IntegrityError(f"an id belongs to another record: {_taken(error)}")
+    if isinstance(error, ServerSelectionTimeoutError):
+        return ServerNotFoundError(f"MongoDB at {servers} cannot be reached")
+    if _AUTHENTICATION_FAILED in codes:
+        return StoreUnavailableError(f"MongoDB at {servers} refused the user name or password")
+    if isinstance(error, ConfigurationError):
+        # Raised when a client first connects: DNS does not know the servers of mongodb+srv.
+        return StoreUnavailableError(f"MongoDB at {servers} cannot be found")
+    if isinstance(error, InvalidOperation) and "after close" in str(error):
+        return StoreClosedError("this store was closed during the call")
+    if _is_worth_repeating(error) or error.timeout or codes & _TIMED_OUT:
+        return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
+    if isinstance(error, WriteConcernError):
+        return StoreUnavailableError(f"MongoDB at {servers} did not confirm the write: {error}")
+    return error
+
+
+def _taken(error: DuplicateKeyError) -> str:
+    taken = (error.details or {}).get("keyValue", {})
+    return ", ".join(f"{field} {value!r}" for field, value in taken.items())
+
+
+def _codes(error: PyMongoError) -> set[int]:
+    """Return the server's error codes, those of every failed operation of a bulk write."""
+    if not isinstance(error, OperationFailure):
+        return set()
+    details = error.details or {}
+    failed = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
+    codes = {error.code, *(failure.get("code") for failure in failed)}
+    return {code for code in codes if code is not None}

@@ -1,0 +1,240 @@
+"""The message store in a MongoDB database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
+from jazzmine.config import MongoDBConfig
+from jazzmine.errors import NotFoundError
+from jazzmine.layouts.mongodb.documents import (
+    Document,
+    conversation_document,
+    message_documents,
+    read_conversation,
+    read_message,
+    read_trace,
+    trace_document,
+    turn_documents,
+)
+from jazzmine.layouts.mongodb.queries import (
+    CONVERSATIONS_OF_AGENT,
+    CONVERSATIONS_OF_USER,
+    MESSAGES_OF_CONVERSATION,
+    MESSAGES_OF_USER,
+    TRACES_FOUND,
+    TRACES_OF_AGENT,
+    TRACES_OF_CONVERSATION,
+    VISIBLE_MESSAGES,
+    among,
+    equal,
+    flag,
+    visible,
+)
+from jazzmine.layouts.mongodb.trace_filters import traces_meant
+from jazzmine.layouts.mongodb.usage import read_summaries, usage_pipeline
+from jazzmine.records.base import Sealed
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+if TYPE_CHECKING:
+    from jazzmine._sync.message_store.mongodb_server import MongoDBServer
+    from jazzmine._compat.mongo_blocking import Collection
+
+__all__ = ["MongoDBMessageStore"]
+
+_IDS_A_COMMAND = 10_000
+
+
+class MongoDBMessageStore(MessageStore):
+    """A message store in a MongoDB database, which any number of processes may share.
+
+    What takes several commands is one transaction on a replica set or a sharded cluster. On a
+    standalone server, which has none, the commands come in an order that leaves no trace
+    without its message and no message without its conversation; a call that failed half-way
+    is completed by repeating it.
+    """
+
+    _server: MongoDBServer
+    _writes: MongoDBWrites
+
+    def __init__(self, config: MongoDBConfig) -> None:
+        super().__init__()
+        self._config = config
+
+    def _open(self) -> None:
+        try:
+            from jazzmine._sync.message_store.mongodb_server import MongoDBServer
+        except ImportError as error:
+            raise ImportError(
+                "MongoDB needs its driver, PyMongo 4.13 or later:"
+                f" pip install 'jazzmine[mongodb]' ({error})"
+            ) from error
+        server = MongoDBServer(self._config)
+        try:
+            server.open()
+        except BaseException:
+            server.close()
+            raise
+        self._server = server
+        self._writes = MongoDBWrites(server)
+
+    def _close(self) -> None:
+        self._server.close()
+
+    def _moved_in(self) -> None:
+        self._server.move()
+        self._writes.move()
+
+    def _ping(self) -> None:
+        self._server.run(self._server.ping)
+
+    # Conversations
+
+    def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+        self._writes.store_conversation(conversation_document(conversation))
+
+    def _conversation(self, conversation_id: str) -> Conversation | None:
+        found = self._one(self._server.conversations, equal(id=conversation_id))
+        return None if found is None else read_conversation(found)
+
+    def _conversations_of_user(
+        self, user_id: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        page = (self._server.conversations, CONVERSATIONS_OF_USER, user_id, limit, after)
+        return [
+            read_conversation(found) for found in self._server.run(self._server.page, *page)
+        ]
+
+    def _conversations_of_agent(
+        self, agent_id: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        page = (self._server.conversations, CONVERSATIONS_OF_AGENT, agent_id, limit, after)
+        return [
+            read_conversation(found) for found in self._server.run(self._server.page, *page)
+        ]
+
+    def _delete_conversation(self, conversation_id: str) -> bool:
+        return self._writes.delete_conversation(conversation_id)
+
+    # Messages
+
+    def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+        owners = [sealed.record.conversation_id for sealed in messages]
+        self._writes.store_messages(message_documents(messages), owners)
+
+    def _message(self, message_id: str) -> Message | None:
+        found = self._one(self._server.messages, equal(id=message_id))
+        return None if found is None else read_message(found)
+
+    def _messages(self, message_ids: Sequence[str]) -> list[Message]:
+        wanted = list(dict.fromkeys(message_ids))
+        found: dict[str, Document] = {}
+        for begin in range(0, len(wanted), _IDS_A_COMMAND):
+            some = among("id", wanted[begin : begin + _IDS_A_COMMAND])
+            documents = self._server.run(self._server.found, self._server.messages, some)
+            found.update((document["id"], document) for document in documents)
+        # A document is used up when it is read, and may be asked for twice.
+        return [
+            read_message(found[message_id].copy())
+            for message_id in message_ids
+            if message_id in found
+        ]
+
+    def _messages_of_conversation(
+        self, conversation_id: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        page = (self._server.messages, MESSAGES_OF_CONVERSATION, conversation_id, limit, after)
+        return [read_message(found) for found in self._server.run(self._server.page, *page)]
+
+    def _messages_of_user(
+        self, user_id: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        page = (self._server.messages, MESSAGES_OF_USER, user_id, limit, after)
+        return [read_message(found) for found in self._server.run(self._server.page, *page)]
+
+    def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
+        listing, last = MESSAGES_OF_CONVERSATION, None
+        while True:
+            query = listing.of(conversation_id, last)
+            batch = (self._server.messages, query, listing, size)
+            documents = self._server.run(self._server.found, *batch)
+            if not documents:
+                return
+            # The place of the last one is known, even if it is deleted before the next batch.
+            last = listing.position(documents[-1])
+            yield [read_message(document) for document in documents]
+
+    def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+        newest = (self._server.messages, visible(conversation_id), VISIBLE_MESSAGES, n)
+        documents = self._server.run(self._server.found, *newest)
+        return [read_message(document) for document in reversed(documents)]
+
+    def _delete_message(self, message_id: str) -> bool:
+        return self._writes.delete_message(message_id)
+
+    def _flag_message(self, message_id: str, flagged: bool) -> bool:
+        return self._server.run(self._put_flag, message_id, flagged)
+
+    def _put_flag(self, message_id: str, flagged: bool) -> bool:
+        done = self._server.messages.update_one(equal(id=message_id), flag(flagged))
+        return bool(done.matched_count)
+
+    # Traces
+
+    def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+        self._writes.store_trace(trace_document(trace))
+
+    def _trace(self, trace_id: str) -> TurnTrace | None:
+        found = self._one(self._server.traces, equal(id=trace_id))
+        return None if found is None else read_trace(found)
+
+    def _trace_of_message(self, message_id: str) -> TurnTrace | None:
+        found = self._one(self._server.traces, equal(message_id=message_id))
+        return None if found is None else read_trace(found)
+
+    def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
+        page = (self._server.traces, TRACES_OF_CONVERSATION, conversation_id, None, None)
+        return [read_trace(found) for found in self._server.run(self._server.page, *page)]
+
+    def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+        listing = TRACES_OF_AGENT
+        newest = (self._server.traces, listing.of(agent_id), listing, limit, offset)
+        return [read_trace(found) for found in self._server.run(self._server.found, *newest)]
+
+    def _store_turn(
+        self,
+        conversation: Sealed[Conversation] | None,
+        messages: Sequence[Sealed[Message]],
+        trace: Sealed[TurnTrace] | None,
+    ) -> None:
+        self._writes.store_turn(turn_documents(conversation, messages, trace))
+
+    def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None
+    ) -> list[TurnTrace]:
+        found = self._server.run(self._page_of_traces, where, limit, after)
+        return [read_trace(document) for document in found]
+
+    def _page_of_traces(
+        self, where: TraceFilter, limit: int, after: str | None
+    ) -> list[Document]:
+        query, listing, traces = traces_meant(where), TRACES_FOUND, self._server.traces
+        if after is not None:
+            last = traces.find_one(equal(id=after), listing.projection)
+            if last is None:
+                raise NotFoundError(f"after={after!r} is the id of no trace")
+            query = listing.behind(query, last)
+        return self._server.found(traces, query, listing, limit)
+
+    def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        percentiles = self._server.has_percentiles
+        pipeline = usage_pipeline(traces_meant(where), by, percentiles=percentiles)
+        groups = self._server.run(self._server.aggregated, self._server.traces, pipeline)
+        return read_summaries(groups, by, percentiles=percentiles)
+
+    def _one(self, collection: Collection, query: Document) -> Document | None:
+        return self._server.run(collection.find_one, query)

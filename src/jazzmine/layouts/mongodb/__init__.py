@@ -1,0 +1,1 @@
+"""How MongoDB lays the records out: documents, indexes, queries, pipelines."""

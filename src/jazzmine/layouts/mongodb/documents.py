@@ -1,0 +1,213 @@
+"""A record as a document, and back.
+
+A document holds every field of its record under the field's name, so that whoever looks into
+the database finds what a filter means, with two exceptions: `is_flagged` stands only where it
+is true, which keeps its sparse index small, and in free-form data a name that begins with a
+dollar gets a prefix. `_id` is the server's: whenever an upsert inserts, it makes an ObjectId,
+which begins with its clock's second and its own counter, and no later update changes it. So
+`_id` tells which of two documents was stored first, also in what jazzmine 0.1 wrote.
+
+https://www.mongodb.com/docs/manual/reference/bson-types/#objectid
+https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#upsert
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from jazzmine.errors import RecordTooLargeError
+from jazzmine.records.base import Sealed
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+
+__all__ = [
+    "Document",
+    "Turn",
+    "conversation_document",
+    "escaped",
+    "message_documents",
+    "read_conversation",
+    "read_message",
+    "read_trace",
+    "trace_document",
+    "turn_documents",
+]
+
+Document: TypeAlias = dict[str, Any]
+
+# https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
+_MAX_BYTES = 16 * 2**20
+
+# The server inserts an ObjectId of 12 bytes under the name `_id`.
+_BYTES_OF_ID = 17
+
+# A document is never that many times larger than its record as JSON without defaults.
+_LARGEST_EXPANSION = 16
+
+# Names that begin with a dollar are restricted (and `$ref` makes the driver build a DBRef),
+# so they are stored behind the full-width dollar, and so are names that begin with that.
+# https://www.mongodb.com/docs/manual/core/dot-dollar-considerations/
+_PREFIX = "＄"
+_MARKED = ("$", _PREFIX)
+
+
+def conversation_document(sealed: Sealed[Conversation]) -> Document:
+    """Return the document of a conversation, or raise RecordTooLargeError."""
+    document: Document = Conversation.__pydantic_serializer__.to_python(sealed.record, mode="json")
+    if document["metadata"]:
+        document["metadata"] = escaped(document["metadata"])
+    return _fitting(document, sealed.json)
+
+
+def _message_document(sealed: Sealed[Message]) -> Document:
+    """Return the document of a message, or raise RecordTooLargeError."""
+    document: Document = Message.__pydantic_serializer__.to_python(sealed.record, mode="json")
+    if document["metadata"]:
+        document["metadata"] = escaped(document["metadata"])
+    if not document["is_flagged"]:
+        del document["is_flagged"]
+    return _fitting(document, sealed.json)
+
+
+def trace_document(sealed: Sealed[TurnTrace]) -> Document:
+    """Return the document of a trace, or raise RecordTooLargeError."""
+    document: Document = TurnTrace.__pydantic_serializer__.to_python(sealed.record, mode="json")
+    _change_free_form(document, escaped)
+    return _fitting(document, sealed.json)
+
+
+def message_documents(messages: Sequence[Sealed[Message]]) -> list[Document]:
+    """Return a document for each id: of two messages with one id, the later one's."""
+    by_id = {sealed.record.id: sealed for sealed in messages}
+    return [_message_document(sealed) for sealed in by_id.values()]
+
+
+class Turn(NamedTuple):
+    """The documents of a turn, and the conversations that its messages name."""
+
+    conversation: Document | None
+    messages: list[Document]
+    trace: Document | None
+    conversations: list[str]
+
+    @property
+    def brings_message_of_trace(self) -> bool:
+        """Whether the message that the trace belongs to is one of the turn's."""
+        wanted = None if self.trace is None else self.trace["message_id"]
+        return any(message["id"] == wanted for message in self.messages)
+
+    @property
+    def writes(self) -> int:
+        """How many documents are written."""
+        return (self.conversation is not None) + len(self.messages) + (self.trace is not None)
+
+    @property
+    def owners(self) -> list[str]:
+        """All that must not be deleted meanwhile."""
+        trace = self.trace
+        return [
+            *self.conversations,
+            *([] if trace is None else [trace["conversation_id"], trace["message_id"]]),
+        ]
+
+
+def turn_documents(
+    conversation: Sealed[Conversation] | None,
+    messages: Sequence[Sealed[Message]],
+    trace: Sealed[TurnTrace] | None,
+) -> Turn:
+    """Return the documents of a turn."""
+    return Turn(
+        None if conversation is None else conversation_document(conversation),
+        message_documents(messages),
+        None if trace is None else trace_document(trace),
+        [sealed.record.conversation_id for sealed in messages],
+    )
+
+
+def _fitting(document: Document, json: bytes) -> Document:
+    """Return a document that the server will not find too large.
+
+    Raises:
+        RecordTooLargeError: it would.
+    """
+    if len(json) * _LARGEST_EXPANSION > _MAX_BYTES:
+        from bson import encode
+
+        size = len(encode(document)) + _BYTES_OF_ID
+        if size > _MAX_BYTES:
+            raise RecordTooLargeError(
+                f"record {document['id']!r} takes {size} bytes as a MongoDB document;"
+                f" {_MAX_BYTES} is the most"
+            )
+    return document
+
+
+def read_conversation(document: Document) -> Conversation:
+    """Return the conversation that a document holds, which is used up."""
+    del document["_id"]
+    if document.get("metadata"):
+        document["metadata"] = _unescaped(document["metadata"])
+    conversation: Conversation = Conversation.__pydantic_validator__.validate_python(document)
+    return conversation
+
+
+def read_message(document: Document) -> Message:
+    """Return the message that a document holds, which is used up."""
+    del document["_id"]
+    if document.get("metadata"):
+        document["metadata"] = _unescaped(document["metadata"])
+    message: Message = Message.__pydantic_validator__.validate_python(document)
+    return message
+
+
+def read_trace(document: Document) -> TurnTrace:
+    """Return the trace that a document holds, which is used up."""
+    del document["_id"]
+    _change_free_form(document, _unescaped)
+    trace: TurnTrace = TurnTrace.__pydantic_validator__.validate_python(document)
+    return trace
+
+
+# Where a trace holds data of any form: in which of its lists, under which names.
+_FREE_FORM = (
+    ("tool_traces", ("final_data", "intermediates", "api_calls")),
+    ("slot_events", ("value",)),
+    ("emission_records", ("metadata",)),
+)
+
+
+def _change_free_form(trace: Document, change: Callable[[Any], Any]) -> None:
+    for section, names in _FREE_FORM:
+        for element in trace.get(section) or ():
+            for name in names:
+                if element.get(name):
+                    element[name] = change(element[name])
+
+
+def escaped(value: Any) -> Any:
+    """Return free-form data as it is stored."""
+    if isinstance(value, dict):
+        return {
+            _PREFIX + name if name.startswith(_MARKED) else name: escaped(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list):
+        return [escaped(item) for item in value]
+    return value
+
+
+def _unescaped(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_plain_name(name): _unescaped(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_unescaped(item) for item in value]
+    if hasattr(value, "as_doc"):
+        # The driver takes an object with `$ref` for a DBRef; jazzmine 0.1 stored such as it is.
+        return {name: _unescaped(item) for name, item in value.as_doc().items()}
+    return value
+
+
+def _plain_name(name: str) -> str:
+    return name[1:] if name.startswith(_PREFIX) and name[1:].startswith(_MARKED) else name

@@ -1,0 +1,125 @@
+"""The queries. Whatever a caller chose stands behind an operator, so that it can be none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jazzmine.layouts.mongodb.documents import Document
+
+__all__ = [
+    "CONVERSATIONS_OF_AGENT",
+    "CONVERSATIONS_OF_USER",
+    "MESSAGES_OF_CONVERSATION",
+    "MESSAGES_OF_USER",
+    "TRACES_FOUND",
+    "TRACES_OF_AGENT",
+    "TRACES_OF_CONVERSATION",
+    "VISIBLE_MESSAGES",
+    "Listing",
+    "among",
+    "equal",
+    "flag",
+    "message_and_traces",
+    "other_traces",
+    "traces_in_the_way",
+    "visible",
+]
+
+
+def equal(**values: str) -> Document:
+    """Mean the documents that have these values."""
+    return {field: {"$eq": value} for field, value in values.items()}
+
+
+def among(field: str, values: Sequence[str]) -> Document:
+    """Mean the documents that have one of these values."""
+    return {field: {"$in": list(values)}}
+
+
+def flag(flagged: bool) -> Document:
+    """Set the flag of a message, or take it away."""
+    change = "$set" if flagged else "$unset"
+    return {change: {"is_flagged": True}}
+
+
+def visible(conversation_id: str) -> Document:
+    """Mean a conversation's messages that are not flagged."""
+    return {**equal(conversation_id=conversation_id), "is_flagged": {"$ne": True}}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Documents in an order: by a field, equal ones by when they were first stored."""
+
+    field: str
+    direction: int
+    owner: str = ""
+    member: str = ""
+
+    @property
+    def sort(self) -> list[tuple[str, int]]:
+        """The order."""
+        return [(self.field, self.direction), ("_id", self.direction)]
+
+    @property
+    def projection(self) -> dict[str, int]:
+        """What a position consists of."""
+        return {self.field: 1}
+
+    def position(self, document: Document) -> Document:
+        """Return the position of a document."""
+        return {self.field: document[self.field], "_id": document["_id"]}
+
+    def of(self, owner: str, last: Document | None = None) -> Document:
+        """Mean what belongs to an owner, from behind the position of a document."""
+        query = equal(**{self.owner: owner})
+        return query if last is None else self.behind(query, last)
+
+    def behind(self, query: Document, last: Document) -> Document:
+        """Mean those of a query's documents that come after one of them."""
+        later = "$gt" if self.direction > 0 else "$lt"
+        at, stored = last[self.field], last["_id"]
+        # The first condition bounds the walk along the index, the second is exact.
+        bounds = {**query.get(self.field, {}), f"{later}e": at}
+        exact = [
+            {self.field: {later: at}},
+            {self.field: {"$eq": at}, "_id": {later: stored}},
+        ]
+        return {**query, self.field: bounds, "$or": exact}
+
+
+CONVERSATIONS_OF_USER = Listing("last_updated_at", -1, "user_id", "conversation of this user")
+CONVERSATIONS_OF_AGENT = Listing("last_updated_at", -1, "agent_id", "conversation of this agent")
+MESSAGES_OF_CONVERSATION = Listing(
+    "timestamp", 1, "conversation_id", "message of this conversation"
+)
+MESSAGES_OF_USER = Listing("timestamp", 1, "user_id", "message of this user")
+VISIBLE_MESSAGES = Listing("timestamp", -1, "conversation_id")
+TRACES_OF_CONVERSATION = Listing("turn_number", 1, "conversation_id")
+TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
+TRACES_FOUND = Listing("started_at_ms", -1)
+
+
+def traces_in_the_way(trace_id: str, message_id: str) -> Document:
+    """Mean the traces with this id, and those of this message."""
+    return {"$or": [equal(id=trace_id), equal(message_id=message_id)]}
+
+
+def other_traces(trace_id: str, message_id: str) -> Document:
+    """Mean the traces of this message that have another id."""
+    return {**equal(message_id=message_id), "id": {"$ne": trace_id}}
+
+
+def message_and_traces(trace_id: str, message_id: str, traces: str) -> list[Any]:
+    """Look up a message, and under `traces` what is in the way of a trace of it."""
+    found = [
+        {"$match": traces_in_the_way(trace_id, message_id)},
+        {"$project": {"_id": 0, "id": 1, "message_id": 1}},
+    ]
+    return [
+        {"$match": equal(id=message_id)},
+        {"$lookup": {"from": traces, "pipeline": found, "as": "traces"}},
+        {"$project": {"_id": 0, "traces": 1}},
+    ]

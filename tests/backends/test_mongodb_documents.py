@@ -1,0 +1,234 @@
+"""How records stand in MongoDB, those that jazzmine 0.1 stored among them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.errors import BulkWriteError
+
+from jazzmine import IntegrityError, RecordTooLargeError
+from jazzmine.layouts.mongodb import documents, usage
+from jazzmine.sync.message_store import MessageStore, TraceFilter
+from tests.behaviour.samples import (
+    conversation,
+    full_message,
+    full_trace,
+    ids,
+    llm_call,
+    message,
+    messages,
+    tool_trace,
+    trace,
+)
+from tests.servers import mongodb
+
+Config = dict[str, Any]
+
+
+@pytest.fixture
+def config() -> Iterator[Config]:
+    with mongodb.database() as configuration:
+        yield configuration
+
+
+@pytest.fixture
+def store(config: Config) -> Iterator[MessageStore]:
+    with MessageStore.initialize(config) as opened:
+        opened.store_conversation(conversation())
+        yield opened
+
+
+def collection(config: Config, name: str) -> Any:
+    return mongodb.client(config["uri"])[config["db"]][name]
+
+
+NAMES = {"$ref": "#/a", "$id": 1, "a.b": 2, "": 3, "$set": {"$x": [{"$y": 4}]}, "＄": 5, "＄$": 6}
+
+
+def test_names_that_mean_something_to_mongodb_come_back_as_they_were(store: MessageStore) -> None:
+    stored = message(metadata=NAMES)
+    traced = trace(tool_traces=[tool_trace(final_data=NAMES, intermediates=[NAMES])])
+    store.store_turn(messages=[stored], trace=traced)
+
+    assert store.get_message_by_id("m1") == stored
+    assert store.get_turn_trace_by_message_id("m1") == traced
+    assert ids(store.find_turn_traces(TraceFilter(tool={"final_data": NAMES}))) == [traced.id]
+
+
+def test_no_name_that_is_stored_begins_with_a_dollar() -> None:
+    def names(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from value
+        for item in value.values() if isinstance(value, dict) else value:
+            if isinstance(item, (dict, list)):
+                yield from names(item)
+
+    assert not [name for name in names(documents.escaped(NAMES)) if name.startswith("$")]
+
+
+def test_numbers_keep_their_kind(store: MessageStore) -> None:
+    numbers = [0, 1, 2**31, 2**63 - 1, -(2**63), 1.0, 0.1, -0.0, 1e300]
+    store.store_message(message(metadata={"numbers": numbers}))
+
+    found = store.get_message_by_id("m1")
+
+    assert found is not None
+    assert [(type(n), n) for n in found.metadata["numbers"]] == [(type(n), n) for n in numbers]
+
+
+def test_a_record_of_16_mib_is_refused_and_takes_nothing_along(store: MessageStore) -> None:
+    large = message("large", original_content="x" * 16 * 2**20)
+
+    with pytest.raises(RecordTooLargeError, match="large"):
+        store.store_messages([message("m1"), large])
+
+    assert store.get_messages_by_conversation_id("c1") == []
+
+
+def test_the_largest_record_is_stored(store: MessageStore, config: Config) -> None:
+    empty = message(original_content="")
+    store.store_message(empty)
+    size = collection(config, "messages").aggregate([{"$project": {"n": {"$bsonSize": "$$ROOT"}}}])
+    content = "x" * (16 * 2**20 - next(size)["n"])
+
+    store.store_message(message(original_content=content))
+    with pytest.raises(RecordTooLargeError):
+        store.store_message(message(original_content=content + "x"))
+
+    found = store.get_message_by_id("m1")
+    assert found is not None
+    assert found.original_content == content
+
+
+def test_a_bulk_that_the_server_refuses_in_part_is_reported_and_stores_nothing(
+    store: MessageStore, config: Config
+) -> None:
+    collection(config, "messages").create_index("intent", unique=True)
+
+    with pytest.raises((BulkWriteError, IntegrityError)) as raised:
+        store.store_messages(messages("m1", "m2", intent="the same"))
+
+    assert "intent" in str(raised.value)
+    assert store.get_messages_by_conversation_id("c1") == []
+
+
+def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> None:
+    for number, latency in enumerate([5, 1, 9, 3, 7, 9]):
+        calls = [llm_call(model="a", latency_ms=latency), llm_call(model="b", latency_ms=1)]
+        store.store_turn(
+            messages=[message(f"m{number}")],
+            trace=trace(f"m{number}", total_latency_ms=latency, llm_calls=calls, errors=["e"]),
+        )
+
+    with_own = store.summarize_usage(TraceFilter(), by="agent")
+    models_with_own = store.summarize_usage(TraceFilter(), by="model")
+    store._server.has_percentiles = False  # type: ignore[attr-defined]
+
+    assert store.summarize_usage(TraceFilter(), by="agent") == with_own
+    assert store.summarize_usage(TraceFilter(), by="model") == models_with_own
+    assert (with_own[0].p50_latency_ms, with_own[0].p95_latency_ms) == (5, 9)
+
+
+def test_without_traces_there_is_nothing_to_sum_up() -> None:
+    assert usage.read_summaries([], "day", percentiles=False) == []
+
+
+def test_a_store_asks_once_for_a_conversation_and_believes_in_it_from_then_on(
+    store: MessageStore, config: Config
+) -> None:
+    with MessageStore.initialize(config) as other, MessageStore.initialize(config) as third:
+        other.store_message(message("m1"))
+        store.delete_conversation("c1")
+
+        other.store_message(message("m2"))
+        with pytest.raises(IntegrityError):
+            third.store_message(message("m3"))
+        with pytest.raises(IntegrityError):
+            store.store_message(message("m4"))
+
+
+# What jazzmine 0.1 stored
+
+# Runs its own code; bare packages with its path keep the rest of it from being imported.
+PREDECESSOR = """
+import asyncio, sys, types
+from unittest.mock import MagicMock
+sys.modules["asyncpg"] = MagicMock()
+for name in ("jazzmine", "jazzmine.core"):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__path__ = [sys.argv[1] + "/" + name.replace(".", "/")]
+from jazzmine.core.message_store.models import *
+from jazzmine.core.message_store.stores.mongodb_store import MongoDBMessageStore
+
+async def main():
+    store = MongoDBMessageStore({"uri": sys.argv[2], "db": sys.argv[3]})
+    await store._init()
+    await store.store_conversation(Conversation.model_validate_json(sys.argv[4]))
+    for message in sys.argv[5].split("\\x1f"):
+        await store.store_message(Message.model_validate_json(message))
+    await store.store_turn_trace(TurnTrace.model_validate_json(sys.argv[6]))
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="session")
+def predecessor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of jazzmine 0.1.42, whose dependencies but the driver's are left out."""
+    folder = tmp_path_factory.mktemp("predecessor")
+    download = [sys.executable, "-m", "pip", "-q", "download", "--no-deps", "jazzmine==0.1.42"]
+    subprocess.run([*download, "-d", str(folder)], check=True)
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        wheel.extractall(folder)
+    return folder
+
+
+@pytest.mark.packaging
+def test_what_the_predecessor_stored_is_read_updated_and_deleted(
+    config: Config, predecessor: Path
+) -> None:
+    unknown = {"metadata"}
+    old = [message(name, is_flagged=name == "z") for name in ("z", "b", "a")]
+    old_trace = full_trace("a")
+    for record in old_trace.emission_records:
+        record.metadata = {**record.metadata, "$ref": "#/definitions/a"}
+    arguments = [
+        conversation().model_dump_json(exclude=unknown),
+        "\x1f".join(record.model_dump_json(exclude=unknown) for record in old),
+        old_trace.model_dump_json(),
+    ]
+    command = [sys.executable, "-W", "ignore", "-c", PREDECESSOR, str(predecessor)]
+    subprocess.run([*command, config["uri"], config["db"], *arguments], check=True)
+    assert collection(config, "messages").count_documents({"is_flagged": False}) == 2
+
+    with MessageStore.initialize(config) as store:
+        assert store.get_conversation_by_id("c1") == conversation()
+        assert store.get_messages_by_conversation_id("c1") == old
+        assert ids(store.get_immediate_context("c1", 5)) == ["b", "a"]
+        assert store.get_turn_trace_by_message_id("a") == old_trace
+        store.store_message(message("z", metadata={"new": True}))
+        store.store_message(message("new"))
+        assert store.flag_message("b")
+        assert ids(store.get_messages_by_conversation_id("c1", after="z")) == ["b", "a", "new"]
+        assert ids(store.get_immediate_context("c1", 5)) == ["z", "a", "new"]
+        assert store.delete_conversation("c1")
+        assert [
+            collection(config, name).count_documents({}) for name in ("messages", "turn_traces")
+        ] == [0, 0]
+
+
+def test_a_full_record_has_every_field_in_its_document(store: MessageStore, config: Config) -> None:
+    store.store_turn(messages=[full_message()], trace=trace(full_message().id))
+
+    stored = collection(config, "messages").find_one()
+
+    assert stored.keys() - {"_id"} == full_message().model_dump().keys() - (
+        set() if full_message().is_flagged else {"is_flagged"}
+    )

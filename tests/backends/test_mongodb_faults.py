@@ -1,0 +1,335 @@
+"""The MongoDB store when the server is away, silent, restarted, or does not let it in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.errors import ServerSelectionTimeoutError
+
+from jazzmine import (
+    InvalidAddressError,
+    StoreClosedError,
+    StoreUnavailableError,
+    WrongEventLoopError,
+)
+from jazzmine.core.message_store import MessageStore as AwaitedMessageStore
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.samples import conversation, ids, message, messages
+from tests.servers import mongodb
+
+Config = dict[str, Any]
+TIMEOUT = 1.5
+LATEST = TIMEOUT + 0.5
+SECRET = "s3cr3t-passw0rd"
+
+
+@pytest.fixture
+def server() -> Iterator[mongodb.Server]:
+    with mongodb.Server() as started:
+        yield started
+
+
+@pytest.fixture
+def config(server: mongodb.Server) -> Config:
+    return {"storage": "mongodb", "uri": server.url, "timeout": TIMEOUT}
+
+
+@pytest.fixture
+def shared() -> Iterator[Config]:
+    """A database of the server that all tests share."""
+    with mongodb.database() as configuration:
+        yield configuration
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "a read": lambda store: store.get_message_by_id("m1"),
+    "a write": lambda store: store.store_message(message()),
+    "a transaction": lambda store: store.store_messages(messages("m1", "m2")),
+    "ping": lambda store: store.ping(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_silent_server_is_given_up_at_the_deadline(
+    server: mongodb.Server, config: Config, call: Callable[[Any], Any]
+) -> None:
+    with MessageStore.initialize(config) as store:
+        store.store_conversation(conversation())
+        with server.silent():
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{server.port}"):
+                call(store)
+            took = time.monotonic() - started
+
+        assert took < LATEST
+        store.store_messages(messages("m8", "m9"))
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_a_silent_server_is_given_up_at_the_deadline_when_awaited(
+    server: mongodb.Server, config: Config, call: Callable[[Any], Any]
+) -> None:
+    async with await AwaitedMessageStore.initialize(config) as store:
+        await store.store_conversation(conversation())
+        with server.silent():
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError):
+                await call(store)
+            took = time.monotonic() - started
+
+        assert took < LATEST
+        await store.store_messages(messages("m8", "m9"))
+
+
+def test_a_server_that_went_away_is_given_up_at_the_deadline_and_found_again(
+    server: mongodb.Server, config: Config
+) -> None:
+    with MessageStore.initialize(config) as store:
+        store.store_conversation(conversation())
+        server.kill()
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailableError) as raised:
+            store.store_message(message())
+        took = time.monotonic() - started
+        server.start()
+
+        assert took < LATEST
+        assert isinstance(raised.value, ServerSelectionTimeoutError)
+        store.store_message(message())
+        assert store.get_message_by_id("m1") == message()
+
+
+@pytest.mark.parametrize("standalone", [False, True], ids=["replica set", "standalone"])
+def test_calls_go_on_over_a_restart(standalone: bool) -> None:
+    with (
+        mongodb.Server(*["--standalone"] * standalone) as server,
+        MessageStore.initialize({"storage": "mongodb", "uri": server.url}) as store,
+    ):
+        store.store_conversation(conversation())
+        server.kill()
+        back = threading.Timer(0.5, server.start)
+        back.start()
+
+        store.store_messages(messages("m1", "m2"))
+        back.join()
+
+        assert ids(store.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
+
+
+def _failing(uri: str, commands: list[str], times: int, **how: Any) -> None:
+    data = {"failCommands": commands, **how}
+    mongodb.client(uri).admin.command(
+        "configureFailPoint", "failCommand", mode={"times": times}, data=data
+    )
+
+
+# A transaction that the server could not be told to abort holds what it wrote for up to 60 s:
+# https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
+# so what comes after one here writes other messages.
+
+# Fail points: https://github.com/mongodb/mongo/wiki/The-%22failCommand%22-fail-point
+NOT_PRIMARY = 10107
+
+
+@pytest.mark.parametrize(
+    "how", [{"closeConnection": True}, {"errorCode": NOT_PRIMARY}], ids=["cut", "not primary"]
+)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_is_repeated_after_a_cut_or_a_change_of_primary(
+    shared: Config, how: dict[str, Any], call: Callable[[Any], Any]
+) -> None:
+    # The driver asks a server that said so again at the next heartbeat, every 10 s by default:
+    # a real change of primary is told at once.
+    uri = f"{shared['uri']}/?heartbeatFrequencyMS=500"
+    with MessageStore.initialize({**shared, "uri": uri}) as store:
+        store.store_conversation(conversation())
+        _failing(shared["uri"], ["find", "update", "ping"], 2, **how)
+
+        call(store)
+
+
+@pytest.mark.parametrize("label", ["TransientTransactionError", "UnknownTransactionCommitResult"])
+def test_a_transaction_is_repeated_as_the_label_allows(shared: Config, label: str) -> None:
+    failing = "update" if label == "TransientTransactionError" else "commitTransaction"
+    with MessageStore.initialize(shared) as store:
+        store.store_conversation(conversation())
+        _failing(shared["uri"], [failing], 3, errorCode=112, errorLabels=[label])
+
+        store.store_messages(messages("m1", "m2"))
+
+        assert ids(store.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
+
+
+def test_a_write_that_no_majority_confirmed_is_reported(shared: Config) -> None:
+    with MessageStore.initialize({**shared, "timeout": TIMEOUT}) as store:
+        store.store_conversation(conversation())
+        refused = {"code": 64, "errmsg": "waiting for replication timed out"}
+        _failing(shared["uri"], ["update"], 1, writeConcernError=refused)
+
+        with pytest.raises(StoreUnavailableError):
+            store.store_message(message())
+
+
+# Addresses and secrets
+
+
+def _everything_said(error: BaseException, caplog: pytest.LogCaptureFixture) -> str:
+    chain = "".join(traceback.format_exception(error))
+    return f"{chain}{error!r}{caplog.text}{error.__cause__!r}{error.__context__!r}"
+
+
+def test_an_unreachable_host_is_reported_at_the_deadline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    uri = f"mongodb://user:{SECRET}@127.0.0.1:{port}/chat"
+    started = time.monotonic()
+
+    with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}") as raised:
+        MessageStore.initialize({"storage": "mongodb", "uri": uri, "timeout": TIMEOUT})
+
+    assert time.monotonic() - started < LATEST
+    assert isinstance(raised.value, ServerSelectionTimeoutError)
+    assert SECRET not in _everything_said(raised.value, caplog)
+
+
+def test_wrong_credentials_are_reported_within_the_deadline(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with mongodb.Server() as server:
+        with MongoClient[dict[str, Any]](server.url) as admin:
+            admin.admin.command("createUser", "user", pwd="right", roles=["root"])
+        server.stop()
+        server.start("--auth")
+        uri = server.url.replace("//", f"//user:{SECRET}@")
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError, match="user name or password") as raised:
+            MessageStore.initialize({"storage": "mongodb", "uri": uri, "timeout": TIMEOUT})
+
+        assert time.monotonic() - started < LATEST
+        assert SECRET not in _everything_said(raised.value, caplog)
+        right = uri.replace(SECRET, "right") + "/chat?authSource=admin"
+        with MessageStore.initialize(right) as store:
+            store.ping()
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        f"mongodb://user:{SECRET}@host:99999",
+        f"mongodb://user:12/{SECRET}@host/db",
+        f"mongodb://user:{SECRET}%zz@host/db",
+        f"mongodb://user:x@{SECRET}@host/db",
+        f"mongodb://user:x?{SECRET}@host/db",
+        f"mongodb://user:x@host/db?{SECRET}=1",
+        f"mongodb://user:x@host/db?readPreference={SECRET}",
+        "mongodb://",
+        f"mongo://user:{SECRET}@host",
+    ],
+)
+@pytest.mark.parametrize("as_url", [True, False], ids=["url", "mapping"])
+def test_an_address_that_cannot_be_parsed_is_not_repeated(
+    uri: str, as_url: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidAddressError) as raised:
+        MessageStore.initialize(uri if as_url else {"storage": "mongodb", "uri": uri})
+
+    assert SECRET not in _everything_said(raised.value, caplog)
+    assert "host" not in str(raised.value).replace("HOST", "")
+
+
+# Threads, processes, event loops
+
+
+def _store_in_a_child(store: MessageStore, number: int) -> None:
+    store.store_message(message(f"child{number}"))
+    assert store.get_message_by_id("parent") is not None
+    os._exit(0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_opens_a_client_of_its_own(shared: Config) -> None:
+    with MessageStore.initialize(shared) as store:
+        store.store_conversation(conversation())
+        store.store_message(message("parent"))
+        context = multiprocessing.get_context("fork")
+        children = [
+            context.Process(target=_store_in_a_child, args=(store, number)) for number in range(3)
+        ]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join(30)
+
+        assert [child.exitcode for child in children] == [0, 0, 0]
+        names = sorted(ids(store.get_messages_by_conversation_id("c1")))
+        assert names == ["child0", "child1", "child2", "parent"]
+
+
+def test_another_event_loop_is_told_so(shared: Config) -> None:
+    async def opened() -> AwaitedMessageStore:
+        return await AwaitedMessageStore.initialize(shared)
+
+    loop = asyncio.new_event_loop()
+    store = loop.run_until_complete(opened())
+    try:
+        with pytest.raises(WrongEventLoopError, match="event loop"):
+            asyncio.run(store.ping())
+    finally:
+        loop.run_until_complete(store.close())
+        loop.close()
+
+
+@pytest.mark.parametrize("name", ["a read", "a write", "a transaction"])
+async def test_a_cancelled_call_leaves_the_store_usable(
+    server: mongodb.Server, config: Config, name: str
+) -> None:
+    async with await AwaitedMessageStore.initialize(config) as store:
+        await store.store_conversation(conversation())
+        for _ in range(3):
+            with server.silent():
+                call = asyncio.ensure_future(CALLS[name](store))
+                await asyncio.sleep(0.05)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asyncio.wait_for(asyncio.shield(call), LATEST)
+
+        await store.store_messages(messages("m8", "m9"))
+        assert await store.delete_conversation("c1")
+
+
+def test_a_closed_store_says_so(shared: Config) -> None:
+    store = MessageStore.initialize(shared)
+    store.close()
+
+    with pytest.raises(StoreClosedError):
+        store.ping()
+
+
+def test_many_processes_may_start_at_once(shared: Config) -> None:
+    opening = (
+        "import sys; from jazzmine.sync import MessageStore;"
+        "MessageStore.initialize({'storage': 'mongodb', 'uri': sys.argv[1], 'db': sys.argv[2]})"
+        ".close()"
+    )
+    command = [sys.executable, "-c", opening, shared["uri"], shared["db"]]
+    starting = [subprocess.Popen(command) for _ in range(6)]
+
+    assert [process.wait(60) for process in starting] == [0] * 6
