@@ -10,7 +10,7 @@ from benchmarks.frame.results import Row, at_least_as_fast
 
 
 def answer(lab: Lab) -> Iterator[Row]:
-    with database() as dsn:
+    with database(fsync=True) as dsn:
         filled(lab, dsn)
         options: dict[str, object] = {"dsn": dsn, "workers": 50, "each": 4}
         other = Side(Concurrent, options, predecessor=True)

@@ -55,10 +55,10 @@ TREES = (
             "AbstractAsyncContextManager": "AbstractContextManager",
             "_async": "_sync",
             "aio": "blocking",
+            "mongo_aio": "mongo_blocking",
+            "postgres_aio": "postgres_blocking",
             "redis_aio": "redis_blocking",
             "upkeep_aio": "upkeep_blocking",
-            "postgres_aio": "postgres_blocking",
-            "mongo_aio": "mongo_blocking",
         },
     ),
     Tree(

@@ -33,15 +33,15 @@ NEW = 1_000_000
 
 
 @contextmanager
-def database() -> Iterator[str]:
-    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of our own that syncs."""
+def database(fsync: bool) -> Iterator[str]:
+    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of our own."""
     given = os.environ.get("JAZZMINE_TEST_POSTGRES")
     if given:
         yield given
         return
     from tests.servers.postgres import Server
 
-    with Server("18", fsync=True) as server:
+    with Server("18", fsync=fsync) as server:
         yield server.dsn
 
 
@@ -172,15 +172,17 @@ def _calls(store: Any) -> dict[str, Callable[[int], Awaitable[object]]]:
     chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
     many = messages(NEW, NEW + 2_000, SPREAD)
 
+    turns = [trace(1_000 + n, message=made[n + 1].id) for n in range(98)]
+
     async def four_calls(n: int) -> None:
         await store.store_conversation(chats[n % SPREAD])
         await store.store_message(made[n % 98])
         await store.store_message(made[n % 98 + 1])
-        await store.store_turn_trace(trace(n % 98, message=made[n % 98 + 1].id))
+        await store.store_turn_trace(turns[n % 98])
 
     async def store_turn(n: int) -> None:
         pair = [made[n % 98], made[n % 98 + 1]]
-        turn = trace(n % 98, message=pair[1].id)
+        turn = turns[n % 98]
         await store.store_turn(conversation=chats[n % SPREAD], messages=pair, trace=turn)
 
     return {

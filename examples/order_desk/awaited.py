@@ -7,7 +7,6 @@ import sys
 import time
 
 import rules
-
 from jazzmine.core import MessageStore, WorkingMemoryStore
 
 

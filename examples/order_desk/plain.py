@@ -6,7 +6,6 @@ import sys
 import time
 
 import rules
-
 from jazzmine.sync import MessageStore, TraceFilter, WorkingMemory, WorkingMemoryStore
 
 

@@ -61,48 +61,6 @@ class JSONStoreConfig(BackendConfig):
 
 
 @dataclass(frozen=True)
-class PostgresConfig(BackendConfig):
-    """A message store in PostgreSQL; `timeout`, the deadline of every call, in s.
-
-    Args:
-        dsn: a URL or `key=value` pairs, as libpq takes them.
-        pool_min, pool_max: how many connections are kept, and how many there are at most.
-        schema: where the tables are; it is made if it is not there.
-        prepare: whether statements are prepared; False for PgBouncer in transaction mode.
-    """
-
-    storage: ClassVar[str] = "postgres"
-    schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
-
-    dsn: str = field(repr=False)
-    pool_min: int = 2
-    pool_max: int = 10
-    schema: str = "public"
-    prepare: bool = True
-    timeout: float = 30.0
-
-    def __post_init__(self) -> None:
-        require_text("dsn", self.dsn)
-        require_number("pool_min", self.pool_min, least=0)
-        require_number("pool_max", self.pool_max, least=max(1, self.pool_min))
-        require_text("schema", self.schema)
-        if set(self.schema) & set("\"'$%") or len(self.schema.encode(errors="replace")) > 63:
-            raise ConfigurationError(
-                "schema must be at most 63 bytes without quotes, dollar and per cent signs"
-            )
-        require_bool("prepare", self.prepare)
-        require_seconds("timeout", self.timeout)
-
-    @classmethod
-    def from_url(cls, url: str) -> PostgresConfig:
-        """Read a URL of libpq; the other options have their defaults."""
-        scheme, _, rest = url.partition(":")
-        if not rest.startswith("//"):
-            raise InvalidAddressError("the URL of a PostgreSQL database begins postgresql://")
-        return cls(dsn=f"{scheme.lower()}:{rest}")
-
-
-@dataclass(frozen=True)
 class MongoDBConfig(BackendConfig):
     """A message store in a MongoDB database; `timeout` in s, for each call as a whole."""
 
@@ -143,6 +101,48 @@ class MongoDBConfig(BackendConfig):
     @staticmethod
     def _path(uri: str) -> str:
         return uri.partition("://")[2].partition("?")[0].partition("/")[2]
+
+
+@dataclass(frozen=True)
+class PostgresConfig(BackendConfig):
+    """A message store in PostgreSQL; `timeout`, the deadline of every call, in s.
+
+    Args:
+        dsn: a URL or `key=value` pairs, as libpq takes them.
+        pool_min, pool_max: how many connections are kept, and how many there are at most.
+        schema: where the tables are; it is made if it is not there.
+        prepare: whether statements are prepared; False for PgBouncer in transaction mode.
+    """
+
+    storage: ClassVar[str] = "postgres"
+    schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
+
+    dsn: str = field(repr=False)
+    pool_min: int = 2
+    pool_max: int = 10
+    schema: str = "public"
+    prepare: bool = True
+    timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        require_text("dsn", self.dsn)
+        require_number("pool_min", self.pool_min, least=0)
+        require_number("pool_max", self.pool_max, least=max(1, self.pool_min))
+        require_text("schema", self.schema)
+        if set(self.schema) & set("\"'$%") or len(self.schema.encode(errors="replace")) > 63:
+            raise ConfigurationError(
+                "schema must be at most 63 bytes without quotes, dollar and per cent signs"
+            )
+        require_bool("prepare", self.prepare)
+        require_seconds("timeout", self.timeout)
+
+    @classmethod
+    def from_url(cls, url: str) -> PostgresConfig:
+        """Read a URL of libpq; the other options have their defaults."""
+        scheme, _, rest = url.partition(":")
+        if not rest.startswith("//"):
+            raise InvalidAddressError("the URL of a PostgreSQL database begins postgresql://")
+        return cls(dsn=f"{scheme.lower()}:{rest}")
 
 
 @dataclass(frozen=True)
@@ -195,12 +195,12 @@ class RedisConfig(BackendConfig):
 
 
 # The first of each is the default.
-_WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig, RedisConfig)
 _MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
     JSONStoreConfig,
     PostgresConfig,
     MongoDBConfig,
 )
+_WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig, RedisConfig)
 
 
 def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:

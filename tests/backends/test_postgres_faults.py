@@ -1,4 +1,4 @@
-"""What PostgreSQL, the network and the process around it can do to a store."""
+"""What the network, the server and the process around it can do to a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -14,21 +14,14 @@ import pytest
 
 from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import (
-    ConfigurationError,
-    IntegrityError,
-    InvalidAddressError,
-    RecordTooLargeError,
     StoreClosedError,
     StoreUnavailableError,
     WrongEventLoopError,
 )
-from jazzmine.records.messages import Conversation, Message, MessageRole
-from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore as BlockingStore
+from tests.backends.postgres_samples import behind, config, conversation, message, trace
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
-
-VERSION = postgres.VERSIONS[0]
 
 
 @pytest.fixture
@@ -43,47 +36,6 @@ def proxy() -> Iterator[Proxy]:
         yield between
 
 
-def config(schema: str, **options: object) -> dict[str, object]:
-    return {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **options}
-
-
-def behind(proxy: Proxy, schema: str, **options: object) -> dict[str, object]:
-    return config(
-        schema, dsn=postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port), **options
-    )
-
-
-def conversation(conversation_id: str = "c1") -> Conversation:
-    return Conversation(
-        id=conversation_id, user_id="u", agent_id="a", title="t", created_at=1, last_updated_at=2
-    )
-
-
-def message(message_id: str = "m1", at: int = 1) -> Message:
-    return Message(
-        id=message_id,
-        conversation_id="c1",
-        user_id="u",
-        role=MessageRole.ASSISTANT,
-        original_content="hello",
-        timestamp=at,
-    )
-
-
-def trace(message_id: str = "m1") -> TurnTrace:
-    return TurnTrace(
-        id=f"trace of {message_id}",
-        message_id=message_id,
-        conversation_id="c1",
-        user_id="u",
-        agent_id="a",
-        turn_number=1,
-        started_at_ms=1,
-        ended_at_ms=2,
-        total_latency_ms=1,
-    )
-
-
 def kill_backends(schema: str) -> int:
     """End every other session that uses the schema, as an administrator would."""
     with postgres.connect(postgres.dsn()) as admin:
@@ -93,67 +45,6 @@ def kill_backends(schema: str) -> int:
             [f"%{schema}%"],
         ).fetchone()
     return int(found[0]) if found else 0
-
-
-# Addresses and secrets
-
-
-@pytest.mark.parametrize(
-    "dsn",
-    [
-        "postgresql://me:hunter2@host:port/db",
-        "postgresql://me:hun@ter2@127.0.0.1/db",
-        "postgresql://me:4711/hunter2@127.0.0.1/db",
-        "postgresql://me:hunter2%zz@127.0.0.1/db",
-        "host=127.0.0.1 password=hunter2 nonsense=1",
-        "postgresql:hunter2",
-    ],
-)
-def test_a_malformed_address_is_refused_and_not_repeated(
-    dsn: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with pytest.raises(InvalidAddressError) as raised:
-        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
-    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
-    assert not any(part in shown for part in ("hunter2", "ter2", "4711"))
-    assert raised.value.__context__ is None
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"password": "wr0ng-secret"}, "password authentication failed"),
-        ({"dbname": "no_such_db"}, "does not exist"),
-        ({"host": "no-such-host.invalid"}, "no-such-host.invalid"),
-        ({"port": "1"}, ":1"),
-    ],
-)
-def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
-    change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    dsn = postgres.changed(postgres.dsn(), **change)
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailableError) as raised:
-        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
-    assert time.monotonic() - started < 1.5
-    assert says in str(raised.value)
-    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
-    assert "wr0ng-secret" not in shown
-    assert postgres.PASSWORD not in shown
-
-
-async def test_the_other_face_says_the_same_of_a_wrong_password() -> None:
-    dsn = postgres.changed(postgres.dsn(), password="wr0ng-secret")
-    started = time.monotonic()
-    with pytest.raises(StoreUnavailableError, match="password authentication failed"):
-        await MessageStore.initialize({"storage": "postgres", "dsn": dsn})
-    assert time.monotonic() - started < 1.5
-
-
-def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:
-    with BlockingStore.initialize(config(schema)) as store:
-        assert postgres.PASSWORD not in repr(store)
-        assert postgres.PASSWORD not in repr(vars(store))
 
 
 # Round trips
@@ -379,94 +270,3 @@ async def test_a_closed_store_says_so_and_closes_again(schema: str) -> None:
     await store.close()
     with pytest.raises(StoreClosedError):
         await store.ping()
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"pool_min": 3, "pool_max": 2},
-        {"pool_min": True},
-        {"schema": 'a"b'},
-        {"prepare": 1},
-        {"timeout": 0},
-        {"pool_mim": 2},
-    ],
-)
-def test_a_wrong_option_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(wrong))[:5]):
-        BlockingStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
-
-
-# Races, limits
-
-
-async def test_one_trace_stored_many_times_at_once_is_stored_once(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=10)) as store:
-        await store.store_conversation(conversation())
-        await store.store_messages([message(f"m{n}") for n in range(5)])
-        for n in range(5):
-            one = trace(f"m{n}")
-            await asyncio.gather(*(store.store_turn_trace(one) for _ in range(10)))
-        assert len(await store.get_turn_traces_by_agent_id("a")) == 5
-
-
-async def test_messages_stored_in_opposite_orders_at_once_do_not_deadlock(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=4)) as store:
-        await store.store_conversation(conversation())
-        given = [message(f"m{n}") for n in range(200)]
-        await store.store_messages(given)
-        calls = [store.store_messages(given[:: 1 - 2 * (n % 2)]) for n in range(6)]
-        await asyncio.gather(*calls)
-        assert await store.get_messages_by_conversation_id("c1") == given
-
-
-async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
-    long = "".join(chr(0x4E00 + (n * n * 7919) % 20_000) for n in range(20_000))
-    async with await MessageStore.initialize(config(schema)) as store:
-        with pytest.raises(RecordTooLargeError):
-            await store.store_conversation(conversation(long))
-        assert await store.get_conversation_by_id(long) is None
-
-
-# Writes that find no connection free go together
-
-
-async def test_of_writes_that_went_together_only_the_one_to_blame_fails(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
-        await store.store_conversation(conversation())
-        lost = message("lost").model_copy(update={"conversation_id": "nowhere"})
-        given = [message("m0"), message("m1"), lost, message("m2")]
-        calls = (store.store_message(one) for one in given)
-        outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [
-            type(None),
-            type(None),
-            IntegrityError,
-            type(None),
-        ]
-        held = await store.get_messages_by_conversation_id("c1")
-        assert [one.id for one in held] == ["m0", "m1", "m2"]
-
-
-async def test_a_cancelled_write_that_was_waiting_is_withdrawn(schema: str) -> None:
-    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
-        await store.store_conversation(conversation())
-        tasks = [asyncio.ensure_future(store.store_message(message(f"m{n}"))) for n in range(3)]
-        await asyncio.sleep(0)
-        tasks[1].cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        held = await store.get_messages_by_conversation_id("c1")
-        assert [one.id for one in held] == ["m0", "m2"]
-
-
-async def test_writes_that_find_no_connection_free_share_round_trips(
-    proxy: Proxy, schema: str
-) -> None:
-    options = behind(proxy, schema, pool_min=2, pool_max=2)
-    async with await MessageStore.initialize(options) as store:
-        await store.store_conversation(conversation())
-        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
-        before = proxy.round_trips
-        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
-        assert proxy.round_trips - before <= 5
-        assert len(await store.get_messages_by_conversation_id("c1")) == 50

@@ -181,6 +181,18 @@ def test_a_lock_that_was_taken_away_lets_no_write_through(
     assert store.get("c").revision == 1
 
 
+def test_a_lock_whose_release_a_failover_lost_holds_its_own_process_up_no_longer(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=0.5)
+    store.get_or_create("c", "user", "agent")
+    with store.locked("c"):
+        token = client.get(LOCK)
+    client.set(LOCK, token, px=60_000)  # type: ignore[arg-type]
+
+    assert store.end_turn("c", "Hello", "greet").revision == 3
+
+
 def test_a_lock_of_another_type_counts_as_taken(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
@@ -220,7 +232,7 @@ def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
 
     def free() -> None:
         [channel] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
-        time.sleep(0.2)
+        time.sleep(0.8)  # by now whoever waits looks again only every half second or more
         client.delete(LOCK)
         client.publish(channel, "")
         freed.append(time.monotonic())
@@ -231,7 +243,7 @@ def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
     waited = time.monotonic()
     helper.join()
 
-    assert waited - freed[0] < 0.03
+    assert waited - freed[0] < 0.15
 
 
 def test_whoever_waits_notices_also_a_lock_whose_end_nobody_told(

@@ -237,7 +237,7 @@ def test_a_token_that_let_go_never_gets_the_lock_again(store: Any, client: Any) 
     names = [keys.memory, keys.lock, keys.spent("late"), keys.line]
     client.eval(RELEASE.text, 3, *names[1:], "late", 1000)
 
-    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "RPUSH")
+    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "RPUSH", "")
     saved = client.eval(SAVE.text, 4, *names, "late", "{}", 1000, 1000)
 
     assert (taken, saved) == (0, 0)

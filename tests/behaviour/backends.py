@@ -24,6 +24,10 @@ class Backend:
             the configuration of a store without any data. A back end with a server makes a
             schema or a database there, and drops it at the end.
         shared: whether every store with the same configuration sees the same data.
+        share: how many of the profile's random sequences of calls are tried; a server takes
+            longer for each than a file.
+        variant: whether it is another version of a server that is tested anyway, or another
+            way to it: `--without-variants` leaves it out.
         remembers: whether a store that once found a conversation takes it to be there until
             it deletes it itself.
     """
@@ -31,6 +35,8 @@ class Backend:
     name: str
     open_config: Callable[[Path], AbstractContextManager[Config]]
     shared: bool = True
+    share: float = 1.0
+    variant: bool = False
     remembers: bool = False
 
     def __str__(self) -> str:
@@ -47,12 +53,10 @@ def _memory(folder: Path) -> Iterator[Config]:
     yield {"storage": "memory"}
 
 
-MEMORY_BACKENDS = [
-    Backend("memory", _memory, shared=False),
-    Backend("redis", redis_configs.alone),
-    Backend("redis-sentinel", redis_configs.behind_sentinel),
-    Backend("redis-cluster", redis_configs.on_cluster),
-]
+@contextmanager
+def _mongodb(folder: Path) -> Iterator[Config]:
+    with mongodb.database() as config:
+        yield config
 
 
 def _postgres(version: str) -> Backend:
@@ -61,7 +65,8 @@ def _postgres(version: str) -> Backend:
         with postgres.empty_schema(version) as schema:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
-    return Backend(f"postgres-{version}", open_config)
+    variant = version != postgres.VERSIONS[0]
+    return Backend(f"postgres-{version}", open_config, share=0.2, variant=variant)
 
 
 @contextmanager
@@ -71,16 +76,16 @@ def _pgbouncer(folder: Path) -> Iterator[Config]:
         yield {"storage": "postgres", "dsn": dsn, "schema": schema, "prepare": False}
 
 
-@contextmanager
-def _mongodb(folder: Path) -> Iterator[Config]:
-    with mongodb.database() as config:
-        yield config
-
-
 MESSAGE_BACKENDS = [
     Backend("json", _json),
     *map(_postgres, postgres.VERSIONS),
-    Backend("mongodb", _mongodb, remembers=True),
+    Backend("mongodb", _mongodb, share=0.2, remembers=True),
 ]
 if pgbouncer.PROGRAM is not None:
-    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer))
+    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer, share=0.1, variant=True))
+MEMORY_BACKENDS = [
+    Backend("memory", _memory, shared=False),
+    Backend("redis", redis_configs.alone, share=0.5),
+    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.2, variant=True),
+    Backend("redis-cluster", redis_configs.on_cluster, share=0.2, variant=True),
+]

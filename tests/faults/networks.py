@@ -12,7 +12,7 @@ from tests.servers.proxy import Proxy
 
 __all__ = ["MESSAGE_STORES", "REDIS", "TIMEOUT", "Network", "mongodb_behind"]
 
-TIMEOUT = 1.5
+TIMEOUT = 1.0
 Config = dict[str, object]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +18,16 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.faults.sizes import tell
 
 SECRET = "hunter2"
+
+# A driver that is stopped while it connects may leave the socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    yield
+    gc.collect()
+
 
 POSTGRES = [
     f"postgresql://me:{SECRET}@host:port/db",

@@ -166,7 +166,7 @@ def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: P
             stored = list(store.iter_messages("c1"))
             turns = wm.get_or_create("c1", "u1", "a1").revision
     assert len(stored) == WORKERS * CALLS, said
-    assert turns == WORKERS * CALLS + 1
+    assert turns == WORKERS * CALLS + 2
     assert len(pids) > 1
     tell(f"gunicorn --preload, {name}: {len(pids)} workers, {len(stored)} requests: all there")
 

@@ -104,6 +104,7 @@ class Server:
         """Stop it, in a block, from answering, with its connections open."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # until it has really stopped
         try:
             yield
         finally:

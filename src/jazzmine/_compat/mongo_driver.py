@@ -91,12 +91,12 @@ def invalid_address() -> InvalidAddressError:
 
 
 class Attempts:
-    """When to try again, within a deadline that begins now."""
+    """When to try again, before a deadline."""
 
     __slots__ = ("_collisions", "_deadline", "_failures")
 
-    def __init__(self, timeout: float) -> None:
-        self._deadline = monotonic() + timeout
+    def __init__(self, deadline: float) -> None:
+        self._deadline = deadline
         self._failures = 0
         self._collisions = 0
 

@@ -41,8 +41,8 @@ else:
         {
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
-            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._async.message_store.mongodb": ("MongoDBMessageStore",),
+            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._async.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._async.working_memory.memory": ("InMemoryWorkingMemoryStore",),
             "jazzmine._async.working_memory.redis": ("RedisWorkingMemoryStore",),

@@ -41,8 +41,8 @@ else:
         {
             "jazzmine._sync.message_store.base": ("MessageStore",),
             "jazzmine._sync.message_store.json": ("JSONMessageStore",),
-            "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._sync.message_store.mongodb": ("MongoDBMessageStore",),
+            "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._sync.working_memory.base": ("WorkingMemoryStore",),
             "jazzmine._sync.working_memory.memory": ("InMemoryWorkingMemoryStore",),
             "jazzmine._sync.working_memory.redis": ("RedisWorkingMemoryStore",),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from hypothesis import settings
+
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.backends import Backend, Config
-from tests.behaviour.state_machine import drive
+from tests.behaviour.state_machine import SETTINGS, drive
 from tests.behaviour.support.aio import Runner
 
 
 def test_any_sequence_of_calls_ends_as_the_model_says(backend: Backend, config: Config) -> None:
+    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * backend.share))
     with Runner() as runner:
-        drive(lambda: MessageStore.initialize(config), runner, remembers=backend.remembers)
+        drive(lambda: MessageStore.initialize(config), runner, profile, remembers=backend.remembers)

@@ -380,3 +380,15 @@ async def test_updates_of_all_kinds_at_once_are_all_kept(memory_store: WorkingMe
     assert flow.condition_branch_taken == "yes"
     assert flow.current_step == 1
     assert stored.last_agent_response == "Done"
+
+
+async def test_what_a_block_was_given_may_be_saved_after_it(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+    async with memory_store.locked("c") as wm:
+        wm.end_turn("hello", "greet")
+
+    saved = await memory_store.save(wm)
+
+    assert saved.revision == 3

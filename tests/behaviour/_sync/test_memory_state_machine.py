@@ -152,7 +152,7 @@ def test_the_store_does_what_its_model_does(memory_backend: Backend, tmp_path: P
             self.opened.__exit__(None, None, None)
 
     # In proportion to what the profile in force asks of a test.
-    examples = max(1, settings().max_examples * 2 // 5)
+    examples = max(1, int(settings().max_examples * memory_backend.share * 2 / 5))
 
     run_state_machine_as_test(
         BackendMachine,

@@ -356,12 +356,12 @@ def _backend(config: BackendConfig) -> MessageStore:
         from jazzmine._async.message_store.json import JSONMessageStore
 
         return JSONMessageStore(config)
-    if isinstance(config, PostgresConfig):
-        from jazzmine._async.message_store.postgres import PostgresMessageStore
-
-        return PostgresMessageStore(config)
     if isinstance(config, MongoDBConfig):
         from jazzmine._async.message_store.mongodb import MongoDBMessageStore
 
         return MongoDBMessageStore(config)
+    if isinstance(config, PostgresConfig):
+        from jazzmine._async.message_store.postgres import PostgresMessageStore
+
+        return PostgresMessageStore(config)
     raise AssertionError(f"no message store takes a {type(config).__name__}")

@@ -46,18 +46,20 @@ class MongoDBWrites:
         self._overlaps = Overlaps()
 
     async def _write(self, under: Sequence[str], work: Work[None], *args: Any) -> None:
-        await self._server.wait_until(self._overlaps.begin_writing, under)
+        deadline = self._server.deadline()
+        await self._server.wait_until(deadline, self._overlaps.begin_writing, under)
         try:
-            await self._server.run(work, *args)
+            await self._server.run_until(deadline, work, *args)
         finally:
             self._overlaps.end_writing(under)
 
     async def _delete(self, deleted: str, work: Work[bool]) -> bool:
         """Delete, and return whether it was there."""
-        await self._server.wait_until(self._overlaps.begin_deleting, deleted)
+        server, overlaps, deadline = self._server, self._overlaps, self._server.deadline()
+        await server.wait_until(deadline, overlaps.begin_deleting, deleted)
         try:
-            await self._server.wait_until(self._overlaps.is_unwritten, deleted)
-            found: bool = await self._server.run(self._server.atomically, work, deleted)
+            await server.wait_until(deadline, overlaps.is_unwritten, deleted)
+            found: bool = await server.run_until(deadline, server.atomically, work, deleted)
             return found
         finally:
             self._overlaps.end_deleting(deleted)

@@ -7,7 +7,7 @@ from itertools import count
 from jazzmine._async.working_memory.base import Lease, WorkingMemoryStore
 from jazzmine._compat.aio import KeyedLocks
 from jazzmine.errors import LockTimeoutError
-from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.memory_json import from_own_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["InMemoryWorkingMemoryStore"]
@@ -44,7 +44,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
     async def _load(self, cid: str) -> WorkingMemory | None:
         stored = self._stored.get(cid)
-        return None if stored is None else from_json(stored)
+        return None if stored is None else from_own_json(stored)
 
     async def _acquire(self, cid: str) -> Lease:
         if not await self._locks.acquire(cid, self._lock_timeout):

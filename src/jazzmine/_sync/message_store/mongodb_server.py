@@ -37,6 +37,9 @@ T = TypeVar("T")
 DOCUMENTS_A_REPLY = 1_000
 IDS_A_REPLY = 100_000
 
+_SECONDS_TO_MAKE_WAY = 0.002
+_LEAST_SECONDS = 0.001  # to the driver, 0 is no deadline at all
+
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
 
@@ -75,7 +78,7 @@ class MongoDBServer:
 
     def move(self) -> None:
         """Leave the connections to the process that this one was forked from."""
-        # A client that nobody holds any more would close the parent's sessions on the server.
+        # It is kept, because a client that is collected closes what it shares with the parent's.
         self._inherited.append(self._client)
         self._client = self._connect()
 
@@ -112,14 +115,22 @@ class MongoDBServer:
         """Reach the server once."""
         self._client.admin.command("ping")
 
+    def deadline(self) -> float:
+        """Return the deadline of a call that begins now."""
+        return monotonic() + self._config.timeout
+
     def run(self, work: Work[T], *args: Any) -> T:
         """Do work that may be repeated, again if need be, until the deadline.
 
         Raises:
             StoreUnavailableError: the server was not there for it.
         """
-        attempts = Attempts(self._config.timeout)
-        with pymongo.timeout(self._config.timeout):
+        return self.run_until(self.deadline(), work, *args)
+
+    def run_until(self, deadline: float, work: Work[T], *args: Any) -> T:
+        """Do the same for a call that began before."""
+        attempts = Attempts(deadline)
+        with pymongo.timeout(max(deadline - monotonic(), _LEAST_SECONDS)):
             while True:
                 try:
                     return work(*args)
@@ -132,17 +143,18 @@ class MongoDBServer:
                         raise failure from error
                 sleep(pause)
 
-    def wait_until(self, ready: Callable[..., bool], *args: Any) -> None:
+    def wait_until(self, deadline: float, ready: Callable[..., bool], *args: Any) -> None:
         """Wait for another call of this store to make way.
 
         Raises:
-            StoreUnavailableError: it did not within the deadline.
+            StoreUnavailableError: it did not before the deadline.
         """
-        until = monotonic() + self._config.timeout
         while not ready(*args):
-            if monotonic() > until:
-                raise StoreUnavailableError("a deletion or what it waits for does not end")
-            sleep(0.002)
+            if monotonic() > deadline:
+                raise StoreUnavailableError(
+                    f"MongoDB at {self._names} did not answer a call that this one waits for"
+                )
+            sleep(_SECONDS_TO_MAKE_WAY)
 
     def atomically(self, work: Work[T], *args: Any) -> T:
         """Do work in a transaction, or step by step where the deployment has none.

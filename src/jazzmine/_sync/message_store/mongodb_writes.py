@@ -46,18 +46,20 @@ class MongoDBWrites:
         self._overlaps = Overlaps()
 
     def _write(self, under: Sequence[str], work: Work[None], *args: Any) -> None:
-        self._server.wait_until(self._overlaps.begin_writing, under)
+        deadline = self._server.deadline()
+        self._server.wait_until(deadline, self._overlaps.begin_writing, under)
         try:
-            self._server.run(work, *args)
+            self._server.run_until(deadline, work, *args)
         finally:
             self._overlaps.end_writing(under)
 
     def _delete(self, deleted: str, work: Work[bool]) -> bool:
         """Delete, and return whether it was there."""
-        self._server.wait_until(self._overlaps.begin_deleting, deleted)
+        server, overlaps, deadline = self._server, self._overlaps, self._server.deadline()
+        server.wait_until(deadline, overlaps.begin_deleting, deleted)
         try:
-            self._server.wait_until(self._overlaps.is_unwritten, deleted)
-            found: bool = self._server.run(self._server.atomically, work, deleted)
+            server.wait_until(deadline, overlaps.is_unwritten, deleted)
+            found: bool = server.run_until(deadline, server.atomically, work, deleted)
             return found
         finally:
             self._overlaps.end_deleting(deleted)

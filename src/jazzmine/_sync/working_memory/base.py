@@ -6,7 +6,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
@@ -187,8 +186,8 @@ class WorkingMemoryStore(ABC):
                     f" revision {saved.revision} and is now at {lease.memory.revision}: get() it"
                     " again, or change it in a locked() block"
                 )
-            saved = replace(saved, revision=saved.revision + 1, last_updated=time.time())
-            self._save_and_release(lease, saved)
+            saved.last_updated = time.time()
+            self._save(lease, saved)
         wm.revision, wm.last_updated = saved.revision, saved.last_updated
         return saved
 
@@ -223,6 +222,7 @@ class WorkingMemoryStore(ABC):
                 raise ValueError(f"conversation {lease.cid!r} was given another conversation_id")
             changed.revision = revision
             self._save(lease, changed)
+        memory.revision = changed.revision
 
     # Transitions
 
@@ -315,6 +315,8 @@ class WorkingMemoryStore(ABC):
     def _leased(self, cid: str) -> Iterator[Lease]:
         lease = self._acquire(cid)
         try:
+            # The store may have been closed while this waited for the lock.
+            self._check()
             yield lease
         except BaseException as error:
             self._abandon(lease, error)

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,8 @@ logger = logging.getLogger(__name__)
 # A token's last act is remembered for longer than anybody repeats it.
 _REMEMBERED = 2
 
-# How many tokens are kept in mind that an outage left behind.
-_LEFT = 1000
+# Of how many conversations the last token is kept in mind.
+_IN_MIND = 1000
 
 
 @dataclass
@@ -127,6 +127,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._locks = KeyedLocks()
         self._held: dict[str, _Hold] = {}
         self._left: dict[str, str] = {}  # tokens of which nobody knows whether they hold a lock
+        self._past: dict[str, str] = {}  # tokens that let go
         self._chores = Chores()
 
     def _load(self, cid: str) -> WorkingMemory | None:
@@ -218,13 +219,13 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         if left is not None:
             self._give_back(hold.keys, left, hold.until)
             self._left.pop(cid, None)
-        found = self._try(hold)
+        found = self._try(cid, hold)
         if not isinstance(found, int):
             return found
         again = pauses(0.1, 1.0)
         with self._link.listening(hold.keys.lock) as ear:
             push = "RPUSH"
-            while isinstance(found := self._try(hold, ear.channel, push), int):
+            while isinstance(found := self._try(cid, hold, ear.channel, push), int):
                 remaining = give_up - time.monotonic()
                 if remaining <= 0:
                     raise self._not_free(cid)
@@ -233,10 +234,11 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
                 push = "LPUSH"
         return found
 
-    def _try(self, hold: _Hold, channel: str = "", push: str = "RPUSH") -> Any:
+    def _try(self, cid: str, hold: _Hold, channel: str = "", push: str = "RPUSH") -> Any:
         """Return what is stored or, as a number, for how many ms somebody else has the lock."""
         hold.until = self._link.deadline()
-        arguments = (hold.token, milliseconds(self._lock_timeout), channel, push)
+        over = self._past.get(cid, "")
+        arguments = (hold.token, milliseconds(self._lock_timeout), channel, push, over)
         return self._link.run(layout.ACQUIRE, hold.locking, arguments, hold.until)
 
     def _give_back(self, keys: Keys, token: str, until: float) -> None:
@@ -249,9 +251,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         try:
             self._give_back(hold.keys, hold.token, until)
         except Exception as error:
-            if len(self._left) >= _LEFT:
-                self._left.pop(next(iter(self._left)))  # the oldest has long expired
-            self._left[lease.cid] = hold.token
+            _keep_in_mind(self._left, lease.cid, hold.token)
             logger.debug("%r: the lock is left to expire: %s", lease.cid, error)
         finally:
             self._pass_on(lease)
@@ -274,6 +274,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         hold = self._held.get(lease.cid)
         if hold is not None and hold.token == lease.token:
             del self._held[lease.cid]
+            _keep_in_mind(self._past, lease.cid, lease.token)
             self._locks.release(lease.cid)
 
     @property
@@ -316,3 +317,12 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             f"the lock of conversation {cid!r} expired while it was held, and nothing was written:"
             f" the update took longer than {self._lock_timeout:g} s, or the server lost the lock"
         )
+
+
+def _keep_in_mind(tokens: dict[str, str], cid: str, token: str) -> None:
+    """Note a conversation's last token, and forget the oldest if there are many."""
+    tokens.pop(cid, None)
+    tokens[cid] = token
+    if len(tokens) > _IN_MIND:
+        with suppress(KeyError, RuntimeError):  # another thread was faster
+            del tokens[next(iter(tokens))]

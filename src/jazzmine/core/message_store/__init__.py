@@ -32,8 +32,8 @@ else:
         {
             "jazzmine._async.message_store.base": ("MessageStore",),
             "jazzmine._async.message_store.json": ("JSONMessageStore",),
-            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._async.message_store.mongodb": ("MongoDBMessageStore",),
+            "jazzmine._async.message_store.postgres": ("PostgresMessageStore",),
         },
     )
 

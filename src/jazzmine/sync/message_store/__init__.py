@@ -32,8 +32,8 @@ else:
         {
             "jazzmine._sync.message_store.base": ("MessageStore",),
             "jazzmine._sync.message_store.json": ("JSONMessageStore",),
-            "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
             "jazzmine._sync.message_store.mongodb": ("MongoDBMessageStore",),
+            "jazzmine._sync.message_store.postgres": ("PostgresMessageStore",),
         },
     )
 

@@ -1,0 +1,111 @@
+"""Addresses and options of PostgreSQL stores: what is wrong is said, and no secret is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from jazzmine.core.message_store import MessageStore
+from jazzmine.errors import (
+    ConfigurationError,
+    InvalidAddressError,
+    StoreUnavailableError,
+)
+from jazzmine.sync import MessageStore as BlockingStore
+from tests.backends.postgres_samples import config
+from tests.servers import postgres
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.empty_schema() as name:
+        yield name
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "postgresql://me:hunter2@host:port/db",
+        "postgresql://me:hun@ter2@127.0.0.1/db",
+        "postgresql://me:4711/hunter2@127.0.0.1/db",
+        "postgresql://me:hunter2%zz@127.0.0.1/db",
+        "host=127.0.0.1 password=hunter2 nonsense=1",
+        "postgresql:hunter2",
+    ],
+)
+def test_a_malformed_address_is_refused_and_not_repeated(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(InvalidAddressError) as raised:
+        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
+    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
+    assert not any(part in shown for part in ("hunter2", "ter2", "4711"))
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"password": "wr0ng-secret"}, "password authentication failed"),
+        ({"dbname": "no_such_db"}, "does not exist"),
+        ({"host": "no-such-host.invalid"}, "no-such-host.invalid"),
+        ({"port": "1"}, ":1"),
+    ],
+)
+def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
+    change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    dsn = postgres.changed(postgres.dsn(), **change)
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError) as raised:
+        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
+    assert time.monotonic() - started < 1.5
+    assert says in str(raised.value)
+    shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
+    assert "wr0ng-secret" not in shown
+    assert postgres.PASSWORD not in shown
+
+
+async def test_the_other_face_says_the_same_of_a_wrong_password() -> None:
+    dsn = postgres.changed(postgres.dsn(), password="wr0ng-secret")
+    started = time.monotonic()
+    with pytest.raises(StoreUnavailableError, match="password authentication failed"):
+        await MessageStore.initialize({"storage": "postgres", "dsn": dsn})
+    assert time.monotonic() - started < 1.5
+
+
+def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:
+    with BlockingStore.initialize(config(schema)) as store:
+        assert postgres.PASSWORD not in repr(store)
+        assert postgres.PASSWORD not in repr(vars(store))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"pool_min": 3, "pool_max": 2},
+        {"pool_min": True},
+        {"schema": 'a"b'},
+        {"prepare": 1},
+        {"timeout": 0},
+        {"pool_mim": 2},
+    ],
+)
+def test_a_wrong_option_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))[:5]):
+        BlockingStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
+
+
+def test_without_the_driver_the_extra_to_install_is_named() -> None:
+    program = (
+        "import sys; sys.modules['psycopg'] = None\n"
+        "from jazzmine.sync import MessageStore, PostgresMessageStore\n"
+        "try: MessageStore.initialize('postgresql://h/db')\n"
+        "except ImportError as error: print(error)\n"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "pip install 'jazzmine[postgres]'" in said.stdout, said.stderr

@@ -1,0 +1,101 @@
+"""Calls that meet in PostgreSQL, calls that go together, and what is too large for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from jazzmine.core.message_store import MessageStore
+from jazzmine.errors import (
+    IntegrityError,
+    RecordTooLargeError,
+)
+from tests.backends.postgres_samples import behind, config, conversation, message, trace
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.empty_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy(postgres.port_of(postgres.dsn())) as between:
+        yield between
+
+
+async def test_one_trace_stored_many_times_at_once_is_stored_once(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=10)) as store:
+        await store.store_conversation(conversation())
+        await store.store_messages([message(f"m{n}") for n in range(5)])
+        for n in range(5):
+            one = trace(f"m{n}")
+            await asyncio.gather(*(store.store_turn_trace(one) for _ in range(10)))
+        assert len(await store.get_turn_traces_by_agent_id("a")) == 5
+
+
+async def test_messages_stored_in_opposite_orders_at_once_do_not_deadlock(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=4)) as store:
+        await store.store_conversation(conversation())
+        given = [message(f"m{n}") for n in range(200)]
+        await store.store_messages(given)
+        calls = [store.store_messages(given[:: 1 - 2 * (n % 2)]) for n in range(6)]
+        await asyncio.gather(*calls)
+        assert await store.get_messages_by_conversation_id("c1") == given
+
+
+async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
+    long = "".join(chr(0x4E00 + (n * n * 7919) % 20_000) for n in range(20_000))
+    async with await MessageStore.initialize(config(schema)) as store:
+        with pytest.raises(RecordTooLargeError):
+            await store.store_conversation(conversation(long))
+        assert await store.get_conversation_by_id(long) is None
+
+
+# Writes that find no connection free go together
+
+
+async def test_of_writes_that_went_together_only_the_one_to_blame_fails(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
+        await store.store_conversation(conversation())
+        lost = message("lost").model_copy(update={"conversation_id": "nowhere"})
+        given = [message("m0"), message("m1"), lost, message("m2")]
+        calls = (store.store_message(one) for one in given)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [
+            type(None),
+            type(None),
+            IntegrityError,
+            type(None),
+        ]
+        held = await store.get_messages_by_conversation_id("c1")
+        assert [one.id for one in held] == ["m0", "m1", "m2"]
+
+
+async def test_a_cancelled_write_that_was_waiting_is_withdrawn(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
+        await store.store_conversation(conversation())
+        tasks = [asyncio.ensure_future(store.store_message(message(f"m{n}"))) for n in range(3)]
+        await asyncio.sleep(0)
+        tasks[1].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        held = await store.get_messages_by_conversation_id("c1")
+        assert [one.id for one in held] == ["m0", "m2"]
+
+
+async def test_writes_that_find_no_connection_free_share_round_trips(
+    proxy: Proxy, schema: str
+) -> None:
+    options = behind(proxy, schema, pool_min=2, pool_max=2)
+    async with await MessageStore.initialize(options) as store:
+        await store.store_conversation(conversation())
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+        before = proxy.round_trips
+        await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
+        assert proxy.round_trips - before <= 5
+        assert len(await store.get_messages_by_conversation_id("c1")) == 50
