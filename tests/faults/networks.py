@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from tests.servers import mongodb, postgres, redis
 from tests.servers.proxy import Proxy
 
-__all__ = ["MESSAGE_STORES", "REDIS", "TIMEOUT", "Network", "mongodb_behind"]
+__all__ = [
+    "MESSAGE_STORES",
+    "TIMEOUT",
+    "Network",
+    "mongodb_network",
+    "postgres_network",
+    "redis_network",
+]
 
 TIMEOUT = 1.0
 Config = dict[str, object]
@@ -35,7 +42,7 @@ def postgres_network() -> Iterator[Network]:
         yield Network(proxy, through, {**config, "dsn": address})
 
 
-def mongodb_behind(proxy: Proxy) -> str:
+def _behind(proxy: Proxy) -> str:
     # A client that asked who else is in the replica set would go around the proxy.
     return f"mongodb://127.0.0.1:{proxy.port}/?directConnection=true"
 
@@ -46,7 +53,7 @@ def mongodb_network() -> Iterator[Network]:
         port = urlsplit(str(config["uri"])).port
         assert port is not None
         with Proxy(port) as proxy:
-            through = {**config, "uri": mongodb_behind(proxy), "timeout": TIMEOUT}
+            through = {**config, "uri": _behind(proxy), "timeout": TIMEOUT}
             yield Network(proxy, through, config)
 
 
@@ -57,8 +64,7 @@ def redis_network() -> Iterator[Network]:
         yield Network(proxy, {**config, "url": proxy.url}, {**config, "url": url})
 
 
-MESSAGE_STORES: dict[str, Callable[[], object]] = {
+MESSAGE_STORES: dict[str, Callable[[], AbstractContextManager[Network]]] = {
     "postgres": postgres_network,
     "mongodb": mongodb_network,
 }
-REDIS = redis_network

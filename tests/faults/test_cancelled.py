@@ -108,8 +108,8 @@ async def test_cancelled_calls_leave_nothing_behind(name: str, tmp_path: Path) -
         await is_whole(store, calls)
         if name == "redis":
             await asyncio.sleep(0.1)
-            with redis.redis.Redis.from_url(redis.running(redis.Server).url) as client:
-                assert client.keys("wm_lock:*") == []
+            client = redis.running(redis.Server).client
+            assert client.keys("wm_lock:*") == []
     await asyncio.sleep(0.05)
     gc.collect()
     assert asyncio.all_tasks() == others, "a task is left over"
