@@ -19,7 +19,7 @@ import pytest
 from jazzmine.core import message_store as awaited_messages
 from jazzmine.core import working_memory as awaited_memory
 from jazzmine.sync.message_store import Message, MessageStore
-from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation
 from tests.faults.histories import (
     KEY,
@@ -32,6 +32,7 @@ from tests.faults.histories import (
 from tests.faults.linearizability import AGAIN, ANY, UNKNOWN, Operation, is_linearizable
 from tests.faults.networks import mongodb_network, postgres_network, redis_network
 from tests.faults.sizes import size, tell
+from tests.faults.test_threads_and_forks import Unlocked
 from tests.servers.proxy import Proxy
 
 CLIENTS = 5
@@ -234,21 +235,8 @@ def test_a_store_that_reads_what_is_no_longer_there_is_found_out(
             check("json", recorders)
 
 
-def test_a_working_memory_without_locks_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    with WorkingMemoryStore.initialize({"storage": "memory"}) as store:
-        assert isinstance(store, InMemoryWorkingMemoryStore)
-
-        def end_without_a_lock(cid: str, response: str, intent: str) -> Any:
-            memory = InMemoryWorkingMemoryStore.get(store, cid)
-            assert memory is not None
-            time.sleep(0.001)
-            memory.end_turn(response, intent)
-            with store.locked(cid) as current:
-                current.end_turn(response, intent)
-                memory.revision += 1
-            return memory
-
-        monkeypatch.setattr(store, "end_turn", end_without_a_lock)
+def test_a_working_memory_without_locks_is_found_out() -> None:
+    with Unlocked() as store:
         prepare("memory", store)
         recorders = clients("memory", 1)
         with ThreadPoolExecutor(CLIENTS) as threads:

@@ -18,8 +18,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from jazzmine._sync.working_memory.base import Lease
 from jazzmine.sync.message_store import MessageStore
-from jazzmine.sync.working_memory import WorkingMemoryStore
+from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import size, tell
 from tests.servers import mongodb, postgres, redis
@@ -60,6 +61,18 @@ def update_many(store: Any) -> None:
         store.end_turn("c1", "response", "intent")
 
 
+def update_at_once(store: WorkingMemoryStore) -> None:
+    """Fail unless every thread's every update is counted."""
+    before = store.get_or_create("c1", "u1", "a1").revision
+    with ThreadPoolExecutor(THREADS) as threads:
+        work = [threads.submit(update_many, store) for _ in range(THREADS)]
+    for one in work:
+        one.result()
+    stored = store.get("c1")
+    assert stored is not None
+    assert stored.revision == before + THREADS * CALLS, "an update is lost"
+
+
 @pytest.mark.parametrize("name", MESSAGE_STORES)
 def test_sixteen_threads_share_a_message_store(name: str, tmp_path: Path) -> None:
     with config_of(name, tmp_path) as config, MessageStore.initialize(config) as store:
@@ -76,34 +89,25 @@ def test_sixteen_threads_share_a_message_store(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", MEMORIES)
 def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> None:
     with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
-        before = store.get_or_create("c1", "u1", "a1").revision
-        with ThreadPoolExecutor(THREADS) as threads:
-            work = [threads.submit(update_many, store) for _ in range(THREADS)]
-        for one in work:
-            one.result()
-
-        stored = store.get("c1")
-        assert stored is not None
-        assert stored.revision == before + THREADS * CALLS
+        update_at_once(store)
     tell(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} updates: none lost")
 
 
-def test_a_working_memory_that_is_not_locked_is_found_out() -> None:
-    with WorkingMemoryStore.initialize({"storage": "memory"}) as store:
-        before = store.get_or_create("c1", "u1", "a1").revision
-        count = [before]
+class Unlocked(InMemoryWorkingMemoryStore):
+    """Takes no lock for an update."""
 
-        def update_without_a_lock() -> None:
-            for _ in range(20):
-                read = count[0]
-                time.sleep(0.0005)
-                count[0] = read + 1
+    def _acquire(self, cid: str) -> Lease:
+        memory = self._load(cid)
+        time.sleep(0.0005)
+        return Lease(cid, "", memory)
 
-        with ThreadPoolExecutor(THREADS) as threads:
-            for _ in range(THREADS):
-                threads.submit(update_without_a_lock)
+    def _release(self, lease: Lease) -> None:
+        """There is nothing to let go."""
 
-        assert count[0] < before + THREADS * 20
+
+def test_a_working_memory_that_takes_no_lock_is_found_out() -> None:
+    with Unlocked() as store, pytest.raises(AssertionError, match="an update is lost"):
+        update_at_once(store)
 
 
 def work_in_a_fork(store: Any, name: str, jobs: Any) -> None:
