@@ -28,9 +28,12 @@ class FileView:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        status = os.fstat(fd)
-        self._changed_ns = status.st_ctime_ns
-        self._links = status.st_nlink
+        self._changed_ns = self._links = -1
+        # Where the disk does not say, the file counts as another one, and is read again: an
+        # error now would deny a write that stands already.
+        with suppress(OSError):
+            status = os.fstat(fd)
+            self._changed_ns, self._links = status.st_ctime_ns, status.st_nlink
 
     def is_current(self) -> bool:
         """Return whether the file is still the one that was opened, unchanged."""
@@ -176,7 +179,12 @@ def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | N
         if backup is None or old is None:
             os.unlink(path)
         else:
-            os.close(_write_beside(path, [_read_all(backup)], old, fsync=False))
+            fd = _write_beside(path, [_read_all(backup)], old, fsync=False)
+            # Flushed before it is renamed, where the disk still flushes anything at all: a
+            # power cut would otherwise find the old name on an empty file.
+            with suppress(OSError):
+                os.fsync(fd)
+            os.close(fd)
             os.replace(f"{path}.tmp", path)
         raise
 

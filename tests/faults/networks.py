@@ -1,0 +1,70 @@
+"""The back ends that are reached over a network, each behind a proxy that can disturb it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tests.servers import mongodb, postgres, redis
+from tests.servers.proxy import Proxy
+
+__all__ = [
+    "MESSAGE_STORES",
+    "TIMEOUT",
+    "Network",
+    "mongodb_network",
+    "postgres_network",
+    "redis_network",
+]
+
+TIMEOUT = 1.0
+Config = dict[str, object]
+
+
+@dataclass
+class Network:
+    """A way to a server without data: through the proxy, and beside it."""
+
+    proxy: Proxy
+    through: Config
+    beside: Config
+
+
+@contextmanager
+def postgres_network() -> Iterator[Network]:
+    address = postgres.dsn()
+    with postgres.empty_schema() as schema, Proxy(postgres.port_of(address)) as proxy:
+        dsn = postgres.changed(address, host="127.0.0.1", port=proxy.port)
+        config: Config = {"storage": "postgres", "schema": schema, "pool_min": 1, "pool_max": 2}
+        through = {**config, "dsn": dsn, "timeout": TIMEOUT}
+        yield Network(proxy, through, {**config, "dsn": address})
+
+
+def _behind(proxy: Proxy) -> str:
+    # A client that asked who else is in the replica set would go around the proxy.
+    return f"mongodb://127.0.0.1:{proxy.port}/?directConnection=true"
+
+
+@contextmanager
+def mongodb_network() -> Iterator[Network]:
+    with mongodb.database() as config:
+        port = urlsplit(str(config["uri"])).port
+        assert port is not None
+        with Proxy(port) as proxy:
+            through = {**config, "uri": _behind(proxy), "timeout": TIMEOUT}
+            yield Network(proxy, through, config)
+
+
+@contextmanager
+def redis_network() -> Iterator[Network]:
+    with redis.database() as url, Proxy(urlsplit(url).port or 6379) as proxy:
+        config: Config = {"storage": "redis", "timeout": TIMEOUT, "lock_timeout": 5}
+        yield Network(proxy, {**config, "url": proxy.url}, {**config, "url": url})
+
+
+MESSAGE_STORES: dict[str, Callable[[], AbstractContextManager[Network]]] = {
+    "postgres": postgres_network,
+    "mongodb": mongodb_network,
+}

@@ -1,0 +1,126 @@
+"""Nasty text in every field and every id comes back as it was, or is refused, everywhere alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.sync.message_store import JSONMessageStore, Message, MessageStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.behaviour.nasty import TEXTS
+from tests.behaviour.samples import conversation, full_message, full_trace, message
+from tests.faults.sizes import SOAK, tell
+from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of
+
+NASTY = [str(text.values[0]) for text in TEXTS]
+IDS = [text for text in NASTY if len(text) < 2_000]
+LARGE = "é" * (5_000_000 if SOAK else 1_000_000)
+REFUSED = ["\ud800", "a\udfff"]
+
+
+def round_trip(store: MessageStore, text: str, id: str) -> None:
+    """Store the text in every field under an id, and fail unless all comes back."""
+    stored = conversation(
+        id, user_id=id, agent_id=id, title=text, metadata={"text": text, "deep": [{"er": text}]}
+    )
+    said = full_message(id, text, conversation_id=id, user_id=id)
+    trace = full_trace(id, text, id=id, conversation_id=id, user_id=id, agent_id=id)
+    store.store_turn(conversation=stored, messages=[said], trace=trace)
+    assert store.get_conversation_by_id(id) == stored
+    assert store.get_conversations_by_user_id(id) == [stored]
+    assert store.get_conversations_by_agent_id(id) == [stored]
+    assert store.get_message_by_id(id) == said
+    assert store.get_messages_by_ids([id]) == [said]
+    assert store.get_messages_by_conversation_id(id) == [said]
+    assert store.get_messages_by_user_id(id) == [said]
+    assert store.get_turn_trace_by_id(id) == trace
+    assert store.get_turn_trace_by_message_id(id) == trace
+    assert store.get_turn_traces_by_agent_id(id) == [trace]
+
+
+@contextmanager
+def opened(name: str, folder: Path) -> Iterator[MessageStore]:
+    with ExitStack() as stack:
+        config = stack.enter_context(config_of(name, folder))
+        yield stack.enter_context(MessageStore.initialize(config))
+
+
+@pytest.mark.parametrize("name", MESSAGE_STORES)
+def test_nasty_text_comes_back_as_it_was_from_every_field_and_id(name: str, tmp_path: Path) -> None:
+    with opened(name, tmp_path) as store:
+        for text in IDS:
+            round_trip(store, text, text)
+        for number, text in enumerate([*NASTY, LARGE]):
+            # In a field that no index holds; MongoDB takes 16 MiB a record.
+            said = message(f"large {number}", conversation_id=IDS[0], original_content=text)
+            store.store_message(said)
+            assert store.get_message_by_id(said.id) == said
+        assert len(store.get_conversations_by_user_id("u1")) == 0
+        for text in IDS:
+            assert store.delete_conversation(text)
+            assert store.get_message_by_id(text) is None
+    tell(f"hostile input, {name}: {len(IDS)} texts in every field and id, and one of 10 MB")
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_nasty_text_comes_back_from_a_working_memory(name: str, tmp_path: Path) -> None:
+    with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
+        for text in IDS:
+            store.get_or_create(text, text, text)
+            store.end_turn(text, text, text)
+        for text in IDS:
+            found = store.get(text)
+            assert found is not None
+            assert (found.conversation_id, found.user_id, found.agent_id) == (text, text, text)
+            assert (found.last_agent_response, found.last_agent_intent) == (text, text)
+        assert store.active_count() == len(IDS)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("name", [*MESSAGE_STORES, *MEMORIES])
+def test_a_lone_surrogate_is_refused_everywhere(name: str, text: str, tmp_path: Path) -> None:
+    with config_of(name, tmp_path) as config, ExitStack() as stack:
+        store: Any
+        if name in MEMORIES:
+            store = stack.enter_context(WorkingMemoryStore.initialize(config))
+            with pytest.raises(ValueError, match="unicode string"):
+                store.get_or_create(text, "u1", "a1")
+        else:
+            store = stack.enter_context(MessageStore.initialize(config))
+            for call in (store.get_message_by_id, store.delete_conversation, store.flag_message):
+                with pytest.raises(ValueError, match="unicode string"):
+                    call(text)
+
+
+@pytest.mark.parametrize("value", [{"$ne": None}, {"$where": "1"}, ["c1"], b"c1", 1, None])
+@pytest.mark.parametrize("name", MESSAGE_STORES)
+def test_an_operator_never_reaches_a_query(name: str, value: Any, tmp_path: Path) -> None:
+    with opened(name, tmp_path) as store:
+        store.store_conversation(conversation("c1"))
+        for call in (store.get_conversation_by_id, store.delete_conversation):
+            with pytest.raises(TypeError):
+                call(value)
+
+        assert store.get_conversation_by_id("c1") is not None
+
+
+class Trims(JSONMessageStore):
+    """Takes blanks and U+0000 away."""
+
+    def _message(self, message_id: str) -> Message | None:
+        found = super()._message(message_id)
+        if found is not None:
+            found.original_content = found.original_content.strip(" \0")
+        return found
+
+
+def test_a_store_that_mends_what_it_is_given_is_found_out(tmp_path: Path) -> None:
+    with opened("json", tmp_path) as store:
+        store.__class__ = Trims
+
+        with pytest.raises(AssertionError):
+            round_trip(store, "\0", "c1")

@@ -1,0 +1,52 @@
+"""The checker of histories tells those that are possible from those that are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.faults.linearizability import UNKNOWN, Operation, Outcome, is_linearizable
+
+
+def register(state: Any, operation: Operation) -> Outcome:
+    if operation.name == "write":
+        return Outcome(None, operation.argument)
+    return Outcome(state, state)
+
+
+def write(value: int, began: float, ended: float, result: Any = None) -> Operation:
+    return Operation("write", value, began, ended, result)
+
+
+def read(value: int, began: float, ended: float) -> Operation:
+    return Operation("read", None, began, ended, value)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [],
+        [write(1, 0, 1), read(1, 2, 3)],
+        [write(1, 0, 5), read(0, 1, 2), read(1, 3, 4)],
+        [write(1, 0, 9), write(2, 0, 9), read(2, 10, 11)],
+        [write(1, 0, 1, UNKNOWN), read(0, 2, 3), read(1, 4, 5)],
+        [write(1, 0, 1, UNKNOWN), read(0, 2, 3)],
+    ],
+)
+def test_a_possible_history_is_accepted(history: list[Operation]) -> None:
+    assert is_linearizable(history, 0, register)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [write(1, 0, 1), read(0, 2, 3)],
+        [write(1, 0, 5), read(1, 1, 2), read(0, 3, 4)],
+        [write(1, 0, 1), write(2, 2, 3), read(1, 4, 5)],
+        [write(1, 0, 1, UNKNOWN), read(1, 2, 3), read(0, 4, 5)],
+        [read(7, 0, 1)],
+    ],
+)
+def test_an_impossible_history_is_refused(history: list[Operation]) -> None:
+    assert not is_linearizable(history, 0, register)

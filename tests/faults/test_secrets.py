@@ -1,0 +1,151 @@
+"""Addresses that are malformed or lead nowhere: no error, repr or log record shows a password."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from jazzmine import ConfigurationError, StoreUnavailableError
+from jazzmine.core import message_store as awaited_messages
+from jazzmine.core import working_memory as awaited_memory
+from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.faults.sizes import tell
+
+SECRET = "hunter2"
+
+# A driver that is stopped while it connects may leave the socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+POSTGRES = [
+    f"postgresql://me:{SECRET}@host:port/db",
+    f"postgresql://me:{SECRET}@127.0.0.1:99999/db",
+    f"postgresql://me:x@{SECRET}@127.0.0.1:1/db",
+    f"postgresql://me:4711/{SECRET}@127.0.0.1/db",
+    f"postgresql://me:{SECRET}%zz@127.0.0.1/db",
+    f"postgresql://me:{SECRET}@[::1/db",
+    f"postgresql://me:{SECRET}@127.0.0.1:1/db?nonsense=1",
+    f"host=127.0.0.1 password={SECRET} nonsense=1",
+    f"host=127.0.0.1 password='{SECRET}",
+    f"host=127.0.0.1 port=1 password={SECRET}",
+    f"postgresql:{SECRET}",
+    f"postgresql://127.0.0.1:1/db?password={SECRET}",
+    f"postgresql://me:{SECRET}@127.0.0.1:1/db",
+]
+MONGODB = [
+    f"mongodb://me:{SECRET}@127.0.0.1:99999",
+    f"mongodb://me:{SECRET}@127.0.0.1:port/db",
+    f"mongodb://me:x@{SECRET}@127.0.0.1:1/db",
+    f"mongodb://me:4711/{SECRET}@127.0.0.1:1/db",
+    f"mongodb://me:{SECRET}%zz@127.0.0.1:1/db",
+    f"mongodb://me:{SECRET}@[::1/db",
+    f"mongodb://me:{SECRET}@/db",
+    f"mongodb://me:{SECRET}@127.0.0.1:1/db?authMechanism={SECRET}",
+    f"mongodb:{SECRET}",
+    f"mongodb://me:{SECRET}@127.0.0.1:1/db",
+]
+REDIS = [
+    f"redis://me:{SECRET}@127.0.0.1:99999/0",
+    f"redis://me:{SECRET}@127.0.0.1:port/0",
+    f"redis://me:x@{SECRET}@127.0.0.1:1/0",
+    f"redis://me:4711/{SECRET}@127.0.0.1:1/0",
+    f"redis://me:{SECRET}@[::1/0",
+    f"redis://me:{SECRET}@127.0.0.1:1/database",
+    f"redis://127.0.0.1:1/0?password={SECRET}&socket_timeout=soon",
+    f"redis:{SECRET}",
+    f"rediss://me:{SECRET}@127.0.0.1:1/0",
+    f"redis://me:{SECRET}@127.0.0.1:1/0",
+]
+OTHERS = [f"ftp://me:{SECRET}@127.0.0.1/", f"{SECRET}://me@127.0.0.1", f"//me:{SECRET}@127.0.0.1"]
+
+MESSAGES = [
+    *({"storage": "postgres", "dsn": dsn, "timeout": 0.3} for dsn in POSTGRES),
+    *({"storage": "mongodb", "uri": uri, "timeout": 0.3} for uri in MONGODB),
+    *OTHERS,
+    {"storage": "postgres", "dsn": 1, "password": SECRET},
+    {"storage": "postgres", "dns": f"postgresql://me:{SECRET}@127.0.0.1"},
+    {"storage": "mongodb", "uri": [SECRET]},
+]
+MEMORIES = [
+    *({"storage": "redis", "url": url, "timeout": 0.3} for url in REDIS),
+    *OTHERS,
+]
+
+
+def assert_kept(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+    """Fail if the secret is in the error, in what it came from, or in any log record."""
+    chain: BaseException | None = error
+    while chain is not None:
+        assert SECRET not in f"{chain} {chain!r} {chain.args!r}"
+        chain = chain.__cause__ or chain.__context__
+    assert SECRET not in "".join(traceback.format_exception(error))
+    for record in caplog.records:
+        assert SECRET not in f"{record.getMessage()} {record.__dict__!r}"
+
+
+def opening(open_store: Callable[[Any], Any], config: Any) -> BaseException:
+    try:
+        open_store(config)
+    except (ConfigurationError, StoreUnavailableError) as error:
+        return error
+    raise AssertionError("the address was accepted")
+
+
+@pytest.mark.parametrize("config", MESSAGES, ids=lambda config: "")
+def test_no_address_of_a_message_store_is_repeated(
+    config: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    assert_kept(opening(MessageStore.initialize, config), caplog)
+
+
+@pytest.mark.parametrize("config", MEMORIES, ids=lambda config: "")
+def test_no_address_of_a_working_memory_is_repeated(
+    config: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    assert_kept(opening(WorkingMemoryStore.initialize, config), caplog)
+
+
+@pytest.mark.parametrize("config", [*MESSAGES, *MEMORIES], ids=lambda config: "")
+async def test_no_address_is_repeated_when_awaited(
+    config: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    opened: Any = awaited_memory.WorkingMemoryStore
+    if config in MESSAGES and config not in OTHERS:
+        opened = awaited_messages.MessageStore
+    with pytest.raises((ConfigurationError, StoreUnavailableError)) as raised:
+        await opened.initialize(config)
+
+    assert_kept(raised.value, caplog)
+    tell(f"secrets: {len(MESSAGES) + len(MEMORIES)} addresses: no secret byte")
+
+
+def test_an_error_that_repeats_its_address_is_found_out(caplog: pytest.LogCaptureFixture) -> None:
+    error = StoreUnavailableError("not reachable")
+    error.__context__ = ValueError(f"invalid: {POSTGRES[0]}")
+
+    with pytest.raises(AssertionError):
+        assert_kept(error, caplog)
+
+
+def test_a_log_record_that_shows_a_secret_is_found_out(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("driver").warning("connecting to %s", POSTGRES[0])
+
+    with pytest.raises(AssertionError):
+        assert_kept(StoreUnavailableError("not reachable"), caplog)

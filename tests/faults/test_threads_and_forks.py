@@ -1,0 +1,197 @@
+"""One blocking store, shared by sixteen threads, or made before the processes that use it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+
+from jazzmine._sync.working_memory.base import Lease
+from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
+from tests.behaviour.samples import conversation, message
+from tests.faults.sizes import size, tell
+from tests.servers import mongodb, postgres, redis
+
+THREADS = 16
+WORKERS = 4
+CALLS = size(10, 200)
+Config = dict[str, object]
+
+MESSAGE_STORES = ["json", "postgres", "mongodb"]
+MEMORIES = ["memory", "redis"]
+
+
+@contextmanager
+def config_of(name: str, folder: Path) -> Iterator[Config]:
+    with ExitStack() as stack:
+        if name == "json":
+            yield {"path": str(folder / "messages.json"), "fsync": False}
+        elif name == "postgres":
+            schema = stack.enter_context(postgres.empty_schema())
+            yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        elif name == "mongodb":
+            yield stack.enter_context(mongodb.database())
+        elif name == "redis":
+            yield {"storage": "redis", "url": stack.enter_context(redis.database())}
+        else:
+            yield {"storage": "memory"}
+
+
+def write_many(store: MessageStore, name: str) -> None:
+    for number in range(CALLS):
+        store.store_message(message(f"{name}-{number}"))
+        assert store.get_message_by_id(f"{name}-{number}") is not None
+
+
+def update_many(store: Any) -> None:
+    for _ in range(CALLS):
+        store.end_turn("c1", "response", "intent")
+
+
+def update_at_once(store: WorkingMemoryStore) -> None:
+    """Fail unless every thread's every update is counted."""
+    before = store.get_or_create("c1", "u1", "a1").revision
+    with ThreadPoolExecutor(THREADS) as threads:
+        work = [threads.submit(update_many, store) for _ in range(THREADS)]
+    for one in work:
+        one.result()
+    stored = store.get("c1")
+    assert stored is not None
+    assert stored.revision == before + THREADS * CALLS, "an update is lost"
+
+
+@pytest.mark.parametrize("name", MESSAGE_STORES)
+def test_sixteen_threads_share_a_message_store(name: str, tmp_path: Path) -> None:
+    with config_of(name, tmp_path) as config, MessageStore.initialize(config) as store:
+        store.store_conversation(conversation("c1"))
+        with ThreadPoolExecutor(THREADS) as threads:
+            work = [threads.submit(write_many, store, f"t{n}") for n in range(THREADS)]
+        for one in work:
+            one.result()
+
+        assert len(list(store.iter_messages("c1"))) == THREADS * CALLS
+    tell(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} writes: all there")
+
+
+@pytest.mark.parametrize("name", MEMORIES)
+def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> None:
+    with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
+        update_at_once(store)
+    tell(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} updates: none lost")
+
+
+class Unlocked(InMemoryWorkingMemoryStore):
+    """Takes no lock for an update."""
+
+    def _acquire(self, cid: str) -> Lease:
+        memory = self._load(cid)
+        time.sleep(0.0005)
+        return Lease(cid, "", memory)
+
+    def _release(self, lease: Lease) -> None:
+        """There is nothing to let go."""
+
+
+def test_a_working_memory_that_takes_no_lock_is_found_out() -> None:
+    with Unlocked() as store, pytest.raises(AssertionError, match="an update is lost"):
+        update_at_once(store)
+
+
+def work_in_a_fork(store: Any, name: str, jobs: Any) -> None:
+    for job in iter(jobs.get, None):
+        if isinstance(store, MessageStore):
+            store.store_message(message(f"{name}-{job}"))
+        else:
+            store.end_turn("c1", "response", "intent")
+
+
+@pytest.mark.parametrize("name", [*MESSAGE_STORES, "redis"])
+def test_a_prefork_pool_works_on_a_store_made_before_the_fork(name: str, tmp_path: Path) -> None:
+    opened: Any = WorkingMemoryStore if name == "redis" else MessageStore
+    fork = multiprocessing.get_context("fork")
+    jobs = fork.Queue()
+    total = WORKERS * CALLS
+    with config_of(name, tmp_path) as config, opened.initialize(config) as store:
+        if name == "redis":
+            store.get_or_create("c1", "u1", "a1")
+        else:
+            store.store_conversation(conversation("c1"))
+        processes = [
+            fork.Process(target=work_in_a_fork, args=(store, "job", jobs)) for _ in range(WORKERS)
+        ]
+        for process in processes:
+            process.start()
+        for job in [*range(total), *[None] * WORKERS]:
+            jobs.put(job)
+        for process in processes:
+            process.join(60)
+        assert [process.exitcode for process in processes] == [0] * WORKERS
+        if name == "redis":
+            assert store.end_turn("c1", "response", "intent").revision == total + 2
+        else:
+            assert len(list(store.iter_messages("c1"))) == total
+    tell(f"prefork, {name}: {WORKERS} processes, {total} writes: all there, once")
+
+
+@pytest.mark.parametrize("name", MESSAGE_STORES)
+def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("gunicorn")
+    port = postgres.free_port()
+    command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(WORKERS)]
+    command += ["--bind", f"127.0.0.1:{port}", "--no-control-socket", "tests.faults.wsgi"]
+    with config_of(name, tmp_path) as config, config_of("redis", tmp_path) as memory:
+        with MessageStore.initialize(config) as store:
+            store.store_conversation(conversation("c1"))
+        environment = {
+            **os.environ,
+            "FAULTS_MESSAGES": json.dumps(config),
+            "FAULTS_MEMORY": json.dumps(memory),
+        }
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as server:
+            try:
+                pids = requests(port)
+            finally:
+                server.terminate()
+                said = server.communicate()[1]
+        with MessageStore.initialize(config) as store, WorkingMemoryStore.initialize(memory) as wm:
+            stored = list(store.iter_messages("c1"))
+            turns = wm.get_or_create("c1", "u1", "a1").revision
+    assert len(stored) == WORKERS * CALLS, said
+    assert turns == WORKERS * CALLS + 2
+    assert len(pids) > 1
+    tell(f"gunicorn --preload, {name}: {len(pids)} workers, {len(stored)} requests: all there")
+
+
+def requests(port: int) -> Counter[bytes]:
+    """Make the requests, several at once; who answered how many."""
+
+    def get(number: int) -> bytes:
+        until = time.monotonic() + 30
+        while True:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/{number}", timeout=30) as reply:
+                    return bytes(reply.read())
+            except ConnectionRefusedError:
+                pass
+            except OSError as error:
+                if not isinstance(getattr(error, "reason", None), ConnectionRefusedError):
+                    raise
+            assert time.monotonic() < until, "gunicorn does not answer"
+            time.sleep(0.1)
+
+    get(0)
+    with ThreadPoolExecutor(WORKERS * 2) as threads:
+        return Counter(threads.map(get, range(WORKERS * CALLS)))
