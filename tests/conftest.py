@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.behaviour.backends import Backend
 
-# What another Python does not change.
-_SAME_EVERYWHERE = ("tests/packaging", "tests/backends/test_postgres_plans.py")
-
-# What these pass is refused before it gets to a back end: one that starts no server will do.
-_REFUSED_BEFORE_ANY_SERVER = (
-    "test_arguments.py",
-    "test_refused_values.py",
-    "test_working_memory_arguments.py",
+# Tests of one server's back end, or programs that want servers; and builds, which are the same
+# on every Python.
+_WITH_SERVERS = re.compile(
+    r"tests/backends/test_(postgres|redis|mongodb)|tests/examples/(?!test_order_desk)|tests/packaging"
 )
-_EMBEDDED = ("json", "memory")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run on another Python be shorter."""
+    """Let a run on another Python be short."""
     parser.addoption(
-        "--without-variants",
-        action="store_true",
-        help="test each kind of back end once, and leave out what no Python changes",
+        "--without-servers", action="store_true", help="test what needs no server, and no build"
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect what is left out, so that it is counted as such."""
-    if not config.getoption("--without-variants"):
-        return
-    left_out = [item for item in items if _is_left_out(item, config.rootpath)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if item not in set(left_out)]
+    if config.getoption("--without-servers"):
+        left_out = {item for item in items if _wants_servers(item, config.rootpath)}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
-def _is_left_out(item: pytest.Item, root: Path) -> bool:
-    if item.path.relative_to(root).as_posix().startswith(_SAME_EVERYWHERE):
+def _wants_servers(item: pytest.Item, root: Path) -> bool:
+    if _WITH_SERVERS.match(item.path.relative_to(root).as_posix()):
         return True
-    callspec = getattr(item, "callspec", None)
-    backends = (
-        [one for one in callspec.params.values() if isinstance(one, Backend)] if callspec else []
-    )
-    embedded = item.path.name in _REFUSED_BEFORE_ANY_SERVER
-    return any(one.variant or (embedded and one.name not in _EMBEDDED) for one in backends)
+    parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return any(isinstance(one, Backend) and not one.embedded for one in parameters)

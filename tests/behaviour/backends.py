@@ -26,8 +26,7 @@ class Backend:
         shared: whether every store with the same configuration sees the same data.
         share: how many of the profile's random sequences of calls are tried; a server takes
             longer for each than a file.
-        variant: whether it is another version of a server that is tested anyway, or another
-            way to it: `--without-variants` leaves it out.
+        embedded: whether it needs no server.
         remembers: whether a store that once found a conversation takes it to be there until
             it deletes it itself.
     """
@@ -36,7 +35,7 @@ class Backend:
     open_config: Callable[[Path], AbstractContextManager[Config]]
     shared: bool = True
     share: float = 1.0
-    variant: bool = False
+    embedded: bool = False
     remembers: bool = False
 
     def __str__(self) -> str:
@@ -65,8 +64,7 @@ def _postgres(version: str) -> Backend:
         with postgres.empty_schema(version) as schema:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
-    variant = version != postgres.VERSIONS[0]
-    return Backend(f"postgres-{version}", open_config, share=0.2, variant=variant)
+    return Backend(f"postgres-{version}", open_config, share=0.2)
 
 
 @contextmanager
@@ -77,15 +75,15 @@ def _pgbouncer(folder: Path) -> Iterator[Config]:
 
 
 MESSAGE_BACKENDS = [
-    Backend("json", _json),
+    Backend("json", _json, embedded=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.2, remembers=True),
 ]
 if pgbouncer.PROGRAM is not None:
-    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer, share=0.1, variant=True))
+    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer, share=0.1))
 MEMORY_BACKENDS = [
-    Backend("memory", _memory, shared=False),
+    Backend("memory", _memory, shared=False, embedded=True),
     Backend("redis", redis_configs.alone, share=0.5),
-    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.2, variant=True),
-    Backend("redis-cluster", redis_configs.on_cluster, share=0.2, variant=True),
+    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.2),
+    Backend("redis-cluster", redis_configs.on_cluster, share=0.2),
 ]
