@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import ClassVar
@@ -24,16 +25,16 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class BackendConfig:
+class BackendConfig(ABC):
     """The options of one back end: the fields are the keys it accepts beside `storage`."""
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]]
 
     @classmethod
+    @abstractmethod
     def from_url(cls, url: str) -> BackendConfig:
         """Read the options out of a URL that begins with one of the `schemes`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
