@@ -160,7 +160,7 @@ def answer(lab: Lab) -> Iterator[Row]:
 
     with Server() as server:
         for call in CALLS:
-            options = {"uri": server.url, "call": call}
+            options: dict[str, object] = {"uri": server.url, "call": call}
             yield from _measured(lab, call, options)
 
 
