@@ -73,11 +73,24 @@ def indexes(
             found.add("Seq Scan")
         if "Index Name" in node:
             found.add(node["Index Name"])
+        found.update(node.get("Conflict Arbiter Indexes", ()))
     return found
 
 
 PAGE = {"owner": "u7", "limit": 20}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
+    "store conversation": (
+        sql.STORE_CONVERSATION,
+        {"conversation": "{}"},
+        {"conversations_pkey"},
+    ),
+    "store messages": (sql.STORE_MESSAGES, {"messages": "[]"}, {"messages_pkey"}),
+    "store trace": (sql.STORE_TRACE, {"trace": "{}"}, {"turn_traces_message_id_key"}),
+    "store turn": (
+        sql.store_turn(conversation=True, messages=True, trace=True),
+        {"conversation": "{}", "messages": "[]", "trace": "{}"},
+        {"conversations_pkey", "messages_pkey", "turn_traces_message_id_key"},
+    ),
     "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
     "of user": (sql.CONVERSATIONS_OF_USER, PAGE, {"idx_conv_user"}),
     "of user, after": (
