@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from jazzmine._compat.change import Change
 from jazzmine.errors import WrongEventLoopError
@@ -44,6 +44,9 @@ async def run_blocking(function: Callable[..., T], *args: Any) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, function, *args)
 
 
+_Batch: TypeAlias = "list[tuple[Change[T], asyncio.Future[Any]]]"
+
+
 class Batcher(Generic[T]):
     """Commits changes in the order they came; those that come during a commit share the next.
 
@@ -54,7 +57,7 @@ class Batcher(Generic[T]):
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
         self._commit = commit
-        self._waiting: list[tuple[Change[T], asyncio.Future[Any]]] = []
+        self._waiting: _Batch[T] = []
         self._running: asyncio.Future[None] | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-writer")
 
@@ -80,16 +83,23 @@ class Batcher(Generic[T]):
         batch = [waiting for waiting in self._waiting if not waiting[1].done()]
         self._waiting.clear()
         if batch:
-            changes = [change for change, _ in batch]
             loop = asyncio.get_running_loop()
-            self._running = loop.run_in_executor(self._thread, self._commit, changes)
-            self._running.add_done_callback(lambda running: self._finish(batch, running))
+            self._running = loop.create_future()
+            # Half the way of run_in_executor(), whose result passes through a future of each world.
+            self._thread.submit(self._work, batch, loop)
 
-    def _finish(
-        self, batch: list[tuple[Change[T], asyncio.Future[Any]]], running: asyncio.Future[None]
-    ) -> None:
+    def _work(self, batch: _Batch[T], loop: asyncio.AbstractEventLoop) -> None:
+        failure: BaseException | None = None
+        try:
+            self._commit([change for change, _ in batch])
+        except BaseException as error:
+            failure = error
+        loop.call_soon_threadsafe(self._finish, batch, failure)
+
+    def _finish(self, batch: _Batch[T], failure: BaseException | None) -> None:
+        assert self._running is not None
+        self._running.set_result(None)
         self._running = None
-        failure = running.exception()
         for change, future in batch:
             error = change.error or failure
             if future.done():
