@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import sys
 from asyncio import TimeoutError as AnyTimeoutError  # another than the built-in before 3.11
 from collections.abc import Sequence
@@ -64,11 +66,14 @@ class Wire:
         connection: a connection of the driver's.
     """
 
-    __slots__ = ("_connection", "_live")
+    __slots__ = ("_connection", "_due", "_hanging_up", "_live", "_timer")
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._live = False
+        self._due = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+        self._hanging_up: asyncio.Task[None] | None = None
 
     async def ask(self, command: Sequence[str | bytes | int], timeout: float) -> Any:
         """Send a command and return the reply, bytes where it is text.
@@ -78,15 +83,18 @@ class Wire:
             RedisError, OSError: the connection broke, or (ResponseError) the server says no.
         """
         connection = self._connection
+        if not self._live or self._hanging_up is not None:
+            await self._connect(timeout)
+        self._expect_within(timeout)
         try:
-            async with time_limit(timeout):
-                if not self._live:
-                    await connection.connect()
-                    self._live = True
-                await connection.send_packed_command(packed(command), check_health=False)
-                return await connection.read_response(disable_decoding=True)
-        except AnyTimeoutError:
+            await connection.send_packed_command(packed(command), check_health=False)
+            return await connection.read_response(disable_decoding=True)
+        except Exception:
+            if self._hanging_up is None:
+                raise
             raise TimeoutError(f"no reply within {timeout:.3g} s") from None
+        finally:
+            self._due = math.inf
 
     async def hear(self, timeout: float) -> Any:
         """Return the next message of a channel, or None if there was none within `timeout` s."""
@@ -95,4 +103,35 @@ class Wire:
     async def close(self) -> None:
         """Hang up, without waiting for anybody."""
         self._live = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         await self._connection.disconnect(nowait=True)
+
+    async def _connect(self, timeout: float) -> None:
+        try:
+            async with time_limit(timeout):
+                await self._connection.connect()
+        except AnyTimeoutError:
+            raise TimeoutError(f"no connection within {timeout:.3g} s") from None
+        self._live = True
+        self._hanging_up = None
+
+    def _expect_within(self, timeout: float) -> None:
+        # A timer for every command, set and cancelled, is a tenth of what the command costs; this
+        # one stays, and looks again when the command that it was set for has had its reply.
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + timeout
+        if self._timer is None:
+            self._timer = loop.call_at(self._due, self._look)
+        elif self._due < self._timer.when():
+            self._timer.cancel()
+            self._timer = loop.call_at(self._due, self._look)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = None
+        if self._due <= loop.time():
+            self._hanging_up = loop.create_task(self._connection.disconnect(nowait=True))
+        elif self._due < math.inf:
+            self._timer = loop.call_at(self._due, self._look)
