@@ -1,7 +1,8 @@
 """What does a call cost on PostgreSQL, beside the predecessor's on asyncpg and the bare statement?
 
-A measurement is the median of a batch of calls. The bare statement is the very one that the call
-runs, on a pooled autocommit connection of psycopg: its rows are fetched and not mapped, its
+A measurement is the median of a batch of calls. Beside the predecessor, messages and turns are new
+ones; beside the bare statement they are stored again. The bare statement is the very one that the
+call runs, on a pooled autocommit connection of psycopg: its rows are fetched and not mapped, its
 parameters are made beforehand. What mapping takes of a call is shown beside it. The server does
 not sync, so that the figures are the calls' and not the disk's.
 """

@@ -28,6 +28,7 @@ from jazzmine.core.message_store.models import (
 
 SPREAD = 100
 STORED = 5_000
+MANY = 2_000
 NEW = 1_000_000
 """Numbers of messages that come and go start here."""
 
@@ -168,34 +169,35 @@ def trace(number: int, message: str | None = None) -> TurnTrace:
 
 def _calls(store: Any) -> dict[str, Callable[[int], Awaitable[object]]]:
     """The calls that are measured, each for a number that grows."""
-    made = messages(NEW, NEW + 100, SPREAD)
+    made = messages(NEW, NEW + MANY, SPREAD)
     chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
-    many = messages(NEW, NEW + 2_000, SPREAD)
 
-    turns = [trace(1_000 + n, message=made[n + 1].id) for n in range(98)]
+    said = messages(NEW + MANY, NEW + 2 * MANY, SPREAD)
+    turns = [trace(1_000 + n, message=said[2 * n + 1].id) for n in range(MANY // 2)]
 
     async def four_calls(n: int) -> None:
+        turn = n % (MANY // 2)
         await store.store_conversation(chats[n % SPREAD])
-        await store.store_message(made[n % 98])
-        await store.store_message(made[n % 98 + 1])
-        await store.store_turn_trace(turns[n % 98])
+        await store.store_message(said[2 * turn])
+        await store.store_message(said[2 * turn + 1])
+        await store.store_turn_trace(turns[turn])
 
     async def store_turn(n: int) -> None:
-        pair = [made[n % 98], made[n % 98 + 1]]
-        turn = turns[n % 98]
-        await store.store_turn(conversation=chats[n % SPREAD], messages=pair, trace=turn)
+        turn = n % (MANY // 2)
+        pair = said[2 * turn : 2 * turn + 2]
+        await store.store_turn(conversation=chats[n % SPREAD], messages=pair, trace=turns[turn])
 
     return {
         "store_conversation": lambda n: store.store_conversation(chats[n % SPREAD]),
         "get_conversation_by_id": lambda n: store.get_conversation_by_id(chats[n % SPREAD].id),
-        "store_message": lambda n: store.store_message(made[n % 100]),
+        "store_message": lambda n: store.store_message(made[n % MANY]),
         "get_message_by_id": lambda n: store.get_message_by_id(message_id(n % STORED)),
         "get_immediate_context": lambda n: store.get_immediate_context(chats[n % SPREAD].id, 20),
         "flag_message": lambda n: store.flag_message(message_id(n % 50)),
         "store_turn_trace": lambda n: store.store_turn_trace(traces[n % 100]),
         "get_turn_trace_by_id": lambda n: store.get_turn_trace_by_id(f"trace-{n % 200}"),
         "delete_message": lambda n: store.delete_message(f"nothing-{n}"),
-        "store_messages": lambda n: store.store_messages(many),
+        "store_messages": lambda n: store.store_messages(made),
         "store_turn": store_turn,
         "four_calls": four_calls,
     }
