@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-from tests.behaviour.backends import Backend
+from tests.behaviour.backends import MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
 
 # Tests of one server's back end, or programs that want servers; and builds, which are the same
 # on every Python.
@@ -29,6 +32,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = {item for item in items if _wants_servers(item, config.rootpath)}
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run in one process where a server is given, whose data processes would empty and disturb."""
+    given = {"JAZZMINE_TEST_REDIS", "JAZZMINE_TEST_MONGODB"} & os.environ.keys()
+    return 1 if given else None
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Share the tests out among processes, each of which starts the servers it meets."""
+    return _ByBackend(config, log)
+
+
+class _ByBackend(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps the tests of a back end together in one process, and all others by their files."""
+
+    _BACKEND = re.compile(
+        r"tests/behaviour/.*\[({})\b".format(
+            "|".join(sorted(map(str, MEMORY_BACKENDS + MESSAGE_BACKENDS), key=len, reverse=True))
+        )
+    )
+
+    def _split_scope(self, nodeid: str) -> str:
+        found = self._BACKEND.match(nodeid)
+        return found[1] if found else nodeid.partition("::")[0]
 
 
 def _wants_servers(item: pytest.Item, root: Path) -> bool:

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
@@ -36,15 +37,18 @@ LATEST = TIMEOUT + 0.5
 SECRET = "s3cr3t-passw0rd"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[mongodb.Server]:
+    """One to silence and to kill, which the next test finds running again."""
     with mongodb.Server() as started:
         yield started
 
 
 @pytest.fixture
 def config(server: mongodb.Server) -> Config:
-    return {"storage": "mongodb", "uri": server.url, "timeout": TIMEOUT}
+    """A database of the test's own: a transaction that was given up may hold what it wrote."""
+    name = f"jazzmine_test_{uuid4().hex}"
+    return {"storage": "mongodb", "uri": server.url, "db": name, "timeout": TIMEOUT}
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ class Backend:
     Args:
         name: what its tests are called by.
         open_config: given a folder that is the test's own, a context manager whose value is
-            the configuration of a store without any data. A back end with a server makes a
-            schema or a database there, and drops it at the end.
+            the configuration of a store without any data. A back end with a server keeps a
+            schema or a database for it there, and empties that at the end.
         shared: whether every store with the same configuration sees the same data.
         share: how many of the profile's random sequences of calls are tried; a server takes
             longer for each than a file.
@@ -54,7 +54,7 @@ def _memory(folder: Path) -> Iterator[Config]:
 
 @contextmanager
 def _mongodb(folder: Path) -> Iterator[Config]:
-    with mongodb.database() as config:
+    with mongodb.emptied_database() as config:
         yield config
 
 

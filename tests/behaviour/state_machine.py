@@ -147,6 +147,7 @@ class StoreMachine(RuleBasedStateMachine):
         for trace_id in TRACES:
             self.read("get_turn_trace_by_id", trace_id)
         self.read("find_turn_traces", TraceFilter(), limit=10)
+        self.read("summarize_usage", TraceFilter(), by="agent")
 
     @invariant()
     def now_and_then_everything_is_as_the_model_says(self) -> None:

@@ -26,7 +26,7 @@ from uuid import uuid4
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-__all__ = ["Server", "client", "database", "running", "url"]
+__all__ = ["Server", "client", "database", "emptied_database", "running", "url"]
 
 _SECONDS_TO_START = 60.0
 
@@ -146,3 +146,20 @@ def database(uri: str | None = None) -> Iterator[dict[str, object]]:
         yield {"storage": "mongodb", "uri": uri, "db": name}
     finally:
         client(uri).drop_database(name)
+
+
+_emptied: list[str] = []
+
+
+@contextmanager
+def emptied_database() -> Iterator[dict[str, object]]:
+    """Have a database without documents in a block; a test before may have made its indexes."""
+    uri = url()
+    if not _emptied:
+        _emptied.append(f"jazzmine_test_{uuid4().hex}")
+        atexit.register(client(uri).drop_database, _emptied[0])
+    name = _emptied.pop()
+    yield {"storage": "mongodb", "uri": uri, "db": name}
+    for collection in ("turn_traces", "messages", "conversations"):
+        client(uri)[name][collection].delete_many({})
+    _emptied.append(name)

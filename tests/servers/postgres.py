@@ -222,14 +222,24 @@ def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
     if not free:
         atexit.register(_drop, version, name)
     yield name
-    tables = ", ".join(
-        f'"{name}".{table}' for table in ("turn_traces", "messages", "conversations")
-    )
-    with connect(dsn(version)) as connection:
-        found = connection.execute("SELECT to_regclass(%s)", [f"{name}.turn_traces"]).fetchone()
-        if found != (None,):
-            connection.execute(f"TRUNCATE {tables} RESTART IDENTITY".encode())
+    _empty(_beside(version), name)
     free.append(name)
+
+
+@cache
+def _beside(version: str) -> psycopg.Connection[tuple[Any, ...]]:
+    connection = connect(dsn(version))
+    atexit.register(connection.close)
+    return connection
+
+
+def _empty(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
+    # Of the few rows of a test, deleting is many times quicker than truncating three tables.
+    # The schema's name stands in no statement: a test ends the sessions whose statements name it.
+    connection.execute("SELECT set_config('search_path', %s, false)", [schema])
+    if connection.execute("SELECT to_regclass('turn_traces')").fetchone() != (None,):
+        for table in ("turn_traces", "messages", "conversations"):
+            connection.execute(f"DELETE FROM {table}".encode())
 
 
 def _drop(version: str, name: str) -> None:

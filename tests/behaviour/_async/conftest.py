@@ -8,15 +8,36 @@ import pytest
 
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import WorkingMemoryStore
-from tests.behaviour.backends import Config
+from tests.behaviour.backends import Backend, Config
 from tests.behaviour.samples import conversation
 
 
+@pytest.fixture(scope="module")
+async def open_stores() -> AsyncIterator[dict[str, MessageStore]]:
+    """The message stores that a module's tests left open for the next ones, by configuration."""
+    stores: dict[str, MessageStore] = {}
+    yield stores
+    for opened in stores.values():
+        await opened.close()
+
+
 @pytest.fixture
-async def store(config: Config) -> AsyncIterator[MessageStore]:
-    """An empty message store; `config` opens others on the same data."""
-    async with await MessageStore.initialize(config) as opened:
-        yield opened
+async def store(
+    backend: Backend, config: Config, open_stores: dict[str, MessageStore]
+) -> AsyncIterator[MessageStore]:
+    """An empty message store; `config` opens others on the same data.
+
+    Opening one at a server costs more than most tests. One that remembers what was stored
+    before a test is of no use to it.
+    """
+    if backend.embedded or backend.remembers:
+        async with await MessageStore.initialize(config) as opened:
+            yield opened
+    else:
+        place = str(config)
+        if place not in open_stores:
+            open_stores[place] = await MessageStore.initialize(config)
+        yield open_stores[place]
 
 
 @pytest.fixture
@@ -26,8 +47,25 @@ async def chat(store: MessageStore) -> MessageStore:
     return store
 
 
+@pytest.fixture(scope="module")
+async def open_memories() -> AsyncIterator[dict[str, WorkingMemoryStore]]:
+    """The same for the stores of working memory."""
+    stores: dict[str, WorkingMemoryStore] = {}
+    yield stores
+    for opened in stores.values():
+        await opened.close()
+
+
 @pytest.fixture
-async def memory_store(memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
+async def memory_store(
+    memory_backend: Backend, memory_config: Config, open_memories: dict[str, WorkingMemoryStore]
+) -> AsyncIterator[WorkingMemoryStore]:
     """An empty working memory."""
-    async with await WorkingMemoryStore.initialize(memory_config) as opened:
-        yield opened
+    if memory_backend.embedded:
+        async with await WorkingMemoryStore.initialize(memory_config) as opened:
+            yield opened
+    else:
+        place = str(memory_config)
+        if place not in open_memories:
+            open_memories[place] = await WorkingMemoryStore.initialize(memory_config)
+        yield open_memories[place]

@@ -136,12 +136,10 @@ async def test_a_message_that_comes_back_to_its_conversation_has_its_old_place(
 
 
 @each_listing
-async def test_the_order_among_equals_outlives_the_store(
-    chat: MessageStore, config: Config, listing: str
-) -> None:
-    await chat.store_messages(messages("c", "a", "b"))
-    await chat.store_message(message("c", intent="changed"))
-    await chat.close()
+async def test_the_order_among_equals_outlives_the_store(config: Config, listing: str) -> None:
+    async with await MessageStore.initialize(config) as store:
+        await store.store_turn(conversation=conversation(), messages=messages("c", "a", "b"))
+        await store.store_message(message("c", intent="changed"))
 
     async with await MessageStore.initialize(config) as reopened:
         await reopened.store_messages(messages("d", "a"))

@@ -8,15 +8,36 @@ import pytest
 
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.behaviour.backends import Config
+from tests.behaviour.backends import Backend, Config
 from tests.behaviour.samples import conversation
 
 
+@pytest.fixture(scope="module")
+def open_stores() -> Iterator[dict[str, MessageStore]]:
+    """The message stores that a module's tests left open for the next ones, by configuration."""
+    stores: dict[str, MessageStore] = {}
+    yield stores
+    for opened in stores.values():
+        opened.close()
+
+
 @pytest.fixture
-def store(config: Config) -> Iterator[MessageStore]:
-    """An empty message store; `config` opens others on the same data."""
-    with MessageStore.initialize(config) as opened:
-        yield opened
+def store(
+    backend: Backend, config: Config, open_stores: dict[str, MessageStore]
+) -> Iterator[MessageStore]:
+    """An empty message store; `config` opens others on the same data.
+
+    Opening one at a server costs more than most tests. One that remembers what was stored
+    before a test is of no use to it.
+    """
+    if backend.embedded or backend.remembers:
+        with MessageStore.initialize(config) as opened:
+            yield opened
+    else:
+        place = str(config)
+        if place not in open_stores:
+            open_stores[place] = MessageStore.initialize(config)
+        yield open_stores[place]
 
 
 @pytest.fixture
@@ -26,8 +47,25 @@ def chat(store: MessageStore) -> MessageStore:
     return store
 
 
+@pytest.fixture(scope="module")
+def open_memories() -> Iterator[dict[str, WorkingMemoryStore]]:
+    """The same for the stores of working memory."""
+    stores: dict[str, WorkingMemoryStore] = {}
+    yield stores
+    for opened in stores.values():
+        opened.close()
+
+
 @pytest.fixture
-def memory_store(memory_config: Config) -> Iterator[WorkingMemoryStore]:
+def memory_store(
+    memory_backend: Backend, memory_config: Config, open_memories: dict[str, WorkingMemoryStore]
+) -> Iterator[WorkingMemoryStore]:
     """An empty working memory."""
-    with WorkingMemoryStore.initialize(memory_config) as opened:
-        yield opened
+    if memory_backend.embedded:
+        with WorkingMemoryStore.initialize(memory_config) as opened:
+            yield opened
+    else:
+        place = str(memory_config)
+        if place not in open_memories:
+            open_memories[place] = WorkingMemoryStore.initialize(memory_config)
+        yield open_memories[place]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(VARIABLE, raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def store(config: Config) -> Iterator[MessageStore]:
+    """An empty store of the test's own, to close."""
+    with MessageStore.initialize(config) as opened:
+        yield opened
 
 
 def title_in(config: Any) -> str:

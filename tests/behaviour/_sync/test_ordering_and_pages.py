@@ -136,12 +136,10 @@ def test_a_message_that_comes_back_to_its_conversation_has_its_old_place(
 
 
 @each_listing
-def test_the_order_among_equals_outlives_the_store(
-    chat: MessageStore, config: Config, listing: str
-) -> None:
-    chat.store_messages(messages("c", "a", "b"))
-    chat.store_message(message("c", intent="changed"))
-    chat.close()
+def test_the_order_among_equals_outlives_the_store(config: Config, listing: str) -> None:
+    with MessageStore.initialize(config) as store:
+        store.store_turn(conversation=conversation(), messages=messages("c", "a", "b"))
+        store.store_message(message("c", intent="changed"))
 
     with MessageStore.initialize(config) as reopened:
         reopened.store_messages(messages("d", "a"))
