@@ -96,7 +96,7 @@ async def cancel_at_random(store: Any, calls: list[Callable[[Any], Any]], seed: 
 
 
 async def is_whole(store: Any, calls: list[Callable[[Any], Any]]) -> None:
-    """Fail unless a call is made as soon as locks end (100 ms), and then as many as ever at once."""
+    """Fail unless a call is made once locks have ended (100 ms), then as many as ever at once."""
     call = calls[0]
     try:
         await asyncio.wait_for(call(store), 0.1 + 0.2 + LENIENCE)
