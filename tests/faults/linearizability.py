@@ -9,17 +9,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 __all__ = ["AGAIN", "ANY", "UNKNOWN", "Operation", "Outcome", "is_linearizable"]
 
-UNKNOWN = object()
+
+class _Special(Enum):
+    """Results that say how little is known; an enumeration's are the same in every process."""
+
+    UNKNOWN = "unknown"
+    AGAIN = "again"
+    ANY = "any"
+
+
+UNKNOWN = _Special.UNKNOWN
 """The result of a call that raised an error which leaves its outcome open."""
 
-AGAIN = object()
+AGAIN = _Special.AGAIN
 """The result of a call that may have been made once more, before its end."""
 
-ANY = object()
+ANY = _Special.ANY
 """The result of a call that took effect and returned something that does not count."""
 
 
