@@ -13,10 +13,11 @@ from jazzmine.core.working_memory import TurnCache
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 
-__all__ = ["MEMORY_CALLS", "MESSAGE_CALLS", "Recorder", "memory_model", "message_model"]
+__all__ = ["MEMORY_CALLS", "MESSAGE_CALLS", "READS", "Recorder", "memory_model", "message_model"]
 
 IDS = ("m0", "m1", "m2")
 KEY = "c1"
+READS = ("get", "list")
 OUTCOME_UNKNOWN = (StoreUnavailableError, LockTimeoutError, LockLostError)
 
 

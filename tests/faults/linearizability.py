@@ -7,7 +7,7 @@ take effect at any moment after its beginning, or never.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -57,7 +57,11 @@ class Operation:
 
 
 def is_linearizable(
-    history: Sequence[Operation], first: Hashable, apply: Callable[[Any, Operation], Outcome]
+    history: Sequence[Operation],
+    first: Hashable,
+    apply: Callable[[Any, Operation], Outcome],
+    *,
+    reads: Collection[str] = (),
 ) -> bool:
     """Return whether some order of the calls explains all results.
 
@@ -65,13 +69,14 @@ def is_linearizable(
         history: the calls.
         first: the state before all of them.
         apply: what a call does on a state; it must leave the state as it is.
+        reads: the names of the calls that never change the state.
     """
-    search = _Search(sorted(history, key=lambda operation: operation.began), apply)
+    search = _Search(sorted(history, key=lambda operation: operation.began), apply, reads)
     seen: set[tuple[int, Hashable]] = set()
     stack: list[tuple[int, Hashable]] = [(0, first)]
     while stack:
         done, state = stack.pop()
-        done = search.with_what_changes_nothing(done, state)
+        done = search.with_reads(done, state)
         if search.is_complete(done):
             return True
         if (done, state) not in seen:
@@ -84,9 +89,13 @@ class _Search:
     """The calls in the order of their beginnings; sets of them are the bits of a number."""
 
     def __init__(
-        self, operations: list[Operation], apply: Callable[[Any, Operation], Outcome]
+        self,
+        operations: list[Operation],
+        apply: Callable[[Any, Operation], Outcome],
+        reads: Collection[str],
     ) -> None:
         self._operations = operations
+        self._reads = sum(1 << n for n, op in enumerate(operations) if op.name in reads)
         self._apply = apply
         self._required = [op.result not in (UNKNOWN, AGAIN) for op in operations]
         self._known = sum(1 << n for n, must in enumerate(self._required) if must)
@@ -95,13 +104,14 @@ class _Search:
         """Whether nothing is left that must have taken effect."""
         return done & self._known == self._known
 
-    def with_what_changes_nothing(self, done: int, state: Hashable) -> int:
-        """Add the calls that may be the next and change nothing: no other order is better."""
+    def with_reads(self, done: int, state: Hashable) -> int:
+        """Add the reads that may come next: what changes nothing need not wait."""
         while True:
             more = done
             for n in self._next(done):
-                outcome = self._apply(state, self._operations[n])
-                if outcome.state == state and self._explains(n, outcome):
+                if self._reads >> n & 1 and self._explains(
+                    n, self._apply(state, self._operations[n])
+                ):
                     more |= 1 << n
             if more == done:
                 return done

@@ -28,6 +28,7 @@ from tests.faults.histories import (
     KEY,
     MEMORY_CALLS,
     MESSAGE_CALLS,
+    READS,
     Recorder,
     memory_model,
     message_model,
@@ -89,10 +90,10 @@ def check(name: str, recorders: list[Recorder], moments: Sequence[float] = ()) -
     """Fail unless some order of all calls explains what each of them returned; count them."""
     history = [operation for recorder in recorders for operation in recorder.history]
     if is_memory(name):
-        possible = is_linearizable(history, (1, None), memory_model)
+        possible = is_linearizable(history, (1, None), memory_model, reads=READS)
     else:
         lenient = repeated(history, moments) if name in REPEATING else history
-        possible = is_linearizable(lenient, (), message_model)
+        possible = is_linearizable(lenient, (), message_model, reads=READS)
     assert possible, "no order of the calls explains what they returned"
     assert len(history) > CLIENTS * CALLS / 2
     return len(history)
@@ -103,7 +104,7 @@ def repeated(history: list[Operation], moments: Sequence[float]) -> list[Operati
     found = []
     for operation in history:
         disturbed = any(operation.began <= moment <= operation.ended for moment in moments)
-        disturbed &= operation.name not in ("get", "list") and operation.result is not UNKNOWN
+        disturbed &= operation.name not in READS and operation.result is not UNKNOWN
         if disturbed and operation.result is False:
             operation = replace(operation, result=ANY)
         found.append(operation)
