@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from jazzmine.core.working_memory import TurnCache
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 
-__all__ = ["MEMORY_CALLS", "MESSAGE_CALLS", "Recorder", "memory_model", "message_model"]
+__all__ = ["MEMORY_CALLS", "MESSAGE_CALLS", "READS", "Recorder", "memory_model", "message_model"]
 
 IDS = ("m0", "m1", "m2")
 KEY = "c1"
+READS = ("get", "list")
+OUTCOME_UNKNOWN = (StoreUnavailableError, LockTimeoutError, LockLostError)
 
 
 class Recorder:
@@ -43,18 +46,29 @@ class Recorder:
         began = time.monotonic()
         try:
             result = self._calls[name](store, number)
-        except (StoreUnavailableError, LockTimeoutError, LockLostError):
+        except OUTCOME_UNKNOWN:
             result = UNKNOWN
+        except OSError:
+            return  # the disk failed: nothing was written
         self._remember(name, number, began, result)
 
-    async def call_awaited(self, store: Any) -> None:
-        """Make one call of the awaitable face."""
+    async def call_awaited(self, store: Any, cancelled: float) -> None:
+        """Make one call of the awaitable face.
+
+        Args:
+            cancelled: how likely it is to be cancelled.
+        """
         name, number = self.choose()
         began = time.monotonic()
+        call = asyncio.ensure_future(self._calls[name](store, number))
+        if self._random.random() < cancelled:
+            asyncio.get_running_loop().call_later(self._random.uniform(0, 0.003), call.cancel)
         try:
-            result = await self._calls[name](store, number)
-        except (StoreUnavailableError, LockTimeoutError, LockLostError):
+            result = await call
+        except (*OUTCOME_UNKNOWN, asyncio.CancelledError):
             result = UNKNOWN
+        except OSError:
+            return
         self._remember(name, number, began, result)
 
     def _remember(self, name: str, number: int, began: float, result: Any) -> None:

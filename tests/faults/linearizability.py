@@ -7,19 +7,29 @@ take effect at any moment after its beginning, or never.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 __all__ = ["AGAIN", "ANY", "UNKNOWN", "Operation", "Outcome", "is_linearizable"]
 
-UNKNOWN = object()
+
+class _Special(Enum):
+    """Results that say how little is known; an enumeration's are the same in every process."""
+
+    UNKNOWN = "unknown"
+    AGAIN = "again"
+    ANY = "any"
+
+
+UNKNOWN = _Special.UNKNOWN
 """The result of a call that raised an error which leaves its outcome open."""
 
-AGAIN = object()
+AGAIN = _Special.AGAIN
 """The result of a call that may have been made once more, before its end."""
 
-ANY = object()
+ANY = _Special.ANY
 """The result of a call that took effect and returned something that does not count."""
 
 
@@ -47,7 +57,11 @@ class Operation:
 
 
 def is_linearizable(
-    history: Sequence[Operation], first: Hashable, apply: Callable[[Any, Operation], Outcome]
+    history: Sequence[Operation],
+    first: Hashable,
+    apply: Callable[[Any, Operation], Outcome],
+    *,
+    reads: Collection[str] = (),
 ) -> bool:
     """Return whether some order of the calls explains all results.
 
@@ -55,29 +69,74 @@ def is_linearizable(
         history: the calls.
         first: the state before all of them.
         apply: what a call does on a state; it must leave the state as it is.
+        reads: the names of the calls that never change the state.
     """
-    operations = sorted(history, key=lambda operation: operation.began)
-    required = [op.result not in (UNKNOWN, AGAIN) for op in operations]
-    known = sum(1 << n for n, must in enumerate(required) if must)
+    search = _Search(sorted(history, key=lambda operation: operation.began), apply, reads)
     seen: set[tuple[int, Hashable]] = set()
     stack: list[tuple[int, Hashable]] = [(0, first)]
     while stack:
         done, state = stack.pop()
-        if done & known == known:
+        done = search.with_reads(done, state)
+        if search.is_complete(done):
             return True
+        if (done, state) not in seen:
+            seen.add((done, state))
+            stack += search.steps(done, state)
+    return False
+
+
+class _Search:
+    """The calls in the order of their beginnings; sets of them are the bits of a number."""
+
+    def __init__(
+        self,
+        operations: list[Operation],
+        apply: Callable[[Any, Operation], Outcome],
+        reads: Collection[str],
+    ) -> None:
+        self._operations = operations
+        self._reads = sum(1 << n for n, op in enumerate(operations) if op.name in reads)
+        self._apply = apply
+        self._required = [op.result not in (UNKNOWN, AGAIN) for op in operations]
+        self._known = sum(1 << n for n, must in enumerate(self._required) if must)
+
+    def is_complete(self, done: int) -> bool:
+        """Whether nothing is left that must have taken effect."""
+        return done & self._known == self._known
+
+    def with_reads(self, done: int, state: Hashable) -> int:
+        """Add the reads that may come next: what changes nothing need not wait."""
+        while True:
+            more = done
+            for n in self._next(done):
+                if self._reads >> n & 1 and self._explains(
+                    n, self._apply(state, self._operations[n])
+                ):
+                    more |= 1 << n
+            if more == done:
+                return done
+            done = more
+
+    def steps(self, done: int, state: Hashable) -> list[tuple[int, Hashable]]:
+        """What may come next, the likeliest last: what must come, and soonest."""
+        operations = self._operations
+        found = sorted(self._next(done), key=lambda n: (self._required[n], -operations[n].deadline))
+        outcomes = [(n, self._apply(state, operations[n])) for n in found]
+        return [
+            (done | 1 << n, outcome.state) for n, outcome in outcomes if self._explains(n, outcome)
+        ]
+
+    def _next(self, done: int) -> Iterator[int]:
+        operations, required = self._operations, self._required
         rest = [n for n in range(len(operations)) if not done >> n & 1]
         # Whatever begins after another has ended comes behind it.
-        limit = min(operations[n].deadline for n in rest if required[n])
+        limit = min((operations[n].deadline for n in rest if required[n]), default=-math.inf)
         latest = max((op.began for n, op in enumerate(operations) if done >> n & 1), default=0)
         for n in rest:
             if operations[n].began > limit:
-                break
-            if operations[n].deadline < latest:
-                continue
-            outcome = apply(state, operations[n])
-            if operations[n].result in (UNKNOWN, AGAIN, ANY, outcome.result):
-                step = (done | 1 << n, outcome.state)
-                if step not in seen:
-                    seen.add(step)
-                    stack.append(step)
-    return False
+                return
+            if operations[n].deadline >= latest:
+                yield n
+
+    def _explains(self, n: int, outcome: Outcome) -> bool:
+        return self._operations[n].result in (UNKNOWN, AGAIN, ANY, outcome.result)

@@ -10,16 +10,8 @@ from urllib.parse import urlsplit
 from tests.servers import mongodb, postgres, redis
 from tests.servers.proxy import Proxy
 
-__all__ = [
-    "MESSAGE_STORES",
-    "TIMEOUT",
-    "Network",
-    "mongodb_network",
-    "postgres_network",
-    "redis_network",
-]
+__all__ = ["NETWORKS", "Config", "Network"]
 
-TIMEOUT = 1.0
 Config = dict[str, object]
 
 
@@ -33,13 +25,12 @@ class Network:
 
 
 @contextmanager
-def postgres_network() -> Iterator[Network]:
+def _postgres() -> Iterator[Network]:
     address = postgres.dsn()
     with postgres.empty_schema() as schema, Proxy(postgres.port_of(address)) as proxy:
         dsn = postgres.changed(address, host="127.0.0.1", port=proxy.port)
         config: Config = {"storage": "postgres", "schema": schema, "pool_min": 1, "pool_max": 2}
-        through = {**config, "dsn": dsn, "timeout": TIMEOUT}
-        yield Network(proxy, through, {**config, "dsn": address})
+        yield Network(proxy, {**config, "dsn": dsn}, {**config, "dsn": address})
 
 
 def _behind(proxy: Proxy) -> str:
@@ -48,23 +39,23 @@ def _behind(proxy: Proxy) -> str:
 
 
 @contextmanager
-def mongodb_network() -> Iterator[Network]:
+def _mongodb() -> Iterator[Network]:
     with mongodb.database() as config:
         port = urlsplit(str(config["uri"])).port
         assert port is not None
         with Proxy(port) as proxy:
-            through = {**config, "uri": _behind(proxy), "timeout": TIMEOUT}
-            yield Network(proxy, through, config)
+            yield Network(proxy, {**config, "uri": _behind(proxy)}, config)
 
 
 @contextmanager
-def redis_network() -> Iterator[Network]:
+def _redis() -> Iterator[Network]:
     with redis.database() as url, Proxy(urlsplit(url).port or 6379) as proxy:
-        config: Config = {"storage": "redis", "timeout": TIMEOUT, "lock_timeout": 5}
+        config: Config = {"storage": "redis", "lock_timeout": 5}
         yield Network(proxy, {**config, "url": proxy.url}, {**config, "url": url})
 
 
-MESSAGE_STORES: dict[str, Callable[[], AbstractContextManager[Network]]] = {
-    "postgres": postgres_network,
-    "mongodb": mongodb_network,
+NETWORKS: dict[str, Callable[[], AbstractContextManager[Network]]] = {
+    "postgres": _postgres,
+    "mongodb": _mongodb,
+    "redis": _redis,
 }

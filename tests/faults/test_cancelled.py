@@ -15,8 +15,13 @@ import pytest
 from jazzmine.core import message_store, working_memory
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
 from tests.behaviour.samples import conversation, message, messages, trace
-from tests.faults.sizes import size, tell
+from tests.faults.sizes import LENIENCE, size, tell
 from tests.servers import mongodb, postgres, redis
+
+# PyMongo, cancelled while it connects, may leave the socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*SelectorTransport:pytest.PytestUnraisableExceptionWarning"
+)
 
 CANCELLATIONS = size(200, 2000)
 POOL = 3
@@ -84,35 +89,38 @@ async def cancel_at_random(store: Any, calls: list[Callable[[Any], Any]], seed: 
             await asyncio.sleep(chance.uniform(0, 0.004))
         for task in tasks[:2]:
             task.cancel()
-        done, pending = await asyncio.wait(tasks, timeout=5)
+        done, pending = await asyncio.wait(tasks, timeout=20)
         assert not pending, f"a call hangs after cancellation {number}"
         failed = [task.exception() for task in done if not task.cancelled() and task.exception()]
         assert not failed, f"another call failed: {failed}"
 
 
 async def is_whole(store: Any, calls: list[Callable[[Any], Any]]) -> None:
-    """Fail unless as many calls as ever run at once, and no lock is held for 100 ms."""
+    """Fail unless a call is made once locks have ended (100 ms), then as many as ever at once."""
     call = calls[0]
     try:
-        await asyncio.wait_for(call(store), 0.1 + 0.4)
+        await asyncio.wait_for(call(store), 0.1 + 0.2 + LENIENCE)
         await asyncio.wait_for(asyncio.gather(*(call(store) for _ in range(AT_ONCE))), 5)
     except asyncio.TimeoutError:
         raise AssertionError("a lock or a connection is still held") from None
 
 
 @pytest.mark.parametrize("name", ["json", "postgres", "mongodb", "memory", "redis"])
-async def test_cancelled_calls_leave_nothing_behind(name: str, tmp_path: Path) -> None:
+async def test_cancelled_calls_leave_nothing_behind(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     others = asyncio.all_tasks()
     async with opened(name, tmp_path) as (store, calls):
         await cancel_at_random(store, calls, seed=1)
         await is_whole(store, calls)
         if name == "redis":
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1 + LENIENCE / 4)
             client = redis.running(redis.Server).client
             assert client.keys("wm_lock:*") == []
     await asyncio.sleep(0.05)
     gc.collect()
     assert asyncio.all_tasks() == others, "a task is left over"
+    assert "pending" not in caplog.text
     tell(f"cancelled, {name}: {CANCELLATIONS} cancellations: nothing held, nothing pending")
 
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from jazzmine.sync.message_store import JSONMessageStore, Message, MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.behaviour.calls import AFTER, WITH_AN_ID
 from tests.behaviour.nasty import TEXTS
 from tests.behaviour.samples import conversation, full_message, full_trace, message
-from tests.faults.sizes import SOAK, tell
+from tests.faults.sizes import tell
 from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of
 
 NASTY = [str(text.values[0]) for text in TEXTS]
 IDS = [text for text in NASTY if len(text) < 2_000]
-LARGE = "é" * (5_000_000 if SOAK else 1_000_000)
+LARGE = "é" * 5_000_000  # 10 MB
 REFUSED = ["\ud800", "a\udfff"]
+OPERATORS: list[Any] = [{"$ne": None}, {"$where": "1"}, ["c1"], b"c1", 1, None]
 
 
 def round_trip(store: MessageStore, text: str, id: str) -> None:
@@ -77,33 +81,48 @@ def test_nasty_text_comes_back_from_a_working_memory(name: str, tmp_path: Path) 
             assert found is not None
             assert (found.conversation_id, found.user_id, found.agent_id) == (text, text, text)
             assert (found.last_agent_response, found.last_agent_intent) == (text, text)
+        large = store.end_turn(IDS[0], LARGE, "intent")
+        assert store.get(IDS[0]) == large
         assert store.active_count() == len(IDS)
 
 
 @pytest.mark.parametrize("text", REFUSED)
-@pytest.mark.parametrize("name", [*MESSAGE_STORES, *MEMORIES])
-def test_a_lone_surrogate_is_refused_everywhere(name: str, text: str, tmp_path: Path) -> None:
-    with config_of(name, tmp_path) as config, ExitStack() as stack:
-        store: Any
-        if name in MEMORIES:
-            store = stack.enter_context(WorkingMemoryStore.initialize(config))
-            with pytest.raises(ValueError, match="unicode string"):
-                store.get_or_create(text, "u1", "a1")
-        else:
-            store = stack.enter_context(MessageStore.initialize(config))
-            for call in (store.get_message_by_id, store.delete_conversation, store.flag_message):
-                with pytest.raises(ValueError, match="unicode string"):
-                    call(text)
-
-
-@pytest.mark.parametrize("value", [{"$ne": None}, {"$where": "1"}, ["c1"], b"c1", 1, None])
 @pytest.mark.parametrize("name", MESSAGE_STORES)
-def test_an_operator_never_reaches_a_query(name: str, value: Any, tmp_path: Path) -> None:
+def test_a_lone_surrogate_is_refused_as_any_id(name: str, text: str, tmp_path: Path) -> None:
     with opened(name, tmp_path) as store:
         store.store_conversation(conversation("c1"))
-        for call in (store.get_conversation_by_id, store.delete_conversation):
+        for call in (*WITH_AN_ID.values(), *AFTER.values()):
+            with pytest.raises(ValidationError, match="unicode string"):
+                call(store, text)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("name", MEMORIES)
+def test_a_lone_surrogate_is_refused_by_a_working_memory(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
+        store.get_or_create("c1", "u1", "a1")
+        calls: list[Callable[[], Any]] = [
+            lambda: store.get(text),
+            lambda: store.delete(text),
+            lambda: store.get_or_create(text, "u1", "a1"),
+            lambda: store.get_or_create("c1", text, "a1"),
+            lambda: store.get_or_create("c1", "u1", text),
+            lambda: store.end_turn("c1", text, "intent"),
+        ]
+        for call in calls:
+            with pytest.raises(ValidationError, match="unicode string"):
+                call()
+
+
+@pytest.mark.parametrize("name", MESSAGE_STORES)
+def test_an_operator_never_reaches_a_query(name: str, tmp_path: Path) -> None:
+    with opened(name, tmp_path) as store:
+        store.store_conversation(conversation("c1"))
+        for call, value in itertools.product(WITH_AN_ID.values(), OPERATORS):
             with pytest.raises(TypeError):
-                call(value)
+                call(store, value)
 
         assert store.get_conversation_by_id("c1") is not None
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.linearizability import UNKNOWN, Operation, Outcome, is_linearizable
+from tests.faults.linearizability import AGAIN, UNKNOWN, Operation, Outcome, is_linearizable
 
 
 def register(state: Any, operation: Operation) -> Outcome:
@@ -23,6 +23,7 @@ def read(value: int, began: float, ended: float) -> Operation:
     return Operation("read", None, began, ended, value)
 
 
+@pytest.mark.parametrize("reads", [[], ["read"]], ids=["", "reads at once"])
 @pytest.mark.parametrize(
     "history",
     [
@@ -32,12 +33,14 @@ def read(value: int, began: float, ended: float) -> Operation:
         [write(1, 0, 9), write(2, 0, 9), read(2, 10, 11)],
         [write(1, 0, 1, UNKNOWN), read(0, 2, 3), read(1, 4, 5)],
         [write(1, 0, 1, UNKNOWN), read(0, 2, 3)],
+        [write(1, 0, 9), write(1, 0, 9, AGAIN), read(1, 1, 2), write(2, 3, 4), read(1, 5, 6)],
     ],
 )
-def test_a_possible_history_is_accepted(history: list[Operation]) -> None:
-    assert is_linearizable(history, 0, register)
+def test_a_possible_history_is_accepted(history: list[Operation], reads: list[str]) -> None:
+    assert is_linearizable(history, 0, register, reads=reads)
 
 
+@pytest.mark.parametrize("reads", [[], ["read"]], ids=["", "reads at once"])
 @pytest.mark.parametrize(
     "history",
     [
@@ -48,5 +51,5 @@ def test_a_possible_history_is_accepted(history: list[Operation]) -> None:
         [read(7, 0, 1)],
     ],
 )
-def test_an_impossible_history_is_refused(history: list[Operation]) -> None:
-    assert not is_linearizable(history, 0, register)
+def test_an_impossible_history_is_refused(history: list[Operation], reads: list[str]) -> None:
+    assert not is_linearizable(history, 0, register, reads=reads)

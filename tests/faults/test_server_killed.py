@@ -7,16 +7,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
 
-from jazzmine import StoreUnavailableError
+from jazzmine import LockLostError, LockTimeoutError, NotFoundError, StoreUnavailableError
+from jazzmine.core.working_memory import ToolCallRecord, TurnCache
 from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import size, tell
-from tests.servers import mongodb, postgres
+from tests.servers import mongodb, postgres, redis
 
 KILLS = size(2, 20)
 WRITERS = 5
@@ -32,7 +34,7 @@ def postgres_server() -> Iterator[tuple[Config, Kill]]:
             server.stop(signal.SIGQUIT)
             server.start()
 
-        yield {"storage": "postgres", "dsn": server.dsn, "timeout": 20.0}, kill
+        yield {"storage": "postgres", "dsn": server.dsn, "timeout": 30.0}, kill
 
 
 @contextmanager
@@ -43,48 +45,98 @@ def mongodb_server() -> Iterator[tuple[Config, Kill]]:
             server.kill()
             server.start()
 
-        yield {"storage": "mongodb", "uri": server.url, "timeout": 20.0}, kill
+        yield {"storage": "mongodb", "uri": server.url, "timeout": 30.0}, kill
 
 
-SERVERS = {"postgres": postgres_server, "mongodb": mongodb_server}
+@contextmanager
+def redis_server() -> Iterator[tuple[Config, Kill]]:
+    # As durable as the others: every write is on the disk before it is acknowledged.
+    with redis.Server("--appendonly", "yes", "--appendfsync", "always") as server:
+
+        def kill() -> None:
+            server.kill()
+            server.start()
+
+        yield {"storage": "redis", "url": server.url, "timeout": 30.0, "lock_timeout": 30}, kill
+
+
+SERVERS = {"postgres": postgres_server, "mongodb": mongodb_server, "redis": redis_server}
+
+
+class Messages:
+    """A message store as a list of names."""
+
+    def __init__(self, config: Config) -> None:
+        self.store = MessageStore.initialize(config)
+        self.store.store_conversation(conversation("c1"))
+
+    def write(self, name: str) -> None:
+        """Store a message."""
+        self.store.store_message(message(name))
+
+    def names(self) -> list[str]:
+        """All that is stored."""
+        return [found.id for found in self.store.iter_messages("c1")]
+
+
+class ToolCalls:
+    """A working memory as a list of names, in which a name may stand twice."""
+
+    def __init__(self, config: Config) -> None:
+        self.store = WorkingMemoryStore.initialize(config)
+        self.store.get_or_create("c1", "u1", "a1")
+        self.store.begin_turn("c1", TurnCache(1))
+
+    def write(self, name: str) -> None:
+        """Record a tool call."""
+        self.store.record_tool_call("c1", ToolCallRecord(name, {}))
+
+    def names(self) -> list[str]:
+        """All that is stored."""
+        memory = self.store.get("c1")
+        assert memory is not None
+        assert memory.current_turn is not None
+        return [call.tool_name for call in memory.current_turn.tool_calls]
+
+
+KINDS: dict[str, Any] = {"postgres": Messages, "mongodb": Messages, "redis": ToolCalls}
 
 
 class Writer:
-    """Stores one message after the other, and keeps the ids of those that were acknowledged."""
+    """Writes one name after the other, and keeps those that were acknowledged."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.acknowledged: list[str] = []
 
-    def run(self, store: MessageStore, over: threading.Event) -> None:
+    def run(self, write: Callable[[str], None], over: threading.Event) -> None:
         """Write until it is over."""
         number = 0
         while not over.is_set():
             number += 1
-            message_id = f"{self._name}-{number}"
+            name = f"{self._name}-{number}"
             try:
-                store.store_message(message(message_id))
-            except StoreUnavailableError:
+                write(name)
+            except (StoreUnavailableError, LockLostError, LockTimeoutError):
                 continue
-            self.acknowledged.append(message_id)
+            self.acknowledged.append(name)
 
 
-def kill_under_load(config: Config, kill: Kill, writing: Any = None) -> int:
+def kill_under_load(kind: Any, write: Callable[[str], None], kill: Kill) -> int:
     """Kill the server while it is written to, and fail unless all that it said is true."""
-    with MessageStore.initialize(config) as store:
-        store.store_conversation(conversation("c1"))
-        over = threading.Event()
-        writers = [Writer(f"w{number}") for number in range(WRITERS)]
-        with ThreadPoolExecutor(WRITERS) as threads:
-            for writer in writers:
-                threads.submit(writer.run, writing or store, over)
-            for _ in range(KILLS):
-                time.sleep(0.3)
-                kill()
+    over = threading.Event()
+    writers = [Writer(f"w{number}") for number in range(WRITERS)]
+    with ThreadPoolExecutor(WRITERS) as threads:
+        work = [threads.submit(writer.run, write, over) for writer in writers]
+        for _ in range(KILLS):
             time.sleep(0.3)
-            over.set()
-        acknowledged = [one for writer in writers for one in writer.acknowledged]
-        stored = [found.id for found in store.iter_messages("c1")]
+            kill()
+        time.sleep(0.3)
+        over.set()
+    for one in work:
+        one.result()
+    acknowledged = [one for writer in writers for one in writer.acknowledged]
+    stored = kind.names()
     assert len(stored) == len(set(stored)), "a write is there twice"
     assert set(acknowledged) <= set(stored), "an acknowledged write is lost"
     return len(acknowledged)
@@ -93,36 +145,71 @@ def kill_under_load(config: Config, kill: Kill, writing: Any = None) -> int:
 @pytest.mark.parametrize("name", SERVERS)
 def test_what_was_acknowledged_outlives_a_server_that_is_killed(name: str) -> None:
     with SERVERS[name]() as (config, kill):
-        written = kill_under_load(config, kill)
+        kind = KINDS[name](config)
+        with kind.store:
+            written = kill_under_load(kind, kind.write, kill)
 
     assert written > KILLS
     tell(f"server killed, {name}: {KILLS} kills, {written} acknowledged writes: 0 lost, 0 doubled")
 
 
 class Hasty:
-    """A store that says that it has written before it has."""
+    """Says that it has written before it has."""
 
-    def __init__(self, store: MessageStore) -> None:
-        self._store = store
-        self._thread = ThreadPoolExecutor(1)
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._promised: list[str] = []
 
-    def store_message(self, record: Any) -> None:
-        """Promise to store it."""
-        self._thread.submit(self._store.store_message, record)
+    def write(self, name: str) -> None:
+        """Write what was promised before, and promise to write this."""
+        self._promised.append(name)
+        with suppress(IndexError):  # the first ones, and after a loss
+            self._write(self._promised.pop(-1 - WRITERS))
 
     def forget(self) -> None:
         """Lose what was only promised."""
-        self._thread.shutdown(cancel_futures=True)
+        self._promised.clear()
 
 
 def test_a_store_that_acknowledges_too_early_is_found_out() -> None:
-    with SERVERS["postgres"]() as (config, kill), MessageStore.initialize(config) as store:
-        store.ping()
-        hasty = Hasty(store)
+    with redis_server() as (config, kill):
+        kind = ToolCalls(config)
+        hasty = Hasty(kind.write)
 
-        def forget_and_kill() -> None:
-            hasty.forget()
+        def kill_and_forget() -> None:
             kill()
+            hasty.forget()
 
-        with pytest.raises(AssertionError, match="an acknowledged write is lost"):
-            kill_under_load(config, forget_and_kill, hasty)
+        with kind.store, pytest.raises(AssertionError, match="an acknowledged write is lost"):
+            kill_under_load(kind, hasty.write, kill_and_forget)
+
+
+def test_a_server_that_acknowledges_before_it_flushes_is_found_out() -> None:
+    with redis.Server() as server:
+        kind = ToolCalls({"storage": "redis", "url": server.url, "timeout": 30.0})
+
+        def kill() -> None:
+            server.kill()
+            server.start()
+            kind.store.get_or_create("c1", "u1", "a1")
+            kind.store.begin_turn("c1", TurnCache(1))
+
+        def write(name: str) -> None:
+            with suppress(NotFoundError):
+                kind.write(name)
+
+        with kind.store, pytest.raises(AssertionError, match="an acknowledged write is lost"):
+            kill_under_load(kind, write, kill)
+
+
+def test_a_store_that_sends_again_what_was_done_is_found_out() -> None:
+    with redis_server() as (config, kill):
+        kind = ToolCalls(config)
+
+        def write_and_doubt(name: str) -> None:
+            kind.write(name)
+            if name.endswith("7"):
+                kind.write(name)
+
+        with kind.store, pytest.raises(AssertionError, match="a write is there twice"):
+            kill_under_load(kind, write_and_doubt, kill)

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from jazzmine._compat.blocking import Home
 from jazzmine._sync.working_memory.base import Lease
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
@@ -118,32 +119,49 @@ def work_in_a_fork(store: Any, name: str, jobs: Any) -> None:
             store.end_turn("c1", "response", "intent")
 
 
-@pytest.mark.parametrize("name", [*MESSAGE_STORES, "redis"])
-def test_a_prefork_pool_works_on_a_store_made_before_the_fork(name: str, tmp_path: Path) -> None:
-    opened: Any = WorkingMemoryStore if name == "redis" else MessageStore
+def work_in_a_pool(store: Any) -> None:
+    """Fail unless forked processes do all that is to be done with a store, once."""
     fork = multiprocessing.get_context("fork")
     jobs = fork.Queue()
     total = WORKERS * CALLS
+    if isinstance(store, MessageStore):
+        store.store_conversation(conversation("c1"))
+    else:
+        store.get_or_create("c1", "u1", "a1")
+    processes = [
+        fork.Process(target=work_in_a_fork, args=(store, "job", jobs)) for _ in range(WORKERS)
+    ]
+    for process in processes:
+        process.start()
+    for job in [*range(total), *[None] * WORKERS]:
+        jobs.put(job)
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0] * WORKERS, "a process failed"
+    if isinstance(store, MessageStore):
+        assert len(list(store.iter_messages("c1"))) == total
+    else:
+        assert store.end_turn("c1", "response", "intent").revision == total + 2
+
+
+@pytest.mark.parametrize("name", [*MESSAGE_STORES, "redis"])
+def test_a_prefork_pool_works_on_a_store_made_before_the_fork(name: str, tmp_path: Path) -> None:
+    opened: Any = WorkingMemoryStore if name == "redis" else MessageStore
     with config_of(name, tmp_path) as config, opened.initialize(config) as store:
-        if name == "redis":
-            store.get_or_create("c1", "u1", "a1")
-        else:
-            store.store_conversation(conversation("c1"))
-        processes = [
-            fork.Process(target=work_in_a_fork, args=(store, "job", jobs)) for _ in range(WORKERS)
-        ]
-        for process in processes:
-            process.start()
-        for job in [*range(total), *[None] * WORKERS]:
-            jobs.put(job)
-        for process in processes:
-            process.join(60)
-        assert [process.exitcode for process in processes] == [0] * WORKERS
-        if name == "redis":
-            assert store.end_turn("c1", "response", "intent").revision == total + 2
-        else:
-            assert len(list(store.iter_messages("c1"))) == total
-    tell(f"prefork, {name}: {WORKERS} processes, {total} writes: all there, once")
+        work_in_a_pool(store)
+    tell(f"prefork, {name}: {WORKERS} processes, {WORKERS * CALLS} writes: all there, once")
+
+
+def test_a_store_that_takes_its_connections_into_a_fork_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Home, "check", lambda home: None)
+    with (
+        config_of("redis", tmp_path) as config,
+        WorkingMemoryStore.initialize({**config, "timeout": 1, "lock_timeout": 1}) as store,
+        pytest.raises(AssertionError, match="a process failed"),
+    ):
+        work_in_a_pool(store)
 
 
 @pytest.mark.parametrize("name", MESSAGE_STORES)

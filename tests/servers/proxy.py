@@ -32,6 +32,7 @@ class Proxy:
         self.swallow_requests = False
         self.swallow_replies = False
         self._lose_reply = 0
+        self._silently = False
         self.lost = 0
         self.on_loss: Callable[[], object] = lambda: None
         threading.Thread(target=self._accept, daemon=True).start()
@@ -53,8 +54,13 @@ class Proxy:
         self._listener.close()
         self.cut()
 
-    def lose_reply(self, number: int) -> None:
-        """Cut the connection instead of forwarding the `number`-th reply from now on."""
+    def lose_reply(self, number: int, *, silently: bool = False) -> None:
+        """Cut the connection instead of forwarding the `number`-th reply from now on.
+
+        Args:
+            silently: leave the connection open, and forward no other reply either.
+        """
+        self._silently = silently
         self._lose_reply = number
 
     def cut(self) -> None:
@@ -111,7 +117,9 @@ class Proxy:
                 self.lost += lost
             if lost:
                 self.on_loss()
-                break
+                self.swallow_replies |= self._silently
+                if not self._silently:
+                    break
             if not self.swallow_replies and not _send(client, data):
                 break
         _shut(client)

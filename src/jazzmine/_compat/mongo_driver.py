@@ -37,6 +37,7 @@ __all__ = [
     "Attempts",
     "ServerNotFoundError",
     "invalid_address",
+    "may_be_open_after",
     "server_names",
     "translated",
 ]
@@ -120,6 +121,14 @@ def _is_worth_repeating(error: PyMongoError) -> bool:
         or any(map(error.has_error_label, _REPEATABLE))
         or bool(_codes(error) & _GOING_AWAY)
     )
+
+
+def may_be_open_after(error: BaseException) -> bool:
+    """Return whether a transaction that ended with an error may still be open on the server.
+
+    Where the server itself refused a command, it has ended the transaction as well.
+    """
+    return not isinstance(error, OperationFailure) or error.timeout
 
 
 def translated(error: PyMongoError, servers: str) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
@@ -20,9 +21,11 @@ from jazzmine._compat.mongo_driver import (
     SNAPSHOT,
     Attempts,
     invalid_address,
+    may_be_open_after,
     server_names,
     translated,
 )
+from jazzmine._compat.upkeep_blocking import Chores
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError, StoreUnavailableError
 from jazzmine.layouts.mongodb.documents import Document
@@ -38,6 +41,7 @@ DOCUMENTS_A_REPLY = 1_000
 IDS_A_REPLY = 100_000
 
 _SECONDS_TO_MAKE_WAY = 0.002
+_SECONDS_TO_TIDY_UP = 1.0
 _LEAST_SECONDS = 0.001  # to the driver, 0 is no deadline at all
 
 # The server refuses a sum of skip and limit beyond 64 bits.
@@ -58,6 +62,8 @@ class MongoDBServer:
         self._config = config
         self._names = server_names(config.uri)
         self._inherited: list[Client] = []
+        self._left: deque[Session] = deque()
+        self._chores = Chores()
         self.has_transactions = False
         self.has_percentiles = False
         self._client = self._connect()
@@ -81,9 +87,13 @@ class MongoDBServer:
         # It is kept, because a client that is collected closes what it shares with the parent's.
         self._inherited.append(self._client)
         self._client = self._connect()
+        self._left = deque()
 
     def close(self) -> None:
         """Close all connections."""
+        self._chores.close(_SECONDS_TO_TIDY_UP)
+        if self._left:
+            self._end_left()
         self._client.close()
 
     def open(self) -> None:
@@ -133,6 +143,8 @@ class MongoDBServer:
         with pymongo.timeout(max(deadline - monotonic(), _LEAST_SECONDS)):
             while True:
                 try:
+                    if self._left:
+                        self._end_left_transactions()
                     return work(*args)
                 except PyMongoError as error:
                     pause = attempts.pause_after(error)
@@ -168,10 +180,45 @@ class MongoDBServer:
         def attempt(session: Session) -> T:
             return work(session, *args)
 
-        with self._client.start_session() as session:
+        session = self._client.start_session()
+        try:
             # Repeats the transaction, or its commit alone, as the error's labels allow.
             done: T = session.with_transaction(attempt, SNAPSHOT, DURABLE, PRIMARY)
-            return done
+        except BaseException as error:
+            if may_be_open_after(error):
+                self._left.append(session)
+                if not isinstance(error, Exception):
+                    self._chores.run(self._end_left, wait=False)
+            else:
+                session.end_session()
+            raise
+        session.end_session()
+        return done
+
+    def _end_left(self) -> None:
+        """End what a call that was cancelled left open, or leave it to the next call."""
+        with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_TIDY_UP):
+            self._end_left_transactions()
+
+    def _end_left_transactions(self) -> None:
+        """End transactions of which nobody knows whether the server holds them open.
+
+        It would for a minute, and what they wrote would be locked for everybody. The driver's
+        own abort is not enough: it is not sent after the deadline, and it may overtake the
+        command that begins the transaction.
+        """
+        while self._left:
+            session = self._left.popleft()
+            try:
+                # With a session's next transaction the server ends the one before it.
+                # https://www.mongodb.com/docs/manual/reference/server-sessions/
+                with session.start_transaction():
+                    self.conversations.find_one({}, {"_id": 1}, session=session)
+            except BaseException as error:
+                if may_be_open_after(error):
+                    self._left.append(session)
+                    raise
+            session.end_session()
 
     def replace_all(
         self, collection: Collection, documents: Sequence[Document], session: Session | None
