@@ -59,7 +59,7 @@ async def in_an_update(store: core.WorkingMemoryStore) -> None:
 
 
 @pytest.mark.parametrize("work", [in_a_block, in_an_update])
-@pytest.mark.parametrize("after", [0.0, 0.005, 0.03, 0.05, 0.07, 0.09])
+@pytest.mark.parametrize("after", [0.0, 0.025, 0.15, 0.25, 0.35, 0.45])
 async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     store: core.WorkingMemoryStore,
     proxy: Proxy,
@@ -67,7 +67,7 @@ async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     work: Callable[[core.WorkingMemoryStore], Coroutine[Any, Any, None]],
     after: float,
 ) -> None:
-    proxy.delay = 0.04
+    proxy.delay = 0.2
     task = asyncio.create_task(work(store))
     await asyncio.sleep(after)
 
@@ -76,7 +76,7 @@ async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     await asyncio.gather(task, return_exceptions=True)
     cancelled_in = time.monotonic() - started
 
-    assert cancelled_in < 0.03
+    assert cancelled_in < 0.15  # it waited for no reply
     proxy.delay = 0
     await asyncio.sleep(0.1)
     assert client.get(LOCK) is None
