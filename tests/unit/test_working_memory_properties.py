@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
 from jazzmine.records.memory_base import MemoryRecord
+from jazzmine.records.memory_copy import deep_copy, draft
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
@@ -60,6 +61,19 @@ STATUS_OF_FLOW = {
 }
 
 
+def mutable_parts(value: Any) -> set[int]:
+    """The identities of all records, lists and dicts that something consists of."""
+    if isinstance(value, MemoryRecord):
+        inner = list(vars(value).values())
+    elif isinstance(value, dict):
+        inner = list(value.values())
+    elif isinstance(value, list):
+        inner = value
+    else:
+        return set()
+    return {id(value)}.union(*map(mutable_parts, inner))
+
+
 class Conversation(RuleBasedStateMachine):
     """Calls the transitions in any order; whatever happens, the rules below hold."""
 
@@ -70,10 +84,12 @@ class Conversation(RuleBasedStateMachine):
         self.in_both = 0
 
     def apply(self, transition: Callable[[WorkingMemory], bool]) -> None:
-        before = self.memory.to_dict()
+        original, before = self.memory, self.memory.to_dict()
+        self.memory = draft(original)
         applied = transition(self.memory)
         if self.memory.active_flow is None:
             self.in_both = 0
+        assert original.to_dict() == before
         assert applied or self.memory.to_dict() == before
         assert not applied or self.memory.last_updated >= before["last_updated"]
 
@@ -148,6 +164,12 @@ class Conversation(RuleBasedStateMachine):
     def it_comes_back_from_a_dict_and_from_json(self) -> None:
         assert WorkingMemory.from_dict(self.memory.to_dict()) == self.memory
         assert from_json(to_json(self.memory)) == self.memory
+
+    @invariant()
+    def a_deep_copy_shares_nothing_that_can_be_changed(self) -> None:
+        copied = deep_copy(self.memory)
+        assert copied == self.memory
+        assert not mutable_parts(copied) & mutable_parts(self.memory)
 
     @invariant()
     def the_turn_s_calls_are_numbered_without_a_gap(self) -> None:

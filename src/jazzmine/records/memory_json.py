@@ -5,7 +5,7 @@ from __future__ import annotations
 from jazzmine.records.memory_base import checked_copy
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["from_json", "from_own_json", "to_json"]
+__all__ = ["from_json", "to_json"]
 
 
 def to_json(memory: WorkingMemory) -> bytes:
@@ -17,19 +17,13 @@ def to_json(memory: WorkingMemory) -> bytes:
     return WorkingMemory.__pydantic_serializer__.to_json(memory)
 
 
-def from_own_json(data: bytes) -> WorkingMemory:
-    """Build a working memory from what `to_json` returned in this process."""
-    memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
-    return memory
-
-
 def from_json(data: bytes) -> WorkingMemory:
     """Build a working memory from what anybody stored, the predecessor too.
 
     Raises:
         ValidationError: it is no JSON, or a field is unknown, missing or of a wrong type.
     """
-    memory = from_own_json(data)
+    memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
     if b"NaN" in data or b"Infinity" in data:
         # Python's json writes these and the parser takes them, though JSON has no such
         # numbers. If it is one, and not a word in a text, this refuses it by name.

@@ -30,7 +30,10 @@ AnyStore = TypeVar("AnyStore", bound="WorkingMemoryStore")
 
 
 class Lease(NamedTuple):
-    """The lock of a conversation, and the working memory as it was when the lock was taken."""
+    """The lock of a conversation, and the working memory as it was when the lock was taken.
+
+    The working memory is the store's own, for one of its transitions to change.
+    """
 
     cid: str
     token: str
@@ -120,6 +123,10 @@ class WorkingMemoryStore(ABC):
     async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         """Save under the lock and let it go; still holds it if it raises."""
 
+    def _given_away(self, memory: WorkingMemory) -> WorkingMemory:
+        """Return what a caller may have of a memory that was leased or saved."""
+        return memory
+
     @abstractmethod
     async def _release(self, lease: Lease) -> None:
         """Let the lock go, if it is still held."""
@@ -164,10 +171,10 @@ class WorkingMemoryStore(ABC):
         async with self._leased(cid) as lease:
             if lease.memory is not None:
                 await self._release(lease)
-                return lease.memory
+                return self._given_away(lease.memory)
             new.revision = 1
             await self._save_and_release(lease, new)
-        return new
+        return self._given_away(new)
 
     async def save(self, wm: WorkingMemory) -> WorkingMemory:
         """Save a working memory as it is, unless somebody else saved it since it was read.
@@ -189,7 +196,7 @@ class WorkingMemoryStore(ABC):
             saved.last_updated = time.time()
             await self._save(lease, saved)
         wm.revision, wm.last_updated = saved.revision, saved.last_updated
-        return saved
+        return self._given_away(saved)
 
     async def delete(self, cid: str) -> bool:
         """Delete a conversation's working memory; True if it had one."""
@@ -212,7 +219,7 @@ class WorkingMemoryStore(ABC):
         """
         self._check()
         async with self._leased(require_id("cid", cid)) as lease:
-            memory = _found(lease)
+            memory = self._given_away(_found(lease))
             revision = memory.revision
             async with self._prolonged(lease):
                 yield memory
@@ -305,7 +312,7 @@ class WorkingMemoryStore(ABC):
                 await self._save(lease, memory)
             else:
                 await self._release(lease)
-            return memory
+            return self._given_away(memory)
 
     async def _save(self, lease: Lease, memory: WorkingMemory) -> None:
         memory.revision += 1

@@ -7,7 +7,7 @@ from itertools import count
 from jazzmine._sync.working_memory.base import Lease, WorkingMemoryStore
 from jazzmine._compat.blocking import KeyedLocks
 from jazzmine.errors import LockTimeoutError
-from jazzmine.records.memory_json import from_own_json, to_json
+from jazzmine.records.memory_copy import deep_copy, draft
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["InMemoryWorkingMemoryStore"]
@@ -16,8 +16,8 @@ __all__ = ["InMemoryWorkingMemoryStore"]
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in this process; they end with it.
 
-    What is kept is what another back end would keep, the state as JSON, so that the same
-    values are refused, and nobody holds a part of what is stored.
+    The same values are refused as elsewhere, and nobody holds a part of what is stored: what
+    the callers pass and get are copies.
 
     Args:
         lock_timeout: how long, in s, an update waits for the conversation's lock.
@@ -26,7 +26,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     def __init__(self, lock_timeout: float = 15.0) -> None:
         super().__init__()
         self._lock_timeout = lock_timeout
-        self._stored: dict[str, bytes] = {}
+        # What is stored is replaced as a whole, never changed: it can be read without the lock.
+        self._stored: dict[str, WorkingMemory] = {}
         self._locks = KeyedLocks()
         self._holders: dict[str, str] = {}
         self._tokens = count()
@@ -44,7 +45,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
     def _load(self, cid: str) -> WorkingMemory | None:
         stored = self._stored.get(cid)
-        return None if stored is None else from_own_json(stored)
+        return None if stored is None else deep_copy(stored)
 
     def _acquire(self, cid: str) -> Lease:
         if not self._locks.acquire(cid, self._lock_timeout):
@@ -55,14 +56,18 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         token = self._holders[cid] = str(next(self._tokens))
         lease = Lease(cid, token, None)
         try:
-            return lease._replace(memory=self._load(cid))
+            stored = self._stored.get(cid)
+            return lease if stored is None else lease._replace(memory=draft(stored))
         except BaseException:
             self._release(lease)
             raise
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        self._stored[lease.cid] = to_json(memory)
+        self._stored[lease.cid] = memory
         self._release(lease)
+
+    def _given_away(self, memory: WorkingMemory) -> WorkingMemory:
+        return deep_copy(memory)
 
     def _release(self, lease: Lease) -> None:
         if self._holders.get(lease.cid) == lease.token:

@@ -1,0 +1,110 @@
+"""Copies of working memories that are known to be sound: nothing in them is checked again."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from jazzmine.records.memory_base import MemoryRecord
+from jazzmine.records.working_memory import WorkingMemory
+
+__all__ = ["deep_copy", "draft"]
+
+AnyRecord = TypeVar("AnyRecord", bound=MemoryRecord)
+Copier = Callable[[Any], Any]
+
+_LEAVES = frozenset((str, int, float, bool, type(None)))
+_new = object.__new__
+_set = object.__setattr__
+
+
+def draft(memory: WorkingMemory) -> WorkingMemory:
+    """Return a copy for one transition to change.
+
+    It shares with the original what no transition changes in place: the records of what has
+    happened, such as tool calls and ended flows. So it must not be given away.
+    """
+    copied = _shallow_copy(memory)
+    flow, turn, topics = memory.active_flow, memory.current_turn, [*memory.topic_history]
+    if flow is not None:
+        flow = _shallow_copy(flow)
+        vars(flow).update(
+            step_results=[*flow.step_results],
+            branch_results={**flow.branch_results},
+            tool_call_history=[*flow.tool_call_history],
+            slots={name: _shallow_copy(slot) for name, slot in flow.slots.items()},
+        )
+    if turn is not None:
+        turn = _shallow_copy(turn)
+        vars(turn).update(tool_calls=[*turn.tool_calls])
+    if topics:
+        topics[-1] = _shallow_copy(topics[-1])  # it may get its summary
+    vars(copied).update(active_flow=flow, current_turn=turn, topic_history=topics)
+    return copied
+
+
+def deep_copy(record: AnyRecord) -> AnyRecord:
+    """Return a copy that shares nothing that can be changed.
+
+    Half of what writing JSON and reading it back takes.
+    """
+    kind: Any = type(record)
+    copied = _shallow_copy(record)
+    values = copied.__dict__
+    for name, copy in _containers(kind):
+        value = values[name]
+        if value is not None:
+            values[name] = copy(value)
+    return copied
+
+
+def _shallow_copy(record: AnyRecord) -> AnyRecord:
+    copied = _new(type(record))
+    _set(copied, "__dict__", record.__dict__.copy())
+    return copied
+
+
+@cache
+def _containers(kind: type[Any]) -> list[tuple[str, Copier]]:
+    """Return the fields of a kind of record that can hold what can be changed."""
+    copiers = {name: _copier(hint) for name, hint in get_type_hints(kind).items()}
+    names = kind.__pydantic_fields__
+    return [(name, copier) for name in names if (copier := copiers[name]) is not None]
+
+
+def _copier(hint: Any) -> Copier | None:
+    """Return how to copy a value of a type; None if nothing about it can be changed."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return _plain_copy
+    if isinstance(hint, type) and issubclass(hint, MemoryRecord):
+        return deep_copy
+    if origin in (Union, types.UnionType):
+        return _copier(parts[0])  # the rest is None, which only whole fields may be
+    if origin not in (list, dict):
+        return None
+    part = _copier(parts[-1])
+    if part is None:
+        return list.copy if origin is list else dict.copy
+    return partial(_copy_list if origin is list else _copy_dict, part)
+
+
+def _copy_list(copy: Copier, items: list[Any]) -> list[Any]:
+    return [copy(item) for item in items]
+
+
+def _copy_dict(copy: Copier, items: dict[str, Any]) -> dict[str, Any]:
+    return {key: copy(item) for key, item in items.items()}
+
+
+def _plain_copy(value: Any) -> Any:
+    """Copy a value of plain JSON types."""
+    if type(value) is dict:
+        return {
+            key: item if type(item) in _LEAVES else _plain_copy(item) for key, item in value.items()
+        }
+    if type(value) is list:
+        return [item if type(item) in _LEAVES else _plain_copy(item) for item in value]
+    return value
