@@ -22,15 +22,23 @@ async def open_stores() -> AsyncIterator[dict[str, MessageStore]]:
 
 
 @pytest.fixture
+def kept(backend: Backend) -> bool:
+    """Whether a store stays open for the next test: one that remembers conversations does not.
+
+    A module whose tests write to no conversation that is not there may say otherwise.
+    """
+    return not backend.remembers
+
+
+@pytest.fixture
 async def store(
-    backend: Backend, config: Config, open_stores: dict[str, MessageStore]
+    backend: Backend, config: Config, open_stores: dict[str, MessageStore], kept: bool
 ) -> AsyncIterator[MessageStore]:
     """An empty message store; `config` opens others on the same data.
 
-    Opening one at a server costs more than most tests. One that remembers what was stored
-    before a test is of no use to it.
+    Opening one at a server costs more than most tests.
     """
-    if backend.embedded or backend.remembers:
+    if backend.embedded or not kept:
         async with await MessageStore.initialize(config) as opened:
             yield opened
     else:

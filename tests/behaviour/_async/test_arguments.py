@@ -32,6 +32,12 @@ wrong_id = pytest.mark.parametrize("wrong", WRONG_IDS, ids=kind)
 wrong_count = pytest.mark.parametrize("wrong", ["1", 1.0, True], ids=repr)
 
 
+@pytest.fixture
+def kept() -> bool:
+    """No test here writes to a conversation that is not there."""
+    return True
+
+
 class Names(str, Enum):
     """Ids, as programs like to name them."""
 

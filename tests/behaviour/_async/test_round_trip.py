@@ -22,6 +22,12 @@ each_text = pytest.mark.parametrize("text", TEXTS)
 each_value = pytest.mark.parametrize("value", VALUES)
 
 
+@pytest.fixture
+def kept() -> bool:
+    """No test here writes to a conversation that is not there."""
+    return True
+
+
 def typed(value: Any) -> str:
     """A value with the types of all that is in it: in Python 1 is 1.0 and True."""
     if isinstance(value, dict):

@@ -21,6 +21,13 @@ from tests.behaviour.samples import (
 
 LONE = "half of a \ud83d"
 
+
+@pytest.fixture
+def kept() -> bool:
+    """No test here writes to a conversation that is not there."""
+    return True
+
+
 each_impossible_value = pytest.mark.parametrize("value", IMPOSSIBLE_VALUES)
 
 
