@@ -13,7 +13,15 @@ from jazzmine.core.working_memory import TurnCache
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 
-__all__ = ["MEMORY_CALLS", "MESSAGE_CALLS", "READS", "Recorder", "memory_model", "message_model"]
+__all__ = [
+    "MEMORY_CALLS",
+    "MESSAGE_CALLS",
+    "READS",
+    "Recorder",
+    "memory_model",
+    "message_model",
+    "message_set_model",
+]
 
 IDS = ("m0", "m1", "m2")
 KEY = "c1"
@@ -113,6 +121,15 @@ def message_model(state: Any, operation: Operation) -> Outcome:
     else:
         result = state
     return Outcome(result, tuple(stored.items()))
+
+
+def message_set_model(state: Any, operation: Operation) -> Outcome:
+    """The same without any order among the messages."""
+    result, stored = message_model(state, operation)
+    pairs: Any = stored
+    if operation.name == "list":
+        result = tuple(sorted(result))
+    return Outcome(result, tuple(sorted(pairs)))
 
 
 MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from jazzmine import ConfigurationError, StoreUnavailableError
 from jazzmine.core import message_store as awaited_messages
 from jazzmine.core import working_memory as awaited_memory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.faults.disturbed import FACES, is_unavailable, opened
 from tests.faults.sizes import tell
+from tests.servers import postgres
 
 SECRET = "hunter2"
 
@@ -23,7 +26,7 @@ SECRET = "hunter2"
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _collected() -> Iterator[None]:
     yield
     gc.collect()
@@ -84,15 +87,17 @@ MEMORIES = [
 ]
 
 
-def assert_kept(error: BaseException, caplog: pytest.LogCaptureFixture) -> None:
+def assert_kept(
+    error: BaseException, caplog: pytest.LogCaptureFixture, secret: str = SECRET
+) -> None:
     """Fail if the secret is in the error, in what it came from, or in any log record."""
-    chain: BaseException | None = error
-    while chain is not None:
-        assert SECRET not in f"{chain} {chain!r} {chain.args!r}"
-        chain = chain.__cause__ or chain.__context__
-    assert SECRET not in "".join(traceback.format_exception(error))
+    chain: list[BaseException] = [error]
+    for raised in chain:
+        assert secret not in f"{raised} {raised!r} {raised.args!r}"
+        chain += [more for more in (raised.__cause__, raised.__context__) if more is not None]
+    assert secret not in "".join(traceback.format_exception(error))
     for record in caplog.records:
-        assert SECRET not in f"{record.getMessage()} {record.__dict__!r}"
+        assert secret not in f"{record.getMessage()} {record.__dict__!r}"
 
 
 def opening(open_store: Callable[[Any], Any], config: Any) -> BaseException:
@@ -134,6 +139,25 @@ async def test_no_address_is_repeated_when_awaited(
 
     assert_kept(raised.value, caplog)
     tell(f"secrets: {len(MESSAGES) + len(MEMORIES)} addresses: no secret byte")
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_no_password_is_shown_while_the_network_fails(
+    face: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    password = str(conninfo_to_dict(postgres.dsn()).get("password"))
+    caplog.set_level(logging.DEBUG)
+    with opened("postgres", face, timeout=0.5) as store:
+        store.prepare()
+        store.proxy.cut()
+        store.call("ping")
+        store.proxy.swallow_replies = True
+        error, _ = store.call("store_turn")
+        store.proxy.swallow_replies = False
+
+        assert is_unavailable(error)
+        assert_kept(error, caplog, password)
+        assert password not in f"{store.store!r} {vars(store.store)!r}"
 
 
 def test_an_error_that_repeats_its_address_is_found_out(caplog: pytest.LogCaptureFixture) -> None:
