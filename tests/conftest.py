@@ -35,9 +35,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Run in one process where a server is given, whose data processes would empty and disturb."""
+    """Stay in one process for a few files, which are done sooner than other processes start.
+
+    And where a server is given, whose data several processes would empty under each other.
+    """
+    few = all(".py" in argument for argument in config.args)
     given = {"JAZZMINE_TEST_REDIS", "JAZZMINE_TEST_MONGODB"} & os.environ.keys()
-    return 1 if given else None
+    return 0 if few or given else None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
