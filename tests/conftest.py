@@ -13,6 +13,7 @@ from tests.behaviour.backends import Backend
 # on every Python.
 _WITH_SERVERS = re.compile(
     r"tests/backends/test_(postgres|redis|mongodb)|tests/examples/(?!test_order_desk)|tests/packaging"
+    r"|tests/faults/(?!test_(failing_disk|killed|linearizability|power_cut))"
 )
 
 
