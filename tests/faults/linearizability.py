@@ -7,12 +7,12 @@ take effect at any moment after its beginning, or never.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-__all__ = ["AGAIN", "ANY", "UNKNOWN", "Operation", "Outcome", "is_linearizable"]
+__all__ = ["AGAIN", "ANY", "UNKNOWN", "Operation", "Outcome", "TooHardError", "is_linearizable"]
 
 
 class _Special(Enum):
@@ -31,6 +31,10 @@ AGAIN = _Special.AGAIN
 
 ANY = _Special.ANY
 """The result of a call that took effect and returned something that does not count."""
+
+
+class TooHardError(Exception):
+    """There are too many orders to try: nobody knows whether the history was possible."""
 
 
 class Outcome(NamedTuple):
@@ -62,6 +66,7 @@ def is_linearizable(
     apply: Callable[[Any, Operation], Outcome],
     *,
     reads: Collection[str] = (),
+    most: int = 100_000,
 ) -> bool:
     """Return whether some order of the calls explains all results.
 
@@ -70,6 +75,10 @@ def is_linearizable(
         first: the state before all of them.
         apply: what a call does on a state; it must leave the state as it is.
         reads: the names of the calls that never change the state.
+        most: how many partial orders are tried.
+
+    Raises:
+        TooHardError: none of those was an answer, and there are more.
     """
     search = _Search(sorted(history, key=lambda operation: operation.began), apply, reads)
     seen: set[tuple[int, Hashable]] = set()
@@ -82,6 +91,8 @@ def is_linearizable(
         if (done, state) not in seen:
             seen.add((done, state))
             stack += search.steps(done, state)
+        if len(seen) > most:
+            raise TooHardError
     return False
 
 
@@ -109,10 +120,8 @@ class _Search:
         while True:
             more = done
             for n in self._next(done):
-                if self._reads >> n & 1 and self._explains(
-                    n, self._apply(state, self._operations[n])
-                ):
-                    more |= 1 << n
+                if self._reads >> n & 1:
+                    more |= self._explains(n, self._apply(state, self._operations[n])) << n
             if more == done:
                 return done
             done = more
@@ -126,17 +135,22 @@ class _Search:
             (done | 1 << n, outcome.state) for n, outcome in outcomes if self._explains(n, outcome)
         ]
 
-    def _next(self, done: int) -> Iterator[int]:
-        operations, required = self._operations, self._required
-        rest = [n for n in range(len(operations)) if not done >> n & 1]
-        # Whatever begins after another has ended comes behind it.
-        limit = min((operations[n].deadline for n in rest if required[n]), default=-math.inf)
-        latest = max((op.began for n, op in enumerate(operations) if done >> n & 1), default=0)
-        for n in rest:
-            if operations[n].began > limit:
-                return
-            if operations[n].deadline >= latest:
-                yield n
+    def _next(self, done: int) -> list[int]:
+        """The calls that may come next; none may that ended before another began that is done."""
+        operations = self._operations
+        latest = operations[done.bit_length() - 1].began if done else -math.inf
+        limit, found = math.inf, []
+        n = (~done & (done + 1)).bit_length() - 1  # the first that is not done
+        while n < len(operations) and operations[n].began <= limit:
+            if not done >> n & 1:
+                deadline = operations[n].deadline
+                # Whatever begins after another has ended comes behind it.
+                if self._required[n]:
+                    limit = min(limit, deadline)
+                if deadline >= latest:
+                    found.append(n)
+            n += 1
+        return [n for n in found if operations[n].began <= limit]
 
     def _explains(self, n: int, outcome: Outcome) -> bool:
         return self._operations[n].result in (UNKNOWN, AGAIN, ANY, outcome.result)
