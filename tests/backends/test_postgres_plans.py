@@ -84,6 +84,7 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
         {"conversation": "{}"},
         {"conversations_pkey"},
     ),
+    "store message": (sql.STORE_MESSAGE, {"messages": "[]"}, {"messages_pkey"}),
     "store messages": (sql.STORE_MESSAGES, {"messages": "[]"}, {"messages_pkey"}),
     "store trace": (sql.STORE_TRACE, {"trace": "{}"}, {"turn_traces_message_id_key"}),
     "store turn": (

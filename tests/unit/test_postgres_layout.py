@@ -82,7 +82,7 @@ def test_any_json_comes_back_with_the_types_of_its_numbers(value: Any) -> None:
     ("kind", "columns", "writes"),
     [
         (Conversation, statements.CONVERSATION_COLUMNS, statements.STORE_CONVERSATION),
-        (Message, statements.MESSAGE_COLUMNS, statements.STORE_MESSAGES),
+        (Message, statements.MESSAGE_COLUMNS, statements.STORE_MESSAGE),
         (TurnTrace, statements.TRACE_COLUMNS, statements.STORE_TRACE),
     ],
 )

@@ -102,8 +102,9 @@ class PostgresMessageStore(MessageStore):
     def _store_all(
         self, messages: Sequence[Sealed[Message]], deadline: float | None = None
     ) -> None:
+        statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         parameters = {"messages": messages_json(messages)}
-        self._server.count(sql.STORE_MESSAGES, parameters, deadline=deadline)
+        self._server.count(statement, parameters, deadline=deadline)
 
     def _message(self, message_id: str) -> Message | None:
         rows = self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})

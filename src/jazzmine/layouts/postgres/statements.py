@@ -29,6 +29,7 @@ __all__ = [
     "NEXT_MESSAGES",
     "PING",
     "STORE_CONVERSATION",
+    "STORE_MESSAGE",
     "STORE_MESSAGES",
     "STORE_TRACE",
     "TRACE",
@@ -83,23 +84,27 @@ ON CONFLICT (id) DO UPDATE SET
     metadata = excluded.metadata
 """
 
-STORE_MESSAGES = """
-INSERT INTO $schema.messages AS stored (
+_MESSAGE_FIELDS = """
     id, conversation_id, user_id, role, original_content, enhanced_message, explicit_context,
     episode_id, sentiment_score, intent, entities, is_cancellation, is_continuation, is_flagged,
-    timestamp, invoked_flows, invoked_tools, reasoning_steps, errors, metadata)
-SELECT
+    timestamp, invoked_flows, invoked_tools, reasoning_steps, errors, metadata"""
+
+_MESSAGE_VALUES = """
     id, conversation_id, user_id, role, original_content, coalesce(enhanced_message, ''),
     explicit_context, coalesce(episode_id, 0), coalesce(sentiment_score, 0),
     coalesce(intent, 'unknown'), coalesce(entities, '[]'), coalesce(is_cancellation, false),
     coalesce(is_continuation, true), coalesce(is_flagged, false), timestamp, invoked_flows,
-    invoked_tools, reasoning_steps, errors, coalesce(metadata, '{}')
-FROM json_to_recordset(%(messages)s::json) AS given (
+    invoked_tools, reasoning_steps, errors, coalesce(metadata, '{}')"""
+
+_GIVEN_MESSAGES = """
+    json_to_recordset(%(messages)s::json) AS given (
     id text, conversation_id text, user_id text, role text, original_content text,
     enhanced_message text, explicit_context jsonb, episode_id bigint, sentiment_score float8,
     intent text, entities jsonb, is_cancellation boolean, is_continuation boolean,
     is_flagged boolean, timestamp bigint, invoked_flows jsonb, invoked_tools jsonb,
-    reasoning_steps jsonb, errors jsonb, metadata jsonb)
+    reasoning_steps jsonb, errors jsonb, metadata jsonb)"""
+
+_REPLACE_MESSAGE = """
 ON CONFLICT (id) DO UPDATE SET
     conversation_id = excluded.conversation_id,
     user_id = excluded.user_id,
@@ -120,6 +125,26 @@ ON CONFLICT (id) DO UPDATE SET
     reasoning_steps = excluded.reasoning_steps,
     errors = excluded.errors,
     metadata = excluded.metadata
+"""
+
+STORE_MESSAGE = f"""
+INSERT INTO $schema.messages AS stored ({_MESSAGE_FIELDS})
+SELECT {_MESSAGE_VALUES}
+FROM {_GIVEN_MESSAGES}
+{_REPLACE_MESSAGE}
+"""
+
+# Numbered in the order given, and locked in that of the ids: two calls with the same messages in
+# opposite orders would each wait for the other's.
+STORE_MESSAGES = f"""
+INSERT INTO $schema.messages AS stored ({_MESSAGE_FIELDS}, seq)
+SELECT {_MESSAGE_VALUES}, seq
+FROM (
+    SELECT *, nextval((SELECT pg_get_serial_sequence('$schema.messages', 'seq')::regclass)) AS seq
+    FROM {_GIVEN_MESSAGES}
+) AS numbered
+ORDER BY id
+{_REPLACE_MESSAGE}
 """
 
 # A trace's JSON holds all fields, those of its elements too: filters look at them. A trace in
@@ -190,7 +215,7 @@ def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
     if conversation:
         parts.append(STORE_CONVERSATION)
     if messages:
-        parts.append(STORE_MESSAGES)
+        parts.append(STORE_MESSAGE)
     if trace:
         parts.append(STORE_TRACE)
     # References are checked at the end of the statement, when all parts are there.
