@@ -47,6 +47,11 @@ from tests.faults.sizes import size, tell
 from tests.faults.test_threads_and_forks import Unlocked
 from tests.servers.proxy import Proxy
 
+# PyMongo, stopped while it connects, may leave the socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
+)
+
 CLIENTS = 5
 CALLS = size(25, 50)
 ROUNDS = size(1, 20)
