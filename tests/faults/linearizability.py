@@ -66,7 +66,7 @@ def is_linearizable(
     apply: Callable[[Any, Operation], Outcome],
     *,
     reads: Collection[str] = (),
-    most: int = 100_000,
+    most: int = 10_000,
 ) -> bool:
     """Return whether some order of the calls explains all results.
 

@@ -18,9 +18,9 @@ from tests.behaviour.samples import conversation, message, messages, trace
 from tests.faults.sizes import LENIENCE, size, tell
 from tests.servers import mongodb, postgres, redis
 
-# PyMongo, cancelled while it connects, may leave the socket to the garbage collector.
+# PyMongo, stopped while it connects, may leave the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*SelectorTransport:pytest.PytestUnraisableExceptionWarning"
+    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
 
 CANCELLATIONS = size(200, 2000)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,14 +21,10 @@ from tests.servers import postgres
 
 SECRET = "hunter2"
 
-# A driver that is stopped while it connects may leave the socket to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _collected() -> Iterator[None]:
-    yield
-    gc.collect()
+# A driver, stopped while it connects, may leave the socket to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
+)
 
 
 POSTGRES = [
