@@ -129,7 +129,7 @@ def failing(call: Callable[..., Any], code: int) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize("name", ["open", "write", "fsync", "replace", "fchmod"])
+@pytest.mark.parametrize("name", ["open", "writev", "fsync", "replace", "fchmod"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 def test_a_failing_call_changes_nothing(
     store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
@@ -174,8 +174,9 @@ def test_a_folder_that_cannot_be_flushed_gets_the_old_file_back(
 def test_short_writes_are_continued(
     store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = os.write
+    write, write_many = os.write, os.writev
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data)[:7]))
+    monkeypatch.setattr(os, "writev", lambda fd, blocks: write_many(fd, [blocks[0][:7]]))
 
     store.store_message(message("m2"))
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 __all__ = ["Disk", "recorded"]
 
-NAMES = ("open", "write", "fsync", "replace", "unlink", "close")
+NAMES = ("open", "write", "writev", "fsync", "replace", "unlink", "close")
 
 
 @dataclass
@@ -130,6 +130,8 @@ def recorded(disk: Disk, name: str, fails: Callable[[str, int], bool]) -> Iterat
                 disk.open(result, str(arguments[0]), arguments[1])
             elif call == "write":
                 disk.write(on, bytes(arguments[1][:result]))
+            elif call == "writev":
+                disk.write(on, b"".join(arguments[1])[:result])
             else:
                 getattr(disk, call)(*arguments)
             disk.states.append(disk.after_a_power_cut(name))

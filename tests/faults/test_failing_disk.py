@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,18 @@ from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message, trace
 from tests.faults.sizes import tell
 
-NAMES = ("open", "write", "fsync", "replace", "fchmod", "fchown", "unlink", "stat", "fstat")
+NAMES = (
+    "open",
+    "write",
+    "writev",
+    "fsync",
+    "replace",
+    "fchmod",
+    "fchown",
+    "unlink",
+    "stat",
+    "fstat",
+)
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "store_conversation": lambda store: store.store_conversation(conversation("c1", title="new")),
@@ -47,6 +58,8 @@ def failing(number: int, code: int) -> Iterator[list[str]]:
                 raise OSError(code, os.strerror(code))
             if name == "write":
                 return real(arguments[0], bytes(arguments[1])[: 1 << 18])
+            if name == "writev":
+                return real(arguments[0], arguments[1][:2])
             return real(*arguments, **options)
 
         return instead
@@ -145,8 +158,8 @@ def test_a_recipe_that_keeps_its_descriptor_is_found_out(
 def test_a_recipe_that_believes_in_whole_writes_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_once(fd: int, rest: memoryview) -> None:
-        os.write(fd, rest)
+    def write_once(fd: int, blocks: Sequence[bytes], size: int) -> None:
+        os.writev(fd, blocks)
 
     monkeypatch.setattr(durable, "_write", write_once)
 
