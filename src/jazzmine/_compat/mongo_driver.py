@@ -24,6 +24,7 @@ from pymongo.uri_parser import parse_uri
 from jazzmine.errors import (
     IntegrityError,
     InvalidAddressError,
+    JazzmineError,
     RecordTooLargeError,
     StoreClosedError,
     StoreUnavailableError,
@@ -126,9 +127,12 @@ def _is_worth_repeating(error: PyMongoError) -> bool:
 def may_be_open_after(error: BaseException) -> bool:
     """Return whether a transaction that ended with an error may still be open on the server.
 
-    Where the server itself refused a command, it has ended the transaction as well.
+    Where the server itself refused a command, it has ended the transaction as well; and where
+    the store refused to go on, the driver's abort has reached it.
     """
-    return not isinstance(error, OperationFailure) or error.timeout
+    if isinstance(error, OperationFailure):
+        return error.timeout
+    return not isinstance(error, JazzmineError)
 
 
 def translated(error: PyMongoError, servers: str) -> Exception:
