@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pymongo.errors import OperationFailure
+from pymongo.errors import BulkWriteError, OperationFailure
 
+from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages, trace
 from tests.servers import mongodb
@@ -64,6 +65,23 @@ def test_a_turn_that_ends_half_way_is_completed_by_repeating_it(
 
     assert ids(store.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
     assert ids(store.get_turn_traces_by_conversation_id("c1")) == ["new"]
+
+
+def test_messages_of_which_one_is_refused_are_reported_and_completed_by_repeating_them(
+    store: MessageStore, config: Config
+) -> None:
+    store.store_conversation(conversation())
+    stored = mongodb.client(config["uri"])[config["db"]]["messages"]
+    stored.create_index("intent", unique=True)
+    given = messages("m1", "m2", "m3", intent="the same")
+
+    with pytest.raises((BulkWriteError, IntegrityError), match="intent"):
+        store.store_messages(given)
+    assert ids(store.get_messages_by_conversation_id("c1")) == ["m1"]
+
+    stored.drop_index("intent_1")
+    store.store_messages(given)
+    assert ids(store.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3"]
 
 
 @pytest.mark.parametrize("command", ["delete", "update"])
