@@ -135,8 +135,13 @@ def may_be_open_after(error: BaseException) -> bool:
     return not isinstance(error, JazzmineError)
 
 
-def translated(error: PyMongoError, servers: str) -> Exception:
-    """Return what a caller is told instead of the driver's error, or just that."""
+def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
+    """Return what a caller is told instead of the driver's error, or just that.
+
+    Args:
+        servers: their names.
+        reached: whether the driver knows a server, at the end, that could take the call.
+    """
     codes = _codes(error)
     if isinstance(error, DocumentTooLarge) or codes & _TOO_LARGE:
         return RecordTooLargeError("the record is larger than 16 MiB as a MongoDB document")
@@ -152,6 +157,9 @@ def translated(error: PyMongoError, servers: str) -> Exception:
     if isinstance(error, InvalidOperation) and "after close" in str(error):
         return StoreClosedError("this store was closed during the call")
     if _is_worth_repeating(error) or error.timeout or codes & _TIMED_OUT:
+        if not reached:
+            # The deadline came between one search for a server and the next.
+            return ServerNotFoundError(f"MongoDB at {servers} cannot be reached")
         return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
     if isinstance(error, WriteConcernError):
         return StoreUnavailableError(f"MongoDB at {servers} did not confirm the write: {error}")

@@ -149,7 +149,8 @@ class MongoDBServer:
                 except PyMongoError as error:
                     pause = attempts.pause_after(error)
                     if pause is None:
-                        failure = translated(error, self._names)
+                        reached = self._client.topology_description.has_writable_server()
+                        failure = translated(error, self._names, reached=reached)
                         if failure is error:
                             raise
                         raise failure from error
