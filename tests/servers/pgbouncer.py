@@ -66,7 +66,7 @@ def in_front_of(address: str) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait()
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @cache

@@ -11,12 +11,7 @@ from jazzmine._compat.aio import Batcher, run_blocking
 from jazzmine.config import JSONStoreConfig
 from jazzmine.disk.json_store import JSONFile
 from jazzmine.layouts.json_draft import Draft
-from jazzmine.layouts.json_lines import (
-    read_conversation,
-    read_message,
-    read_trace,
-    recall_message,
-)
+from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace
 from jazzmine.layouts.json_queries import traces_found, traces_meant
 from jazzmine.layouts.json_tables import ConversationRow, Index, MessageRow, Row, Tables
 from jazzmine.layouts.trace_queries import summarize
@@ -120,7 +115,7 @@ class JSONMessageStore(MessageStore):
             await run_blocking(self._file.refresh)
         # One look-up needs no lock, and this is the read that has to be quickest.
         row = self._file.tables.messages.get(message_id)
-        return None if row is None else recall_message(row.line)
+        return None if row is None else read_message(row.line)
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         rows = await self._read(lambda tables: list(map(tables.messages.get, message_ids)))
