@@ -88,6 +88,7 @@ class MongoDBServer:
         self._inherited.append(self._client)
         self._client = self._connect()
         self._left = deque()
+        self._chores = Chores()
 
     async def close(self) -> None:
         """Close all connections."""
