@@ -82,10 +82,10 @@ class Wire:
             TimeoutError: there was no reply within `timeout` s.
             RedisError, OSError: the connection broke, or (ResponseError) the server says no.
         """
-        connection = self._connection
+        connection, due = self._connection, asyncio.get_running_loop().time() + timeout
         if not self._live or self._hanging_up is not None:
             await self._connect(timeout)
-        self._expect_within(timeout)
+        self._expect_by(due)
         try:
             await connection.send_packed_command(packed(command), check_health=False)
             return await connection.read_response(disable_decoding=True)
@@ -117,16 +117,15 @@ class Wire:
         self._live = True
         self._hanging_up = None
 
-    def _expect_within(self, timeout: float) -> None:
+    def _expect_by(self, due: float) -> None:
         # A timer for every command, set and cancelled, is a tenth of what the command costs; this
         # one stays, and looks again when the command that it was set for has had its reply.
-        loop = asyncio.get_running_loop()
-        self._due = loop.time() + timeout
-        if self._timer is None:
-            self._timer = loop.call_at(self._due, self._look)
-        elif self._due < self._timer.when():
+        self._due = due
+        if self._timer is not None and due < self._timer.when():
             self._timer.cancel()
-            self._timer = loop.call_at(self._due, self._look)
+            self._timer = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_at(due, self._look)
 
     def _look(self) -> None:
         loop = asyncio.get_running_loop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -85,8 +86,9 @@ class Wire:
         """Let each wait for the network last this long at most, connected or not."""
         connection = self._connection
         connection.socket_timeout = connection.socket_connect_timeout = timeout
-        if self._timeout:
-            connection._sock.settimeout(timeout)
-        else:
+        if not self._timeout:
+            due = time.monotonic() + timeout
             connection.connect()
+            timeout = max(due - time.monotonic(), 0.001)
+        connection._sock.settimeout(timeout)
         self._timeout = timeout
