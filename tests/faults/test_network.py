@@ -48,17 +48,23 @@ def hasty(name: str, face: str) -> Iterator[Disturbed]:
         yield store
 
 
+def undisturbed(store: Disturbed, method: str) -> tuple[list[Any], Any, list[Any]]:
+    """What is stored before a call, its result, and what is stored after it; then undo it."""
+    store.prepare()
+    before = store.seen()
+    clean = store.clean(method)
+    after = store.seen()
+    store.prepare()
+    return before, clean, after
+
+
 def lose_a_reply(store: Disturbed, method: str, number: int) -> bool:
     """Lose the `number`-th reply to a call, and fail unless it was made once or not at all.
 
     Returns:
         Whether there was such a reply.
     """
-    store.prepare()
-    before = store.seen()
-    clean = store.clean(method)
-    after = store.seen()
-    store.prepare()
+    before, clean, after = undisturbed(store, method)
     lost = store.proxy.lost
     store.proxy.lose_reply(number)
     result, took = store.call(method)
@@ -123,11 +129,7 @@ def go_silent(store: Disturbed, method: str, number: int) -> bool:
     Returns:
         Whether there was such a reply.
     """
-    store.prepare()
-    before = store.seen()
-    clean = store.clean(method)
-    after = store.seen()
-    store.prepare()
+    before, clean, after = undisturbed(store, method)
     store.proxy.lose_reply(number, silently=True)
     result, took = store.call(method)
     silent, store.proxy.swallow_replies = store.proxy.swallow_replies, False
