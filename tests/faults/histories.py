@@ -1,31 +1,42 @@
-"""Random concurrent calls on one conversation, and what each may return."""
+"""Random concurrent calls on one conversation or on a few records, and what each may return."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from jazzmine import LockLostError, LockTimeoutError, StoreUnavailableError
+from jazzmine import LockLostError, LockTimeoutError, Message, NotFoundError, StoreUnavailableError
 from jazzmine.core.working_memory import TurnCache
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 
 __all__ = [
     "MEMORY_CALLS",
+    "MEMORY_RECORD_CALLS",
     "MESSAGE_CALLS",
+    "MESSAGE_RECORD_CALLS",
+    "MISSING",
     "READS",
+    "RECORDS",
     "Recorder",
     "memory_model",
+    "memory_record_model",
     "message_model",
+    "message_record_model",
     "message_set_model",
+    "record_of",
 ]
 
 IDS = ("m0", "m1", "m2")
 KEY = "c1"
 READS = ("get", "list")
+RECORDS = ("r0", "r1", "r2", "r3")
+MISSING = "missing"
+"""The result of a call that raised NotFoundError."""
+
 OUTCOME_UNKNOWN = (StoreUnavailableError, LockTimeoutError, LockLostError)
 
 
@@ -35,10 +46,17 @@ class Recorder:
     Args:
         calls: what each name does to a store, given a number that no other call has.
         seed: of the client's own choices, and part of its numbers.
+        weights: how often each is made, in proportion.
     """
 
-    def __init__(self, calls: dict[str, Callable[[Any, int], Any]], seed: int) -> None:
+    def __init__(
+        self,
+        calls: dict[str, Callable[[Any, int], Any]],
+        seed: int,
+        weights: Mapping[str, int] | None = None,
+    ) -> None:
         self._calls = calls
+        self._names = [name for name in calls for _ in range((weights or {}).get(name, 1))]
         self._random = random.Random(seed)
         self._next = seed * 1_000_000
         self.history: list[Operation] = []
@@ -46,40 +64,64 @@ class Recorder:
     def choose(self) -> tuple[str, int]:
         """The next call: its name and its number."""
         self._next += self._random.randrange(1, 4)
-        return self._random.choice(list(self._calls)), self._next
+        return self._random.choice(self._names), self._next
+
+    def pause(self, longest: float) -> float:
+        """A random number of seconds."""
+        return self._random.uniform(0, longest)
 
     def call(self, store: Any) -> None:
-        """Make one call of the blocking face."""
-        name, number = self.choose()
+        """Make one random call of the sync API."""
+        self.make(store, *self.choose())
+
+    def make(self, store: Any, name: str, number: int) -> Any:
+        """Make a call of the sync API, and return its result as it is remembered."""
         began = time.monotonic()
         try:
             result = self._calls[name](store, number)
         except OUTCOME_UNKNOWN:
             result = UNKNOWN
+        except NotFoundError:
+            result = MISSING
         except OSError:
-            return  # the disk failed: nothing was written
-        self._remember(name, number, began, result)
+            return None  # the disk failed: nothing was written
+        return self._remember(name, number, began, result)
 
-    async def call_awaited(self, store: Any, cancelled: float) -> None:
-        """Make one call of the awaitable face.
+    async def call_awaited(
+        self, store: Any, cancelled: float, soonest: float = 0.0, latest: float = 0.003
+    ) -> None:
+        """Make one random call of the async API.
 
         Args:
             cancelled: how likely it is to be cancelled.
+            soonest: how many seconds after its beginning that is, at least.
+            latest: how many, at most.
         """
         name, number = self.choose()
+        after = None
+        if self._random.random() < cancelled:
+            after = self._random.uniform(soonest, latest)
+        await self.make_awaited(store, name, number, after)
+
+    async def make_awaited(
+        self, store: Any, name: str, number: int, cancelled_after: float | None = None
+    ) -> Any:
+        """Make a call of the async API, and return its result as it is remembered."""
         began = time.monotonic()
         call = asyncio.ensure_future(self._calls[name](store, number))
-        if self._random.random() < cancelled:
-            asyncio.get_running_loop().call_later(self._random.uniform(0, 0.003), call.cancel)
+        if cancelled_after is not None:
+            asyncio.get_running_loop().call_later(cancelled_after, call.cancel)
         try:
             result = await call
         except (*OUTCOME_UNKNOWN, asyncio.CancelledError):
             result = UNKNOWN
+        except NotFoundError:
+            result = MISSING
         except OSError:
-            return
-        self._remember(name, number, began, result)
+            return None
+        return self._remember(name, number, began, result)
 
-    def _remember(self, name: str, number: int, began: float, result: Any) -> None:
+    def _remember(self, name: str, number: int, began: float, result: Any) -> Any:
         if isinstance(result, list):
             result = tuple((record.id, record.episode_id) for record in result)
         elif hasattr(result, "revision"):
@@ -88,6 +130,7 @@ class Recorder:
             result = result.episode_id
         operation = Operation(name, number, began, time.monotonic(), result)
         self.history.append(operation)
+        return result
 
 
 def _chosen(number: int) -> str:
@@ -146,4 +189,56 @@ def memory_model(state: Any, operation: Operation) -> Outcome:
         state = (revision + 1, response)
     elif operation.name == "end":
         state = (revision + 1, str(operation.argument))
+    return Outcome(state, state)
+
+
+def _record(number: int) -> str:
+    return RECORDS[number % len(RECORDS)]
+
+
+def record_of(operation: Operation) -> str:
+    """The id of the only record that a call reads or writes."""
+    return _record(operation.argument)
+
+
+def _numbered(number: int) -> Message:
+    return message(_record(number), episode_id=number)
+
+
+MESSAGE_RECORD_CALLS: dict[str, Callable[[Any, int], Any]] = {
+    "read": lambda store, n: store.get_message_by_id(_record(n)),
+    "write": lambda store, n: store.store_message(_numbered(n)),
+    "write in a list": lambda store, n: store.store_messages([_numbered(n)]),
+    "write in a turn": lambda store, n: store.store_turn(messages=[_numbered(n)]),
+    "delete": lambda store, n: store.delete_message(_record(n)),
+}
+
+
+def message_record_model(state: Any, operation: Operation) -> Outcome:
+    """What a call does to one message, of which the state is the number, or None."""
+    if operation.name == "read":
+        return Outcome(state, state)
+    if operation.name == "delete":
+        return Outcome(state is not None, None)
+    return Outcome(None, operation.argument)
+
+
+MEMORY_RECORD_CALLS: dict[str, Callable[[Any, int], Any]] = {
+    "read": lambda store, n: store.get(_record(n)),
+    "create": lambda store, n: store.get_or_create(_record(n), "u1", "a1"),
+    "write": lambda store, n: store.end_turn(_record(n), str(n), "intent"),
+    "delete": lambda store, n: store.delete(_record(n)),
+}
+
+
+def memory_record_model(state: Any, operation: Operation) -> Outcome:
+    """What a call does to one working memory: its revision and its last response, or None."""
+    if operation.name == "delete":
+        return Outcome(state is not None, None)
+    if operation.name == "create":
+        state = state or (1, None)
+    elif operation.name == "write" and state is None:
+        return Outcome(MISSING, None)
+    elif operation.name == "write":
+        state = (state[0] + 1, str(operation.argument))
     return Outcome(state, state)

@@ -1,18 +1,28 @@
 """Was a history of concurrent calls possible if each took effect at one moment? (Wing, Gong, Lowe)
 
 A call takes effect once between its beginning and its end. One whose outcome is unknown may
-take effect at any moment after its beginning, or never.
+take effect at any moment after its beginning, or never; or, if that is promised, until a later
+call has returned.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-__all__ = ["AGAIN", "ANY", "UNKNOWN", "Operation", "Outcome", "TooHardError", "is_linearizable"]
+__all__ = [
+    "AGAIN",
+    "ANY",
+    "UNKNOWN",
+    "Operation",
+    "Outcome",
+    "TooHardError",
+    "bounded",
+    "is_linearizable",
+]
 
 
 class _Special(Enum):
@@ -46,18 +56,35 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """A call: what it was, when it began and ended, and its result."""
+    """A call: what it was, when it began and ended, and its result.
+
+    Args:
+        until: if the result is UNKNOWN, the time after which it takes effect no more.
+    """
 
     name: str
     argument: Any
     began: float
     ended: float
     result: Any
+    until: float = math.inf
 
     @property
     def deadline(self) -> float:
-        """Until when it has taken effect at the latest."""
-        return math.inf if self.result is UNKNOWN else self.ended
+        """The time after which it takes effect no more."""
+        return self.until if self.result is UNKNOWN else self.ended
+
+
+def bounded(history: Sequence[Operation]) -> list[Operation]:
+    """Let each call of unknown outcome take effect only until a later call has returned."""
+    known = [operation for operation in history if operation.result is not UNKNOWN]
+    found = []
+    for operation in history:
+        if operation.result is UNKNOWN:
+            later = (other.ended for other in known if other.began > operation.ended)
+            operation = replace(operation, until=min(later, default=math.inf))
+        found.append(operation)
+    return found
 
 
 def is_linearizable(
@@ -85,7 +112,7 @@ def is_linearizable(
     stack: list[tuple[int, Hashable]] = [(0, first)]
     while stack:
         done, state = stack.pop()
-        done = search.with_reads(done, state)
+        done = search.without_expired(search.with_reads(done, state))
         if search.is_complete(done):
             return True
         if (done, state) not in seen:
@@ -126,6 +153,20 @@ class _Search:
                 return done
             done = more
 
+    def without_expired(self, done: int) -> int:
+        """Count as done what need not have taken effect, and can do so no more."""
+        latest = self._latest(done)
+        n = _lowest_zero(done)
+        while n < len(self._operations) and self._operations[n].began <= latest:
+            if not self._required[n] and self._operations[n].deadline < latest:
+                done |= 1 << n
+            n += 1
+        return done
+
+    def _latest(self, done: int) -> float:
+        """When the latest call that is done began."""
+        return self._operations[done.bit_length() - 1].began if done else -math.inf
+
     def steps(self, done: int, state: Hashable) -> list[tuple[int, Hashable]]:
         """What may come next, the likeliest last: what must come, and soonest."""
         operations = self._operations
@@ -138,9 +179,9 @@ class _Search:
     def _next(self, done: int) -> list[int]:
         """The calls that may come next; none may that ended before another began that is done."""
         operations = self._operations
-        latest = operations[done.bit_length() - 1].began if done else -math.inf
+        latest = self._latest(done)
         limit, found = math.inf, []
-        n = (~done & (done + 1)).bit_length() - 1  # the first that is not done
+        n = _lowest_zero(done)
         while n < len(operations) and operations[n].began <= limit:
             if not done >> n & 1:
                 deadline = operations[n].deadline
@@ -154,3 +195,8 @@ class _Search:
 
     def _explains(self, n: int, outcome: Outcome) -> bool:
         return self._operations[n].result in (UNKNOWN, AGAIN, ANY, outcome.result)
+
+
+def _lowest_zero(bits: int) -> int:
+    """The number of the lowest bit that is 0."""
+    return (~bits & (bits + 1)).bit_length() - 1

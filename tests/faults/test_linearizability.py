@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.faults.linearizability import AGAIN, UNKNOWN, Operation, Outcome, is_linearizable
+from tests.faults.linearizability import (
+    AGAIN,
+    UNKNOWN,
+    Operation,
+    Outcome,
+    bounded,
+    is_linearizable,
+)
 
 
 def register(state: Any, operation: Operation) -> Outcome:
@@ -53,3 +60,37 @@ def test_a_possible_history_is_accepted(history: list[Operation], reads: list[st
 )
 def test_an_impossible_history_is_refused(history: list[Operation], reads: list[str]) -> None:
     assert not is_linearizable(history, 0, register, reads=reads)
+
+
+@pytest.mark.parametrize("reads", [[], ["read"]], ids=["", "reads at once"])
+@pytest.mark.parametrize(
+    "history",
+    [
+        [write(1, 0, 1, UNKNOWN), read(1, 2, 3)],
+        [write(1, 0, 1, UNKNOWN), read(0, 2, 3), read(0, 4, 5)],
+        [write(1, 0, 1, UNKNOWN), read(0, 2, 3), read(1, 4, 5)],
+        [write(1, 0, 1, UNKNOWN), read(0, 0, 3), read(1, 4, 5)],
+        [write(1, 0, 2, UNKNOWN), write(2, 1, 3), read(2, 1, 5), read(1, 4, 6)],
+        [write(1, 0, 1, UNKNOWN), write(2, 2, 9), read(1, 3, 4), read(2, 5, 6)],
+        [write(1, 0, 1, UNKNOWN), write(2, 2, 3), read(1, 4, 5)],
+    ],
+)
+def test_what_was_given_up_may_take_effect_until_a_later_call_has_returned(
+    history: list[Operation], reads: list[str]
+) -> None:
+    assert is_linearizable(bounded(history), 0, register, reads=reads)
+
+
+@pytest.mark.parametrize("reads", [[], ["read"]], ids=["", "reads at once"])
+@pytest.mark.parametrize(
+    "history",
+    [
+        [write(1, 0, 1, UNKNOWN), read(0, 2, 3), read(0, 4, 5), read(1, 6, 7)],
+        [write(1, 0, 1, UNKNOWN), write(2, 2, 3), read(2, 4, 5), read(1, 6, 7)],
+    ],
+)
+def test_what_was_given_up_may_not_take_effect_after_a_later_call_has_returned(
+    history: list[Operation], reads: list[str]
+) -> None:
+    assert is_linearizable(history, 0, register, reads=reads)
+    assert not is_linearizable(bounded(history), 0, register, reads=reads)

@@ -22,7 +22,8 @@ class Proxy:
         delay: seconds that each reply is late.
         drip: seconds between two bytes of a reply; 0 forwards replies whole.
         swallow_requests: drop what clients send.
-        swallow_replies: drop what the server sends.
+        swallow_replies: drop what the server sends. A connection of which something was dropped
+            stays silent in that direction, as a stream with a gap is none that TCP delivers.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -127,9 +128,9 @@ class Proxy:
                 continue
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(self, client, server)
             with self._mutex:
                 self.connections += 1
+                connection = Connection(self, self.connections, client, server)
                 self._open.append(connection)
                 if self._hold_after is not None:
                     connection.hold(self._hold_after)
@@ -166,10 +167,14 @@ class Connection:
     What the server then replies is read to the end, and dropped if the client is gone.
 
     Attributes:
+        number: 1 for the first through the proxy, 2 for the second, and so on.
         client_closed: whether the client has closed its end.
     """
 
-    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+    def __init__(
+        self, proxy: Proxy, number: int, client: socket.socket, server: socket.socket
+    ) -> None:
+        self.number = number
         self._proxy = proxy
         self._client = client
         self._server = server
@@ -177,6 +182,8 @@ class Connection:
         self._pass: int | None = None  # how many chunks pass until they are held
         self._held: list[bytes] = []
         self._ends_later = False
+        self._requests_are_lost = False
+        self._replies_are_lost = False
         self.client_closed = False
         self.server_has_the_turn = False
 
@@ -239,7 +246,8 @@ class Connection:
         self.cut()
 
     def _forward_request(self, data: bytes) -> bool:
-        if self._proxy.swallow_requests:
+        self._requests_are_lost |= self._proxy.swallow_requests
+        if self._requests_are_lost:
             return True
         with self._mutex:
             if self._pass == 0:
@@ -255,7 +263,8 @@ class Connection:
                 time.sleep(self._proxy.delay)
             if self._proxy._is_reply_lost(self):
                 break
-            if not self._proxy.swallow_replies and not self._reply(data):
+            self._replies_are_lost |= self._proxy.swallow_replies
+            if not self._replies_are_lost and not self._reply(data):
                 break
         self.cut()
 

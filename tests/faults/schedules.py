@@ -1,0 +1,170 @@
+"""Random faults of a network, as a schedule that a seed repeats."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from types import TracebackType
+from typing import Any
+
+from tests.servers.proxy import Proxy
+
+__all__ = ["FAULTS", "Fault", "Schedule", "seed"]
+
+
+def seed() -> int:
+    """The seed that JAZZMINE_SEED names, or a new one."""
+    return int(os.environ.get("JAZZMINE_SEED") or random.SystemRandom().randrange(1_000_000))
+
+
+@dataclass
+class Fault:
+    """What was done to the network, and when, by the clock of the histories."""
+
+    moment: float
+    what: str
+
+
+@dataclass(order=True)
+class _Step:
+    moment: float
+    number: int
+    do: Callable[[], object] = field(compare=False)
+
+
+class Schedule:
+    """Disturbs a network at random while it is entered, and mends it at the end.
+
+    The same seed makes the same choices in the same order. Which calls they meet depends on the
+    machine, so that a seed repeats a failure often rather than always.
+
+    Args:
+        proxy: in front of the server.
+        seed: of the choices.
+        pause: the longest time between two faults, in seconds.
+        longest: the longest time that a fault lasts, in seconds.
+    """
+
+    def __init__(self, proxy: Proxy, seed: int, *, pause: float = 0.4, longest: float = 3.0):
+        self.faults: list[Fault] = []
+        self.longest = longest
+        self.proxy = proxy
+        self._pause = pause
+        self.chance = random.Random(seed)
+        self._steps: list[_Step] = []
+        self._numbers = count()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Schedule:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        _mend(self.proxy)
+        self._note("the network is mended, what was held is delivered")
+        self.proxy.deliver()
+
+    def do(self, what: str, step: Callable[[], object]) -> None:
+        """Disturb the network."""
+        self._note(what)
+        step()
+
+    def later(self, delay: float, what: str, step: Callable[[], object]) -> None:
+        """Do something else to the network in so many seconds."""
+        self._push(delay, lambda: self.do(what, step))
+
+    def _note(self, what: str) -> None:
+        self.faults.append(Fault(time.monotonic(), what))
+
+    def _push(self, delay: float, do: Callable[[], object]) -> None:
+        heapq.heappush(self._steps, _Step(time.monotonic() + delay, next(self._numbers), do))
+
+    def _run(self) -> None:
+        self._push(self.chance.uniform(0, self._pause), self._disturb)
+        while not self._over.wait(max(0.0, self._steps[0].moment - time.monotonic())):
+            heapq.heappop(self._steps).do()
+
+    def _disturb(self) -> None:
+        weights = list(FAULTS.values())
+        [fault] = self.chance.choices(list(FAULTS), weights)
+        fault(self)
+        self._push(self.chance.uniform(0, self._pause), self._disturb)
+
+
+def _mend(proxy: Proxy) -> None:
+    proxy.delay = proxy.drip = 0.0
+    proxy.swallow_requests = proxy.swallow_replies = False
+    proxy.lose_reply(0)
+
+
+def _hold(schedule: Schedule) -> None:
+    """Hold what one client sends, sometimes close its connection, and deliver it later."""
+    chance, connections = schedule.chance, schedule.proxy.open
+    number, after = chance.random(), chance.randrange(3)
+    ends, delay = chance.random() < 0.5, chance.uniform(0, schedule.longest / 4)
+    lasts = chance.uniform(0.1, schedule.longest)
+    if not connections:
+        return
+    connection = connections[int(number * len(connections))]
+    name = f"connection {connection.number}"
+    schedule.do(f"{name}: held from chunk {after} on", lambda: connection.hold(after))
+    if ends:
+        schedule.later(delay, f"{name}: its client is cut off", connection.cut_client)
+    schedule.later(lasts, f"{name}: delivered", connection.deliver)
+
+
+def _cut(schedule: Schedule) -> None:
+    """Close one connection or all; what is held stays so."""
+    chance, connections = schedule.chance, schedule.proxy.open
+    number = chance.random()
+    if chance.random() < 0.5:
+        schedule.do("all clients are cut off", schedule.proxy.cut_clients)
+    elif connections:
+        connection = connections[int(number * len(connections))]
+        schedule.do(f"connection {connection.number}: cut", connection.cut)
+
+
+def _lose_a_reply(schedule: Schedule) -> None:
+    number = schedule.chance.randrange(1, 8)
+    schedule.do(f"reply {number}: lost", lambda: schedule.proxy.lose_reply(number))
+
+
+def _set(name: str, low: float, high: float) -> Callable[[Schedule], None]:
+    """A fault that is an attribute of the proxy, for a while."""
+
+    def fault(schedule: Schedule) -> None:
+        value: Any = schedule.chance.uniform(low, high)
+        lasts = schedule.chance.uniform(0, schedule.longest / 8)
+        if not high:
+            value, lasts = True, lasts / 4
+        proxy = schedule.proxy
+        schedule.do(f"{name} = {value}", lambda: setattr(proxy, name, value))
+        schedule.later(lasts, f"{name} = 0", lambda: setattr(proxy, name, type(value)(0)))
+
+    return fault
+
+
+FAULTS: dict[Callable[[Schedule], None], int] = {
+    _hold: 8,
+    _cut: 2,
+    _lose_a_reply: 3,
+    _set("delay", 0.01, 0.2): 2,
+    _set("drip", 0.0001, 0.002): 1,
+    _set("swallow_requests", 0, 0): 1,
+    _set("swallow_replies", 0, 0): 1,
+}
+"""What can happen to the network, and how often in proportion."""
