@@ -29,6 +29,7 @@ class Backend:
         embedded: whether it needs no server.
         remembers: whether a store that once found a conversation takes it to be there until
             it deletes it itself.
+        missing: why it cannot run here, and what would bring it in; its tests are then skipped.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Backend:
     share: float = 1.0
     embedded: bool = False
     remembers: bool = False
+    missing: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -78,9 +80,8 @@ MESSAGE_BACKENDS = [
     Backend("json", _json, embedded=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.2, remembers=True),
+    Backend("pgbouncer", _pgbouncer, share=0.1, missing=pgbouncer.MISSING),
 ]
-if pgbouncer.PROGRAM is not None:
-    MESSAGE_BACKENDS.append(Backend("pgbouncer", _pgbouncer, share=0.1))
 MEMORY_BACKENDS = [
     Backend("memory", _memory, shared=False, embedded=True),
     Backend("redis", redis_configs.alone, share=0.5),

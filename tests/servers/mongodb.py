@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
+
+from tests.servers import run_folder
 
 __all__ = ["Server", "client", "database", "emptied_database", "running", "url"]
 
@@ -40,7 +41,7 @@ class Server:
 
     def __init__(self, *options: str) -> None:
         self._options = options
-        self._folder = tempfile.TemporaryDirectory(prefix="jazzmine-mongodb-")
+        self._folder = run_folder.new_folder("mongodb")
         self._process: subprocess.Popen[bytes] | None = None
         self.port = _free_port()
 
@@ -60,22 +61,22 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         self.kill()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self, *options: str) -> None:
         """Start it on the same port and data as before, and wait until it answers."""
-        folder = Path(self._folder.name)
+        folder = self._folder
         command = [sys.executable, "-m", "secantus", "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--storage-path", str(folder / "data")]
         command += ["--enable-test-commands", "--log-level", "WARNING", *self._options, *options]
         with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+            self._process = run_folder.start(command, stdout=log, stderr=log, cwd=folder)
         until = time.monotonic() + _SECONDS_TO_START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:
-                said = (folder / "log").read_text()[-2000:]
-                raise RuntimeError(f"the MongoDB server for the tests did not start:\n{said}")
+                raise run_folder.cannot_start("SecantusDB", (folder / "log").read_text())
             time.sleep(0.05)
+        run_folder.has_started("SecantusDB")
 
     def _answers(self) -> bool:
         try:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.servers import run_folder
 from tests.servers.postgres import answers, changed, dsn, free_port
 
-__all__ = ["PROGRAM", "in_front_of", "running"]
+__all__ = ["MISSING", "PROGRAM", "in_front_of", "running"]
 
 PROGRAM = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+MISSING = "" if PROGRAM else "no PgBouncer is installed here (apt-get install pgbouncer)"
 
 _SETTINGS = """\
 [databases]
@@ -41,32 +40,37 @@ logfile = {folder}/log
 def in_front_of(address: str) -> Iterator[str]:
     """The DSN of a new PgBouncer before the server of that DSN."""
     assert PROGRAM is not None
-    folder = Path(tempfile.mkdtemp(prefix="jazzmine-pgbouncer-"))
+    folder = run_folder.new_folder("pgbouncer")
     parts, port = conninfo_to_dict(address), free_port()
     host, server = parts.get("host") or "127.0.0.1", parts.get("port") or 5432
     settings = _SETTINGS.format(host=host, server=server, port=port, folder=folder)
     (folder / "ini").write_text(settings)
     (folder / "users").write_text(f'"{parts.get("user")}" "{parts.get("password") or ""}"\n')
-    user: dict[str, Any] = {}
-    if os.getuid() == 0:
-        user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-        for path in (folder, *folder.iterdir()):
-            shutil.chown(path, "nobody", "nogroup")
-    process = subprocess.Popen(
-        [PROGRAM, str(folder / "ini")], cwd=folder, stderr=subprocess.DEVNULL, **user
+    run_folder.give_to_server_user(folder, *folder.iterdir())
+    process = run_folder.start(
+        [PROGRAM, str(folder / "ini")],
+        cwd=folder,
+        stderr=subprocess.DEVNULL,
+        **run_folder.server_user(),
     )
     bouncer = changed(address, host="127.0.0.1", port=port)
     try:
         until = time.monotonic() + 20
         while not answers(bouncer):
             if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"PgBouncer did not start:\n{(folder / 'log').read_text()}")
+                raise run_folder.cannot_start("PgBouncer", _said(folder))
             time.sleep(0.05)
+        run_folder.has_started("PgBouncer")
         yield bouncer
     finally:
         process.terminate()
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _said(folder: Path) -> str:
+    log = folder / "log"
+    return log.read_text() if log.exists() else "(it wrote no log)"
 
 
 @cache

@@ -7,12 +7,12 @@ schemas named jazzmine_test_… come and go there.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +25,8 @@ from uuid import uuid4
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.servers import run_folder
 
 __all__ = [
     "PASSWORD",
@@ -53,18 +55,21 @@ class Server:
     """A server of the tests' own, in a folder of its own; a context manager."""
 
     def __init__(self, version: str, fsync: bool = False) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="jazzmine-postgres-"))
+        self._kind = f"PostgreSQL {version}"
+        self._folder = run_folder.new_folder("postgres")
         self._data = self._folder / "data"
         self._process: subprocess.Popen[bytes] | None = None
         self._settings = [f"fsync={'on' if fsync else 'off'}", "max_connections=200"]
         # The server refuses to run as root.
-        self._user: dict[str, Any] = {}
-        if os.getuid() == 0:
-            self._user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-            shutil.chown(self._folder, "nobody", "nogroup")
-        self._programs = self._reachable(_installed(version))
+        self._user = run_folder.server_user()
+        run_folder.give_to_server_user(self._folder)
         self.port = free_port()
-        self._make()
+        try:
+            self._programs = _runnable(version)
+            self._make()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
 
     @property
     def dsn(self) -> str:
@@ -89,17 +94,18 @@ class Server:
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         for setting in (*self._settings, "listen_addresses=127.0.0.1"):
             command += ["-c", setting]
-        command += ["-k", str(self._folder)]
+        # A socket in a folder has a name of 107 bytes at most, which a folder may exceed alone.
+        command += ["-c", "unix_socket_directories="]
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = run_folder.start(
                 command, stdout=log, stderr=log, cwd=self._folder, **self._user
             )
         until = time.monotonic() + _SECONDS_TO_START
         while not answers(self.dsn):
             if self._process.poll() is not None or time.monotonic() > until:
-                said = (self._folder / "log").read_text()[-2000:]
-                raise RuntimeError(f"the PostgreSQL server for the tests did not start:\n{said}")
+                raise run_folder.cannot_start(self._kind, (self._folder / "log").read_text())
             time.sleep(0.05)
+        run_folder.has_started(self._kind)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop it: SIGINT is an orderly end, SIGQUIT is a crash."""
@@ -122,23 +128,43 @@ class Server:
             **self._user,
         )
         if made.returncode:
-            raise RuntimeError(f"initdb failed:\n{made.stdout}\n{made.stderr}")
+            said = f"{' '.join(command)}\n{made.stdout}\n{made.stderr}"
+            raise run_folder.cannot_start(self._kind, said)
 
-    def _reachable(self, folder: Path) -> Path:
-        """The programs where the server's user may run them: a copy, if need be."""
-        programs = folder / "bin"
-        try:
-            subprocess.run(
-                [str(programs / "postgres"), "--version"],
-                check=True,
-                capture_output=True,
-                cwd=self._folder,
-                **self._user,
-            )
-        except (OSError, subprocess.CalledProcessError):
-            shutil.copytree(folder, self._folder / "programs", symlinks=True)
-            programs = self._folder / "programs" / "bin"
-        return programs
+
+@cache
+def _runnable(version: str) -> Path:
+    """The folder of the programs where the servers' user may run them: a copy, if need be."""
+    folder = _installed(version)
+    if not _runs(folder):
+        copy = run_folder.entered() / "programs" / folder.parent.name / folder.name
+        with (run_folder.entered() / "copying").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not copy.exists():
+                _copy(folder, copy)
+        folder = copy
+    return folder / "bin"
+
+
+def _runs(folder: Path) -> bool:
+    command = [str(folder / "bin" / "initdb"), "--version"]
+    try:
+        ran = subprocess.run(command, capture_output=True, cwd="/", **run_folder.server_user())
+    except OSError:
+        return False
+    return ran.returncode == 0
+
+
+def _copy(folder: Path, copy: Path) -> None:
+    """Copy the programs, and the libraries of the wheel to where the programs look for them."""
+    libraries = f"{folder.parent.name}.libs"
+    shutil.copytree(folder.parents[1] / libraries, copy.parents[1] / libraries, dirs_exist_ok=True)
+    shutil.copytree(folder, copy, symlinks=True)
+    for path in (copy.parents[1], *copy.parents[1].rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
+    for path in (copy / "bin").iterdir():
+        path.chmod(0o755)
 
 
 def _installed(version: str) -> Path:

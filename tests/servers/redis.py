@@ -14,16 +14,17 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import redis
+
+from tests.servers import run_folder
 
 __all__ = ["Cluster", "Sentinels", "Server", "database", "eventually", "free_port", "running"]
 
@@ -84,7 +85,7 @@ class Server:
 
     def __init__(self, *options: str, mode: Sequence[str] = (), config: str | None = None) -> None:
         self.port = free_port()
-        self._folder = tempfile.TemporaryDirectory(prefix="jazzmine-redis-")
+        self._folder = run_folder.new_folder("redis")
         self._options = options
         self._mode = mode
         self._config = config
@@ -108,11 +109,11 @@ class Server:
     ) -> None:
         self.kill()
         self.client.close()
-        self._folder.cleanup()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
         """Start it, empty, on the same port as before, and wait until it answers."""
-        folder = Path(self._folder.name)
+        folder = self._folder
         command = [program()]
         if self._config is not None:
             (folder / "redis.conf").write_text(self._config)
@@ -121,8 +122,23 @@ class Server:
         if self._config is None:
             command += ["--save", "", "--appendonly", "no"]
         with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen([*command, *self._options], stdout=log, stderr=log)
-        eventually(self._answers)
+            self._process = run_folder.start([*command, *self._options], stdout=log, stderr=log)
+        try:
+            eventually(self._answers_or_ended)
+        except TimeoutError:
+            self._fail()
+        if self._process.poll() is not None:
+            self._fail()
+        run_folder.has_started("redis-server")
+
+    def _answers_or_ended(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is not None or self._answers()
+
+    def _fail(self) -> NoReturn:
+        said = (self._folder / "log").read_text()
+        self.kill()
+        raise run_folder.cannot_start("redis-server", said)
 
     def _answers(self) -> bool:
         try:

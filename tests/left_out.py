@@ -1,0 +1,102 @@
+"""What a run of the tests left out: said at its end, with the reason and what would bring it in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.servers import postgres, redis
+
+__all__ = ["LeftOut"]
+
+_RAN = ("passed", "failed", "error", "xfailed", "xpassed")
+_CHOSEN = "deselected by this run's own options"
+
+
+class LeftOut:
+    """A plugin that counts what is left out, in every process, and reports it in the first."""
+
+    def __init__(self) -> None:
+        self._deselected: Counter[str] = Counter()
+        self._total = 0
+
+    def deselect(self, config: pytest.Config, items: list[pytest.Item], reason: str) -> None:
+        """Deselect tests for a reason that is told."""
+        self._deselected[reason] += len(items)
+        config.hook.pytest_deselected(items=items)
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Count also what pytest's own options deselect."""
+        self._total += len(items)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send the counts to the first process."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["left_out"] = (dict(self._deselected), self._total)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over the counts of a process, of which each collects all tests."""
+        found = getattr(node, "workeroutput", {}).get("left_out")
+        if found:
+            self._deselected, self._total = Counter(found[0]), found[1]
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was left out, and how many of all tests ran."""
+        reasons = self._deselected + Counter({_CHOSEN: self._total - self._deselected.total()})
+        for report in terminalreporter.stats.get("skipped", []):
+            reasons[_reason(report)] += 1
+        ran = sum(len(terminalreporter.stats.get(outcome, [])) for outcome in _RAN)
+        terminalreporter.section("left out")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"{count} tests: {reason}")
+        for line in _not_tried():
+            terminalreporter.write_line(line)
+        terminalreporter.write_line(f"{ran} of {ran + reasons.total()} tests ran")
+
+
+def _reason(report: Any) -> str:
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return str(reason).removeprefix("Skipped: ")
+
+
+def _not_tried() -> Iterator[str]:
+    """What this machine and this environment do not try, in lines."""
+    if postgres.VERSIONS == ("given",):
+        yield "no PostgreSQL 18 and 16: JAZZMINE_TEST_POSTGRES stands in for them (unset it)"
+    if os.environ.get("JAZZMINE_TEST_REDIS"):
+        yield "no Redis of the tests' own: JAZZMINE_TEST_REDIS stands in for it (unset it)"
+    if os.environ.get("JAZZMINE_TEST_MONGODB"):
+        yield "no SecantusDB: JAZZMINE_TEST_MONGODB stands in for it (unset it)"
+    else:
+        yield "no MongoDB, but SecantusDB (name a server in JAZZMINE_TEST_MONGODB=mongodb://…)"
+    yield from _other_redis()
+    yield "no other Python than this one (.ci/run takes each that it finds)"
+    if os.getuid() == 0:
+        cure = "setpriv --reuid 1000 --clear-groups scripts/test, in a clone of that user's"
+        yield f"no user but root ({cure})"
+    else:
+        yield "no server programs that run as another user (run it as root)"
+
+
+def _other_redis() -> Iterator[str]:
+    used, installed = redis.program(), shutil.which("redis-server")
+    if installed is None:
+        cure = "apt-get install redis-server, and name it in JAZZMINE_REDIS_SERVER"
+        yield f"no Redis but {_version(used)} ({cure})"
+    elif not os.path.samefile(used, installed):
+        cure = f"JAZZMINE_REDIS_SERVER={installed} scripts/test"
+        yield f"no Redis {_version(installed)}, but {_version(used)} ({cure})"
+
+
+def _version(program: str) -> str:
+    """As in `7.0.15`."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    return said.partition("v=")[2].partition(" ")[0]

@@ -1,0 +1,30 @@
+"""A run of the tests on a machine that lacks something ends soon, says why, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("tests/backends/test_redis_locks.py", "tests/backends/test_redis_stored.py")
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_server_that_does_not_start_ends_the_run(tmp_path: Path, processes: str) -> None:
+    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
+        folder.chmod(0o755)
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", processes, "-p", "no:cacheprovider", *FILES],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path), "JAZZMINE_REDIS_SERVER": "/bin/false"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 2, ran.stdout
+    assert "the tests need redis-server, which does not start here" in ran.stdout
+    assert len(ran.stdout.splitlines()) < 50, ran.stdout
+    assert list(tmp_path.iterdir()) == []

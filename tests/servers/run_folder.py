@@ -1,0 +1,235 @@
+"""The folder of a test run, and the server processes that were started in it.
+
+All that a run makes is in that folder, and is removed with it at the end. A run that was killed
+removes nothing: the next one ends the servers that it left, and removes its folder. A folder in
+use is recognised by a lock (flock) that the system releases with the process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = [
+    "CannotStartError",
+    "cannot_start",
+    "entered",
+    "give_to_server_user",
+    "has_started",
+    "join",
+    "new_folder",
+    "server_user",
+    "start",
+    "stop_reason",
+]
+
+_PREFIX = "jazzmine-tests-"
+_LOCK = "lock"
+_PROCESSES = "processes"
+_STARTED = "started"
+_STOPPED = "stopped"
+_ABANDONED = 3600.0  # seconds after which a folder without a lock file is in nobody's making
+
+_joined: list[Path] = []
+_locks: list[IO[bytes]] = []
+
+
+class CannotStartError(RuntimeError):
+    """A server that the tests need does not start: the run ends."""
+
+
+def join(folder: str) -> None:
+    """Use the folder that another process of the same run has made."""
+    _joined.append(Path(folder))
+    _use(Path(folder))
+
+
+@cache
+def entered() -> Path:
+    """The folder of this run, which is made if there is none yet."""
+    if _joined:
+        return _joined[0]
+    base = _base()
+    _sweep(base)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+        folder.chmod(0o711)  # the servers of root run as another user
+        if _use(folder):
+            break
+    for name in (_PROCESSES, _STARTED):
+        (folder / name).mkdir()
+    atexit.register(_remove_own, folder, os.getpid())
+    return folder
+
+
+def new_folder(kind: str) -> Path:
+    """Make a folder that is removed at the end of the run, if not before.
+
+    Raises:
+        CannotStartError: the run is ending, because some server does not start.
+    """
+    if reason := stop_reason():
+        first = reason.partition("\n")[0].rstrip(":")
+        raise CannotStartError(f"the run is ending, as {first}")
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=entered()))
+
+
+def server_user() -> dict[str, Any]:
+    """The options of `subprocess` that run a program as a user that is not root."""
+    if os.getuid() != 0:
+        return {}
+    user, group = _other_user()
+    return {"user": user, "group": group, "extra_groups": []}
+
+
+def give_to_server_user(*paths: Path) -> None:
+    """Make the user of `server_user` the owner."""
+    if os.getuid() == 0:
+        for path in paths:
+            os.chown(path, *_other_user())
+
+
+@cache
+def _other_user() -> tuple[int, int]:
+    import pwd
+
+    for name in ("nobody", "daemon", "bin"):
+        with contextlib.suppress(KeyError):
+            found = pwd.getpwnam(name)
+            return found.pw_uid, found.pw_gid
+    raise CannotStartError("PostgreSQL does not run as root, and there is no user `nobody`")
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a server, in a session of its own: Ctrl-C does not reach it."""
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    (entered() / _PROCESSES / str(process.pid)).write_text(_birth(process.pid))
+    return process
+
+
+def has_started(kind: str) -> None:
+    """Remember that servers of this kind do start here."""
+    (entered() / _STARTED / kind).touch()
+
+
+def cannot_start(kind: str, said: str) -> RuntimeError:
+    """The error of a server that did not start; it ends the run if none of its kind ever did.
+
+    Args:
+        kind: of the server, in a few words.
+        said: what the server said, of which the end is told.
+    """
+    if (entered() / _STARTED / kind).exists():
+        return RuntimeError(f"{kind} did not start:\n{said[-2000:]}")
+    lines = said.strip().splitlines()[-20:]
+    text = "\n".join([f"the tests need {kind}, which does not start here:", *lines])
+    with contextlib.suppress(FileExistsError), (entered() / _STOPPED).open("x") as file:
+        file.write(text)
+    return CannotStartError(text)
+
+
+def stop_reason() -> str:
+    """Why the run has to end, or an empty string."""
+    try:
+        return (entered() / _STOPPED).read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def _base() -> str:
+    """The folder for temporary files, or another that the servers' user may enter."""
+    bases = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
+    for base in bases:
+        enter = ["sh", "-c", 'cd "$1"', "sh", base]
+        if subprocess.run(enter, stderr=subprocess.DEVNULL, cwd="/", **server_user()).returncode:
+            continue
+        if os.access(base, os.W_OK):
+            return base
+    raise CannotStartError(f"the servers' user may enter none of {', '.join(bases)}")
+
+
+def _use(folder: Path) -> bool:
+    """Keep others from removing a folder; return whether it is still there."""
+    try:
+        lock = (folder / _LOCK).open("ab")
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        there = os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat())
+    except FileNotFoundError:
+        return False
+    _locks.append(lock)
+    return there
+
+
+def _sweep(base: str) -> None:
+    """Remove what runs left that were killed."""
+    for folder in Path(base).glob(f"{_PREFIX}*"):
+        with contextlib.suppress(FileNotFoundError), _if_abandoned(folder) as abandoned:
+            if abandoned:
+                _remove(folder)
+
+
+@contextlib.contextmanager
+def _if_abandoned(folder: Path) -> Iterator[bool]:
+    """Find out whether a folder is ours and in no use, and keep it so in a block."""
+    seen = folder.lstat()
+    if folder.is_symlink() or seen.st_uid != os.getuid():
+        yield False
+        return
+    try:
+        lock = (folder / _LOCK).open("rb")
+    except FileNotFoundError:
+        yield time.time() - seen.st_mtime > _ABANDONED
+        return
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _remove_own(folder: Path, pid: int) -> None:
+    if os.getpid() == pid:  # a forked child runs what its parent registered, too
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """End the servers that still run in a folder, and remove it."""
+    for note in (folder / _PROCESSES).glob("*"):
+        pid = int(note.name)
+        birth = note.read_text()
+        if birth and birth == _birth(pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+    until = time.monotonic() + 5
+    while folder.exists() and time.monotonic() < until:
+        # Some tests leave folders that may not be written to; a server may still be ending.
+        for path, folders, _ in os.walk(folder):
+            for name in folders:
+                with contextlib.suppress(OSError):
+                    if not os.path.islink(os.path.join(path, name)):
+                        os.chmod(os.path.join(path, name), 0o700)
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            time.sleep(0.05)
+
+
+def _birth(pid: int) -> str:
+    """When a process was started, which tells it from another of the same number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return stat.rpartition(")")[2].split()[19]

@@ -1,0 +1,159 @@
+"""What a run of the tests makes goes with it, and what a killed run left goes with the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ENTER = """
+import sys, time
+from tests.servers import run_folder
+folder = run_folder.new_folder("server")
+server = run_folder.start(["sleep", "600"])
+print(run_folder.entered(), server.pid, flush=True)
+closed = folder / "closed"
+closed.mkdir()
+(closed / "file").touch()
+closed.chmod(0o000)
+if sys.stdin.read() == "crash":
+    raise SystemError
+"""
+
+FAIL = """
+from tests.servers import run_folder
+run_folder.entered()
+{before}
+print(repr(run_folder.cannot_start("A server", "one\\ntwo")))
+try:
+    run_folder.new_folder("another")
+except run_folder.CannotStartError as error:
+    print(error)
+"""
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A folder for temporary files, which the servers' user may enter."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if os.getuid() == 0 and folder.owner() == "root" and folder.stat().st_mode & 0o011 != 0o011:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    base = tmp_path / "a base"
+    base.mkdir(mode=0o755)
+    return base
+
+
+@contextmanager
+def run(base: Path) -> Iterator[tuple[subprocess.Popen[str], Path, int]]:
+    """A run in a process of its own, with its folder and its server's process id."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", ENTER],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(base)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process, process.stdin, process.stdout:
+        folder, _, pid = process.stdout.readline().rpartition(" ")
+        yield process, Path(folder), int(pid)
+
+
+def runs(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def gone(pid: int) -> bool:
+    until = time.monotonic() + 5
+    while runs(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not runs(pid)
+
+
+@pytest.mark.parametrize("end", ["", "crash"])
+def test_all_goes_with_the_run(base: Path, end: str) -> None:
+    with run(base) as (process, folder, server):
+        assert folder.parent == base
+        assert runs(server)
+        process.communicate(end)
+    assert list(base.iterdir()) == []
+    assert gone(server)
+
+
+def test_what_a_killed_run_left_goes_with_the_next(base: Path) -> None:
+    with run(base) as (process, folder, server):
+        process.kill()
+    assert folder.exists()
+    assert runs(server)
+    with run(base):
+        assert not folder.exists()
+        assert gone(server)
+
+
+def test_what_a_run_uses_stays(base: Path) -> None:
+    with run(base) as (_, folder, server):
+        with run(base):
+            pass
+        assert folder.exists()
+        assert runs(server)
+
+
+def test_what_another_made_stays(base: Path) -> None:
+    new = base / "jazzmine-tests-new"
+    new.mkdir()
+    elsewhere = base / "elsewhere"
+    elsewhere.mkdir()
+    (base / "jazzmine-tests-link").symlink_to(elsewhere)
+    with run(base):
+        pass
+    assert new.exists()
+    assert elsewhere.exists()
+
+
+def test_a_process_that_has_got_the_number_of_a_server_lives(base: Path) -> None:
+    with run(base) as (process, folder, server):
+        process.kill()
+    (folder / "processes" / str(os.getpid())).write_text("1")
+    os.kill(server, signal.SIGKILL)
+    with run(base):
+        assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        ("", "CannotStartError('the tests need A server, which does not start here:\\none\\ntwo')"),
+        (
+            "run_folder.has_started('A server')",
+            "RuntimeError('A server did not start:\\none\\ntwo')",
+        ),
+    ],
+)
+def test_a_server_is_tried_once(base: Path, before: str, said: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", FAIL.format(before=before)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(base)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, *others = ran.stdout.splitlines()
+    assert first == said.replace("\n", "\\n")
+    ends = ["the run is ending, as the tests need A server, which does not start here"]
+    assert others == ([] if before else ends)
