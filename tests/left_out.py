@@ -25,6 +25,7 @@ class LeftOut:
     def __init__(self) -> None:
         self._deselected: Counter[str] = Counter()
         self._total = 0
+        self._collected = 0
 
     def deselect(self, config: pytest.Config, items: list[pytest.Item], reason: str) -> None:
         """Deselect tests for a reason that is told."""
@@ -35,18 +36,23 @@ class LeftOut:
         """Count also what pytest's own options deselect."""
         self._total += len(items)
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count what is to run."""
+        self._collected = len(session.items)
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Send the counts to the first process."""
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
-            output["left_out"] = (dict(self._deselected), self._total)
+            output["left_out"] = (dict(self._deselected), self._total, self._collected)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """Take over the counts of a process, of which each collects all tests."""
         found = getattr(node, "workeroutput", {}).get("left_out")
         if found:
-            self._deselected, self._total = Counter(found[0]), found[1]
+            self._deselected = Counter(found[0])
+            self._total, self._collected = found[1:]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was left out, and how many of all tests ran."""
@@ -54,6 +60,9 @@ class LeftOut:
         for report in terminalreporter.stats.get("skipped", []):
             reasons[_reason(report)] += 1
         ran = sum(len(terminalreporter.stats.get(outcome, [])) for outcome in _RAN)
+        missed = self._collected + self._total - ran - reasons.total()
+        if missed > 0:
+            reasons["not reached, as the run ended early"] = missed
         terminalreporter.section("left out")
         for reason, count in reasons.most_common():
             terminalreporter.write_line(f"{count} tests: {reason}")

@@ -74,7 +74,8 @@ class Server:
         until = time.monotonic() + _SECONDS_TO_START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:
-                raise run_folder.cannot_start("SecantusDB", (folder / "log").read_text())
+                said = (folder / "log").read_text()
+                raise run_folder.cannot_start("SecantusDB", command, said, self._process.poll())
             time.sleep(0.05)
         run_folder.has_started("SecantusDB")
 

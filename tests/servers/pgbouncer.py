@@ -47,18 +47,16 @@ def in_front_of(address: str) -> Iterator[str]:
     (folder / "ini").write_text(settings)
     (folder / "users").write_text(f'"{parts.get("user")}" "{parts.get("password") or ""}"\n')
     run_folder.give_to_server_user(folder, *folder.iterdir())
+    command = [PROGRAM, str(folder / "ini")]
     process = run_folder.start(
-        [PROGRAM, str(folder / "ini")],
-        cwd=folder,
-        stderr=subprocess.DEVNULL,
-        **run_folder.server_user(),
+        command, cwd=folder, stderr=subprocess.DEVNULL, **run_folder.server_user()
     )
     bouncer = changed(address, host="127.0.0.1", port=port)
     try:
         until = time.monotonic() + 20
         while not answers(bouncer):
             if process.poll() is not None or time.monotonic() > until:
-                raise run_folder.cannot_start("PgBouncer", _said(folder))
+                raise run_folder.cannot_start("PgBouncer", command, _said(folder), process.poll())
             time.sleep(0.05)
         run_folder.has_started("PgBouncer")
         yield bouncer

@@ -103,7 +103,8 @@ class Server:
         until = time.monotonic() + _SECONDS_TO_START
         while not answers(self.dsn):
             if self._process.poll() is not None or time.monotonic() > until:
-                raise run_folder.cannot_start(self._kind, (self._folder / "log").read_text())
+                said = (self._folder / "log").read_text()
+                raise run_folder.cannot_start(self._kind, command, said, self._process.poll())
             time.sleep(0.05)
         run_folder.has_started(self._kind)
 
@@ -128,8 +129,8 @@ class Server:
             **self._user,
         )
         if made.returncode:
-            said = f"{' '.join(command)}\n{made.stdout}\n{made.stderr}"
-            raise run_folder.cannot_start(self._kind, said)
+            said = f"{made.stdout}\n{made.stderr}"
+            raise run_folder.cannot_start(self._kind, command, said, made.returncode)
 
 
 @cache

@@ -8,6 +8,7 @@ is stored there is deleted.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import redis
 
@@ -121,24 +122,22 @@ class Server:
         command += ["--port", str(self.port), "--dir", str(folder), *self._mode]
         if self._config is None:
             command += ["--save", "", "--appendonly", "no"]
+        command += self._options
         with (folder / "log").open("ab") as log:
-            self._process = run_folder.start([*command, *self._options], stdout=log, stderr=log)
-        try:
-            eventually(self._answers_or_ended)
-        except TimeoutError:
-            self._fail()
-        if self._process.poll() is not None:
-            self._fail()
+            self._process = run_folder.start(command, stdout=log, stderr=log)
+        answered = False
+        with contextlib.suppress(TimeoutError):
+            answered = eventually(self._answers_or_ended)
+        status = self._process.poll()
+        if not answered or status is not None:
+            self.kill()
+            said = (folder / "log").read_text()
+            raise run_folder.cannot_start("redis-server", command, said, status)
         run_folder.has_started("redis-server")
 
     def _answers_or_ended(self) -> bool:
         assert self._process is not None
         return self._process.poll() is not None or self._answers()
-
-    def _fail(self) -> NoReturn:
-        said = (self._folder / "log").read_text()
-        self.kill()
-        raise run_folder.cannot_start("redis-server", said)
 
     def _answers(self) -> bool:
         try:

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -123,16 +124,21 @@ def has_started(kind: str) -> None:
     (entered() / _STARTED / kind).touch()
 
 
-def cannot_start(kind: str, said: str) -> RuntimeError:
+def cannot_start(
+    kind: str, command: Sequence[str], said: str, status: int | None = None
+) -> RuntimeError:
     """The error of a server that did not start; it ends the run if none of its kind ever did.
 
     Args:
         kind: of the server, in a few words.
-        said: what the server said, of which the end is told.
+        command: that was to start it.
+        said: what it said, of which the end is told.
+        status: of its exit, or None if it runs and does not answer.
     """
+    ended = "it runs and does not answer" if status is None else f"its exit status was {status}"
+    lines = [shlex.join(command), *said.strip().splitlines()[-20:], f"({ended})"]
     if (entered() / _STARTED / kind).exists():
-        return RuntimeError(f"{kind} did not start:\n{said[-2000:]}")
-    lines = said.strip().splitlines()[-20:]
+        return RuntimeError("\n".join([f"{kind} did not start:", *lines]))
     text = "\n".join([f"the tests need {kind}, which does not start here:", *lines])
     with contextlib.suppress(FileExistsError), (entered() / _STOPPED).open("x") as file:
         file.write(text)
