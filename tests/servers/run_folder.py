@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 __all__ = [
     "CannotStartError",
@@ -43,7 +43,7 @@ _STOPPED = "stopped"
 _ABANDONED = 3600.0  # seconds after which a folder without a lock file is in nobody's making
 
 _joined: list[Path] = []
-_locks: list[IO[bytes]] = []
+_locks: list[int] = []
 
 
 class CannotStartError(RuntimeError):
@@ -168,12 +168,12 @@ def _base() -> str:
 def _use(folder: Path) -> bool:
     """Keep others from removing a folder; return whether it is still there."""
     try:
-        lock = (folder / _LOCK).open("ab")
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(lock, fcntl.LOCK_SH)
-        there = os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat())
+        there = os.path.samestat(os.fstat(lock), (folder / _LOCK).stat())
     except FileNotFoundError:
         return False
-    _locks.append(lock)
+    _locks.append(lock)  # the lock ends with the process
     return there
 
 
