@@ -67,7 +67,7 @@ class LeftOut:
         for reason, count in reasons.most_common():
             terminalreporter.write_line(f"{count} tests: {reason}")
         for line in _not_tried():
-            terminalreporter.write_line(line)
+            terminalreporter.write_line(f"not tried: {line}")
         terminalreporter.write_line(f"{ran} of {ran + reasons.total()} tests ran")
 
 
@@ -78,31 +78,31 @@ def _reason(report: Any) -> str:
 
 def _not_tried() -> Iterator[str]:
     """What this machine and this environment do not try, in lines."""
+    given = "stands in for it: unset it"
     if postgres.VERSIONS == ("given",):
-        yield "no PostgreSQL 18 and 16: JAZZMINE_TEST_POSTGRES stands in for them (unset it)"
+        yield f"PostgreSQL 18 and 16 (the server in JAZZMINE_TEST_POSTGRES {given})"
     if os.environ.get("JAZZMINE_TEST_REDIS"):
-        yield "no Redis of the tests' own: JAZZMINE_TEST_REDIS stands in for it (unset it)"
+        yield f"a Redis of the tests' own (the server in JAZZMINE_TEST_REDIS {given})"
     if os.environ.get("JAZZMINE_TEST_MONGODB"):
-        yield "no SecantusDB: JAZZMINE_TEST_MONGODB stands in for it (unset it)"
+        yield f"SecantusDB (the server in JAZZMINE_TEST_MONGODB {given})"
     else:
-        yield "no MongoDB, but SecantusDB (name a server in JAZZMINE_TEST_MONGODB=mongodb://…)"
+        yield "MongoDB itself (name a server in JAZZMINE_TEST_MONGODB; SecantusDB stands in for it)"
     yield from _other_redis()
-    yield "no other Python than this one (.ci/run takes each that it finds)"
+    yield "another Python than this one (.ci/run takes each that it finds)"
     if os.getuid() == 0:
-        cure = "setpriv --reuid 1000 --clear-groups scripts/test, in a clone of that user's"
-        yield f"no user but root ({cure})"
+        yield "a user that is not root (setpriv --reuid 1000 --clear-groups scripts/test, in a clone)"
     else:
-        yield "no server programs that run as another user (run it as root)"
+        yield "servers that run as another user (run the tests as root)"
 
 
 def _other_redis() -> Iterator[str]:
     used, installed = redis.program(), shutil.which("redis-server")
     if installed is None:
         cure = "apt-get install redis-server, and name it in JAZZMINE_REDIS_SERVER"
-        yield f"no Redis but {_version(used)} ({cure})"
+        yield f"another Redis than {_version(used)} ({cure})"
     elif not os.path.samefile(used, installed):
         cure = f"JAZZMINE_REDIS_SERVER={installed} scripts/test"
-        yield f"no Redis {_version(installed)}, but {_version(used)} ({cure})"
+        yield f"Redis {_version(installed)}: it is {_version(used)} that is used ({cure})"
 
 
 def _version(program: str) -> str:

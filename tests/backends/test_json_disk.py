@@ -112,7 +112,10 @@ def may_mount() -> bool:
     return subprocess.run([*IN_A_NAMESPACE, "true"], capture_output=True).returncode == 0
 
 
-@pytest.mark.skipif(not may_mount(), reason="this machine lets nobody mount a disk of their own")
+CURE = "run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
+
+
+@pytest.mark.skipif(not may_mount(), reason=f"nobody may mount a disk of their own here ({CURE})")
 def test_a_full_disk_leaves_the_file_and_the_memory_as_they_were(tmp_path: Path) -> None:
     script = Path(__file__).with_name("full_disk.py")
     command = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" "$3" "$1"'

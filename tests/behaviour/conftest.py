@@ -42,5 +42,7 @@ def memory_config(memory_backend: Backend, tmp_path: Path) -> Iterator[Config]:
 def shared_memory_config(memory_backend: Backend, memory_config: Config) -> Config:
     """The same, to open a second store on the same data, where a back end has that."""
     if not memory_backend.shared:
-        pytest.skip(f"a second store of the back end {memory_backend} has data of its own")
+        pytest.skip(
+            f"a second store of the back end {memory_backend} has data of its own (on any machine)"
+        )
     return memory_config

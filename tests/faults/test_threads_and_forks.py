@@ -166,7 +166,7 @@ def test_a_store_that_takes_its_connections_into_a_fork_is_found_out(
 
 @pytest.mark.parametrize("name", MESSAGE_STORES)
 def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("gunicorn")
+    pytest.importorskip("gunicorn", reason="gunicorn is not installed (scripts/install)")
     port = postgres.free_port()
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(WORKERS)]
     command += ["--bind", f"127.0.0.1:{port}", "--no-control-socket", "tests.faults.wsgi"]
