@@ -10,7 +10,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from jazzmine.records.memory_base import MemoryRecord
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["deep_copy", "draft"]
+__all__ = ["deep_copy", "partial_copy"]
 
 AnyRecord = TypeVar("AnyRecord", bound=MemoryRecord)
 Copier = Callable[[Any], Any]
@@ -20,7 +20,7 @@ _new = object.__new__
 _set = object.__setattr__
 
 
-def draft(memory: WorkingMemory) -> WorkingMemory:
+def partial_copy(memory: WorkingMemory) -> WorkingMemory:
     """Return a copy for one transition to change.
 
     It shares with the original what no transition changes in place: the records of what has

@@ -17,15 +17,19 @@ def to_json(memory: WorkingMemory) -> bytes:
     return WorkingMemory.__pydantic_serializer__.to_json(memory)
 
 
-def from_json(data: bytes) -> WorkingMemory:
+def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> WorkingMemory:
     """Build a working memory from what anybody stored, the predecessor too.
 
+    Args:
+        kind: the class of the result.
+
     Raises:
-        ValidationError: it is no JSON, or a field is unknown, missing or of a wrong type.
+        NewerFormatError: a newer version of this library wrote it.
+        ValidationError: it is no JSON, or a field is missing or of a wrong type.
     """
-    memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
+    memory: WorkingMemory = kind.__pydantic_validator__.validate_json(data)
     if b"NaN" in data or b"Infinity" in data:
         # Python's json writes these and the parser takes them, though JSON has no such
         # numbers. If it is one, and not a word in a text, this refuses it by name.
-        memory = checked_copy(memory, WorkingMemory, "memory")
+        memory = checked_copy(memory, kind, "memory")
     return memory

@@ -188,13 +188,13 @@ class WorkingMemory(MemoryRecord):
             changes = self._without_flow(status, self.turn_number)
         return self._changed(**{**changes, "active_flow": started})
 
-    def advance_sequential_step(self, result: dict[str, Any]) -> bool:
+    def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
         """Keep the result of the current step of the active flow, and go on to the next."""
-        step = StepResult(result)
+        step = StepResult(step_result)
         if self.active_flow is None:
             return self._not_applied("advance_sequential_step", "no active flow")
         self.active_flow.current_step += 1
-        self.active_flow.step_results.append(step.result)
+        self.active_flow.step_results.append(step.step_result)
         return self._touched()
 
     def record_branch_result(self, branch_id: str, result: Any) -> bool:
@@ -252,17 +252,19 @@ class WorkingMemory(MemoryRecord):
         collects = _start_collecting(flow)
         return self._changed() if unknown or collects else False
 
-    def collect_slot(self, name: str, value: Any, validation_error: str = "") -> bool:
+    def collect_slot(self, slot_name: str, value: Any, validation_error: str = "") -> bool:
         """Keep the answer for a slot of the active flow.
 
         With a `validation_error` the slot loses any earlier value and is open again. When no
         slot is pending any more, a flow that was collecting slots is active again.
         """
-        answer = SlotAnswer(name, value, validation_error)
+        answer = SlotAnswer(slot_name, value, validation_error)
         flow = self.active_flow
-        slot = flow.slots.get(answer.name) if flow else None
+        slot = flow.slots.get(answer.slot_name) if flow else None
         if flow is None or slot is None:
-            return self._not_applied("collect_slot", f"no slot {answer.name!r} in an active flow")
+            return self._not_applied(
+                "collect_slot", f"no slot {answer.slot_name!r} in an active flow"
+            )
         if answer.validation_error:
             set_checked(slot, collected=False, value=None, validation_error=answer.validation_error)
             if slot.is_pending:
