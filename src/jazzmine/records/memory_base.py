@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from pydantic_core import SchemaSerializer, SchemaValidator
     from typing_extensions import Self
 
-__all__ = ["MemoryRecord", "checked_copy", "memory_record", "set_checked"]
+__all__ = [
+    "MemoryRecord",
+    "checked_copy",
+    "memory_record",
+    "set_unvalidated",
+    "shallow_copy",
+]
 
 # An instance that goes into a record is validated again, which copies it: neither a change
 # made in place before, nor one made later to the caller's object, gets in unchecked.
@@ -52,6 +58,9 @@ if not TYPE_CHECKING:
 
 
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
+
+_new = object.__new__
+_set = object.__setattr__
 
 
 class MemoryRecord:
@@ -101,9 +110,16 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
     return copied
 
 
-def set_checked(record: MemoryRecord, **checked: Any) -> None:
-    """Set several fields at once, to values that were checked and copied before.
+def set_unvalidated(record: MemoryRecord, **values: Any) -> None:
+    """Set several fields at once, to values that were validated and copied before.
 
-    Assigning would check and copy each again, and could fail between one and the next.
+    Assigning would validate and copy each again, and could fail between one and the next.
     """
-    vars(record).update(checked)
+    vars(record).update(values)
+
+
+def shallow_copy(record: AnyRecord) -> AnyRecord:
+    """Return a copy whose fields are the record's own."""
+    copied: AnyRecord = _new(type(record))
+    _set(copied, "__dict__", record.__dict__.copy())
+    return copied
