@@ -104,7 +104,7 @@ def test_a_working_memory_comes_back_from_json() -> None:
     memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
 
     assert from_json(to_json(memory)) == memory
-    assert json.loads(to_json(memory)) == memory.to_dict()
+    assert json.loads(to_json(memory)) == {"format": 1, **memory.to_dict()}
 
 
 def test_what_the_predecessor_stored_is_read() -> None:

@@ -25,7 +25,7 @@ from jazzmine.errors import (
 )
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
-from jazzmine.records.memory_base import checked_copy
+from jazzmine.records.memory_base import checked_copy, with_class
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -140,14 +140,15 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     def save(self, wm: WorkingMemory) -> WorkingMemory:
         """Save a working memory as it is, unless the stored one is not the one that was read.
 
-        One that was never stored is saved only where nothing is stored. The one that is passed
+        One that was never stored (its `revision` is 0) is saved only where nothing is stored;
+        set it to 0 to bring one in from elsewhere, such as a backup. The one that is passed
         counts as read anew afterwards: its `revision` is the new one.
 
         Raises:
             StaleWorkingMemoryError: the stored one was saved, deleted or made anew since.
         """
         self._check()
-        saved = checked_copy(wm, WorkingMemory, "wm")
+        saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
         with self._leased(saved.conversation_id) as lease:
             _refuse_stale(saved, lease.memory)
             saved.last_updated = time.time()
