@@ -34,7 +34,9 @@ def main(path: str) -> None:
     ):
         conversation = store.get_conversation_by_id(rules.CONVERSATION)
         assert conversation is not None
-        memory.save(WorkingMemory.from_dict(conversation.metadata["working_memory"]))
+        restored = WorkingMemory.from_dict(conversation.metadata["working_memory"])
+        restored.revision = 0  # this store has never had it
+        memory.save(restored)
         for text in (
             "By the way, when do you open on Saturday?",
             "Good. Pick it up on 2026-12-01, please.",

@@ -14,11 +14,13 @@ __all__ = ["ERRORS", "MEMORY_RECORDS", "MESSAGE_RECORDS", "importer"]
 ERRORS: dict[str, Sequence[str]] = {
     "jazzmine.errors": (
         "ConfigurationError",
+        "ConflictError",
         "IntegrityError",
         "InvalidAddressError",
         "JazzmineError",
         "LockLostError",
         "LockTimeoutError",
+        "NewerFormatError",
         "NotFoundError",
         "RecordTooLargeError",
         "StaleWorkingMemoryError",

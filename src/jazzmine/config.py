@@ -148,15 +148,19 @@ class PostgresConfig(BackendConfig):
 
 @dataclass(frozen=True)
 class MemoryStoreConfig(BackendConfig):
-    """A working memory in this process; `lock_timeout` in s."""
+    """A working memory in this process; times in s."""
 
     storage: ClassVar[str] = "memory"
     schemes: ClassVar[tuple[str, ...]] = ("memory",)
 
+    ttl_seconds: float = 3600.0
     lock_timeout: float = 15.0
+    timeout: float = 30.0
 
     def __post_init__(self) -> None:
+        require_seconds("ttl_seconds", self.ttl_seconds)
         require_seconds("lock_timeout", self.lock_timeout)
+        require_seconds("timeout", self.timeout)
 
     @classmethod
     def from_url(cls, url: str) -> MemoryStoreConfig:

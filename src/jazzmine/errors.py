@@ -11,7 +11,9 @@ JazzmineError
 ├── WrongEventLoopError (RuntimeError)
 ├── LockTimeoutError (TimeoutError)
 ├── LockLostError
-└── StaleWorkingMemoryError
+├── NewerFormatError
+└── ConflictError
+    └── StaleWorkingMemoryError
 
 A record that breaks a rule of its own raises pydantic's `ValidationError`, a malformed
 JSON file `json.JSONDecodeError`, a file that cannot be read or written `OSError`.
@@ -21,11 +23,13 @@ from __future__ import annotations
 
 __all__ = [
     "ConfigurationError",
+    "ConflictError",
     "IntegrityError",
     "InvalidAddressError",
     "JazzmineError",
     "LockLostError",
     "LockTimeoutError",
+    "NewerFormatError",
     "NotFoundError",
     "RecordTooLargeError",
     "StaleWorkingMemoryError",
@@ -82,5 +86,13 @@ class LockLostError(JazzmineError):
     """The lock expired while it was held, so the late write was refused."""
 
 
-class StaleWorkingMemoryError(JazzmineError):
-    """Somebody else saved the working memory since it was read."""
+class NewerFormatError(JazzmineError):
+    """A newer version of this library wrote the working memory; it is left as it is."""
+
+
+class ConflictError(JazzmineError):
+    """What the call builds on was changed by another one: read again and decide."""
+
+
+class StaleWorkingMemoryError(ConflictError):
+    """The working memory was saved, deleted or made anew by another call since it was read."""

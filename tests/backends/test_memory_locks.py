@@ -92,7 +92,8 @@ async def test_the_lock_is_let_go_if_what_is_stored_cannot_be_copied() -> None:
     store = InMemoryWorkingMemoryStore(lock_timeout=1)
     await store.save(working_memory())
     broken: Any = b"{"
-    stored, store._stored["c"] = store._stored["c"], broken
+    stored = store._stored["c"]
+    store._stored["c"] = stored._replace(memory=broken)
     with pytest.raises(TypeError):
         await store.end_turn("c", "Hello", "greet")
     store._stored["c"] = stored

@@ -57,7 +57,9 @@ class MemoryModel:
 
     def save(self, memory: WorkingMemory) -> WorkingMemory:
         stored = self.stored.get(memory.conversation_id)
-        if stored is not None and stored.revision != memory.revision:
+        identity = None if stored is None else (stored.created_at, stored.revision)
+        never_stored = stored is None and memory.revision == 0
+        if not never_stored and identity != (memory.created_at, memory.revision):
             raise StaleWorkingMemoryError
         return self._keep(memory)
 

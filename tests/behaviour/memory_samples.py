@@ -20,6 +20,7 @@ from jazzmine.core.working_memory import (
 __all__ = [
     "INVALID_UPDATES",
     "NOT_APPLYING_UPDATES",
+    "TTL",
     "UPDATES",
     "InvalidUpdate",
     "Update",
@@ -29,6 +30,9 @@ __all__ = [
 ]
 
 NAN = float("nan")
+
+# How long, in s, a `brief_memory_store` keeps a working memory.
+TTL = 2.0
 
 
 @dataclass(frozen=True)

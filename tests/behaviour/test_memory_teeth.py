@@ -11,9 +11,9 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from jazzmine._async.working_memory.base import Lease as AwaitableLease
+from jazzmine._async.working_memory.hooks import Lease as AwaitableLease
 from jazzmine._compat.blocking import KeyedLocks
-from jazzmine._sync.working_memory.base import Lease
+from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore as AwaitableStore
 from jazzmine.core.working_memory import WorkingMemory
 from jazzmine.errors import LockTimeoutError, NotFoundError
@@ -85,21 +85,21 @@ class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
         super().__init__()
         self._kept: dict[str, WorkingMemory] = {}
 
-    def _load(self, cid: str) -> WorkingMemory | None:
-        known = super()._load(cid)
-        return known and self._kept.setdefault(cid, known)
+    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        known = super()._load(conversation_id, renew=renew)
+        return known and self._kept.setdefault(conversation_id, known)
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        self._kept[lease.cid] = memory
+        self._kept[lease.conversation_id] = memory
         super()._save_and_release(lease, memory)
 
 
 class TakesBracesForItsOwn(InMemoryWorkingMemoryStore):
-    def _load(self, cid: str) -> WorkingMemory | None:
-        return super()._load(cid.strip("{}"))
+    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        return super()._load(conversation_id.strip("{}"), renew=renew)
 
-    def _acquire(self, cid: str) -> Lease:
-        return super()._acquire(cid.strip("{}"))
+    def _acquire(self, conversation_id: str) -> Lease:
+        return super()._acquire(conversation_id.strip("{}"))
 
 
 class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):
@@ -109,6 +109,9 @@ class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):
 
 
 class LetsTheLockGoAfterLoading(InMemoryWorkingMemoryStore):
+    def _require_held(self, lease: Lease) -> None:
+        pass
+
     def _acquire(self, cid: str) -> Lease:
         lease = super()._acquire(cid)
         self._release(lease)
@@ -120,6 +123,9 @@ class LetsTheLockGoAfterLoading(InMemoryWorkingMemoryStore):
 
 
 class AwaitableThatLetsTheLockGoAfterLoading(AwaitableStore):
+    def _require_held(self, lease: AwaitableLease) -> None:
+        pass
+
     async def _acquire(self, cid: str) -> AwaitableLease:
         lease = await super()._acquire(cid)
         await self._release(lease)

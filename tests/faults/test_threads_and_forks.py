@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import pytest
 
 from jazzmine._compat.blocking import Home
-from jazzmine._sync.working_memory.base import Lease
+from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message

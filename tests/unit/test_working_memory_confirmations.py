@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import PendingConfirmation
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation
+from jazzmine.records.turn import TurnCache
 from tests.unit.memories import collecting, flow_of, in_flow, new_memory, question
 
 
@@ -31,12 +32,99 @@ def test_a_confirmation_makes_the_flow_active_again() -> None:
     assert memory.status is ConversationStatus.IN_FLOW
 
 
-def test_a_confirmation_makes_a_flow_with_pending_slots_active_too() -> None:
+def test_a_confirmed_flow_with_a_pending_slot_collects_it() -> None:
     memory = collecting("day")
     memory.request_confirmation(question())
 
     memory.confirm_action()
 
+    assert flow_of(memory).status is FlowStatus.COLLECTING_SLOTS
+    assert memory.status is ConversationStatus.COLLECTING_SLOTS
+
+
+def test_a_slot_that_became_invalid_while_the_flow_waited_is_collected_again() -> None:
+    memory = collecting("day")
+    memory.collect_slot("day", "Monday")
+    memory.request_confirmation(question())
+    memory.collect_slot("day", None, "closed on Mondays")
+    assert memory.status is ConversationStatus.AWAITING_CONFIRMATION
+
+    memory.confirm_action()
+
+    assert flow_of(memory).status is FlowStatus.COLLECTING_SLOTS
+    assert memory.pending_slots[0].validation_error == "closed on Mondays"
+
+
+@pytest.mark.parametrize("timeout_turns", [0, 2])
+def test_an_expired_confirmation_cannot_be_confirmed(
+    timeout_turns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = in_flow()
+    memory.begin_turn(TurnCache(4))
+    expired = PendingConfirmation("f1", "Book?", {}, 2, timeout_turns=timeout_turns)
+    memory.request_confirmation(expired)
+    before = memory.to_dict()
+
+    applied = memory.confirm_action()
+
+    assert applied is False
+    assert memory.to_dict() == before
+    assert "the confirmation has expired" in caplog.text
+
+
+def test_the_next_turn_cancels_the_flow_of_an_expired_confirmation() -> None:
+    memory = in_flow()
+    memory.request_confirmation(PendingConfirmation("f1", "Book?", {}, 0, timeout_turns=0))
+    memory.confirm_action()
+
+    memory.begin_turn(TurnCache(1))
+
+    assert memory.pending_confirmation is None
+    assert [flow.status for flow in memory.flow_history] == ["cancelled"]
+
+
+def test_a_confirmation_outside_of_a_flow_can_be_declined() -> None:
+    memory = new_memory()
+    memory.request_confirmation(question(flow_id=""))
+
+    applied = memory.cancel_flow()
+
+    assert applied is True
+    assert memory.pending_confirmation is None
+    assert memory.status is ConversationStatus.IDLE
+    assert memory.flow_history == []
+
+
+def test_a_cancellation_declines_a_confirmation_outside_of_a_flow() -> None:
+    memory = new_memory()
+    memory.request_confirmation(question(flow_id=""))
+
+    memory.begin_turn(TurnCache(1, is_cancellation=True))
+
+    assert memory.pending_confirmation is None
+    assert memory.status is ConversationStatus.IDLE
+
+
+@pytest.mark.parametrize("ending", ["complete_flow", "fail_flow"])
+def test_a_confirmation_outside_of_a_flow_is_neither_completed_nor_failed(ending: str) -> None:
+    memory = new_memory()
+    memory.request_confirmation(question(flow_id=""))
+
+    applied = getattr(memory, ending)()
+
+    assert applied is False
+    assert memory.has_pending_confirmation
+
+
+def test_a_question_from_before_a_flow_stands_beside_it() -> None:
+    memory = new_memory()
+    memory.request_confirmation(question(flow_id=""))
+    memory.start_flow(ActiveFlowState("f1", "booking", "flow"))
+    assert memory.status is ConversationStatus.IN_FLOW
+
+    memory.confirm_action()
+
+    assert memory.pending_confirmation is None
     assert flow_of(memory).status is FlowStatus.ACTIVE
 
 

@@ -187,18 +187,27 @@ def test_the_last_step_completes_the_sequence() -> None:
     assert flow_of(memory).is_sequential_complete
 
 
-def test_a_step_after_the_last_is_kept_as_well() -> None:
+def test_there_is_no_step_after_the_last(caplog: pytest.LogCaptureFixture) -> None:
     memory = in_flow(total_steps=1)
     memory.advance_sequential_step({"step": 1})
+    before = memory.to_dict()
 
-    memory.advance_sequential_step({"step": 2})
+    applied = memory.advance_sequential_step({"step": 2})
+
+    assert applied is False
+    assert memory.to_dict() == before
+    assert "no step after 1" in caplog.text
+
+
+def test_a_flow_that_starts_beyond_its_last_step_starts_at_its_end() -> None:
+    memory = in_flow(current_step=5, total_steps=2)
 
     assert flow_of(memory).current_step == 2
-    assert len(flow_of(memory).step_results) == 2
+    assert flow_of(memory).is_sequential_complete
 
 
 def test_a_step_s_result_is_copied_in() -> None:
-    memory = in_flow()
+    memory = in_flow(total_steps=2)
     result = {"rows": [1]}
 
     memory.advance_sequential_step(result)
@@ -214,16 +223,6 @@ def test_a_step_s_result_must_be_a_json_object(wrong: Any) -> None:
 
     with pytest.raises(ValidationError, match="result"):
         memory.advance_sequential_step(wrong)
-
-    assert memory.to_dict() == before
-
-
-def test_a_step_beyond_what_can_be_counted_changes_nothing() -> None:
-    memory = in_flow(current_step=2**63 - 1)
-    before = memory.to_dict()
-
-    with pytest.raises(ValidationError, match="current_step"):
-        memory.advance_sequential_step({})
 
     assert memory.to_dict() == before
 
@@ -294,3 +293,40 @@ def test_the_condition_s_branch_must_be_a_string() -> None:
         memory.set_condition_branch(False)  # type: ignore[arg-type]
 
     assert flow_of(memory).condition_branch_taken == "true"
+
+
+def test_a_flow_that_is_started_again_goes_on_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    memory = new_memory()
+    flow = ActiveFlowState("f1", "booking", "flow", total_steps=2)
+    memory.start_flow(flow)
+    memory.advance_sequential_step({"found": 3})
+
+    applied = memory.start_flow(flow)
+
+    assert applied is False
+    assert flow_of(memory).current_step == 1
+    assert memory.flow_history == []
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_flow_started_anew_is_another_one() -> None:
+    memory = in_flow(started_at=1.0)
+
+    memory.start_flow(ActiveFlowState("f1", "booking", "flow", started_at=2.0))
+
+    assert [flow.status for flow in memory.flow_history] == ["cancelled"]
+    assert flow_of(memory).started_at == 2.0
+
+
+def test_a_flow_that_starts_with_pending_slots_collects_them() -> None:
+    memory = in_flow(slots={"day": Slot("day", "", "date")})
+
+    assert flow_of(memory).status is FlowStatus.COLLECTING_SLOTS
+    assert memory.status is ConversationStatus.COLLECTING_SLOTS
+
+
+def test_a_flow_that_starts_without_a_question_waits_for_no_answer() -> None:
+    memory = in_flow(status=FlowStatus.AWAITING_CONFIRMATION)
+
+    assert flow_of(memory).status is FlowStatus.ACTIVE
+    assert memory.status is ConversationStatus.IN_FLOW

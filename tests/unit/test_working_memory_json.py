@@ -104,7 +104,7 @@ def test_a_working_memory_comes_back_from_json() -> None:
     memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
 
     assert from_json(to_json(memory)) == memory
-    assert json.loads(to_json(memory)) == memory.to_dict()
+    assert json.loads(to_json(memory)) == {"format": 1, **memory.to_dict()}
 
 
 def test_what_the_predecessor_stored_is_read() -> None:
@@ -122,7 +122,12 @@ def test_what_the_predecessor_stored_is_read() -> None:
 def test_the_fields_keep_the_predecessor_s_names_and_order() -> None:
     memory = WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR)
 
-    assert list(memory.to_dict()) == [*STORED_BY_THE_PREDECESSOR, "revision"]
+    assert list(memory.to_dict()) == [
+        *STORED_BY_THE_PREDECESSOR,
+        "revision",
+        "topics_dropped",
+        "flows_dropped",
+    ]
     assert list(memory.to_dict()["active_flow"]) == list(STORED_BY_THE_PREDECESSOR["active_flow"])
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
 from jazzmine.records.memory_base import MemoryRecord
-from jazzmine.records.memory_copy import deep_copy, draft
+from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
@@ -85,7 +85,7 @@ class Conversation(RuleBasedStateMachine):
 
     def apply(self, transition: Callable[[WorkingMemory], bool]) -> None:
         original, before = self.memory, self.memory.to_dict()
-        self.memory = draft(original)
+        self.memory = partial_copy(original)
         applied = transition(self.memory)
         if self.memory.active_flow is None:
             self.in_both = 0

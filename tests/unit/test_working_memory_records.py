@@ -64,11 +64,20 @@ def test_an_enum_stands_in_a_dict_as_its_value() -> None:
     assert type(data["status"]) is str
 
 
-def test_an_unknown_field_is_refused() -> None:
+def test_no_record_is_built_with_an_unknown_field() -> None:
     data = Slot("day", "", "date").to_dict() | {"colour": "red"}
 
     with pytest.raises(ValidationError, match="colour"):
-        Slot.from_dict(data)
+        Slot(**data)
+
+
+def test_an_unknown_field_of_stored_data_is_kept() -> None:
+    data = Slot("day", "", "date").to_dict() | {"colour": "red"}
+
+    record = Slot.from_dict(data)
+
+    assert record == Slot("day", "", "date")
+    assert record.to_dict() == data
 
 
 def test_a_missing_field_is_refused() -> None:

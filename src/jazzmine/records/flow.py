@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from jazzmine.records.enums import FlowStatus
-from jazzmine.records.memory_base import MemoryRecord, memory_record
+from jazzmine.records.memory_base import MemoryRecord, memory_record, set_unvalidated
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Id, Int64, JsonObject, JsonValue, Text
 
@@ -93,6 +93,7 @@ class ActiveFlowState(MemoryRecord):
         current_step, total_steps, step_results: the progress of a sequential flow; steps
             count from 0.
         branch_results: the branches of a parallel flow; None until a branch is done.
+        tool_call_history: without the raw results, which only the turn has.
         condition_expr, condition_branch_taken: what a conditional flow decides, and how.
         slots: by name.
     """
@@ -196,6 +197,21 @@ class ActiveFlowState(MemoryRecord):
     def build_tool_history_prompt(self) -> str:
         """Return all tool calls of the flow as `<completed_tool_calls>`, or "" without any."""
         return calls_section("completed_tool_calls", self.tool_call_history)
+
+    def is_same_start(self, other: ActiveFlowState) -> bool:
+        """Whether the other is this flow as it was started."""
+        mine = self.flow_id, self.started_at, self.started_at_turn
+        return mine == (other.flow_id, other.started_at, other.started_at_turn)
+
+    def drop_raw_results(self) -> None:
+        """Keep of each call its summary: a raw result goes with the turn that it was made in."""
+        if any(call.result is not None for call in self.tool_call_history):
+            calls = [call.without_result() for call in self.tool_call_history]
+            set_unvalidated(self, tool_call_history=calls)
+
+    def drop_oldest_calls(self, kept: int) -> None:
+        """Keep the newest so many of the tool calls."""
+        del self.tool_call_history[: max(0, len(self.tool_call_history) - kept)]
 
     def ended(self, status: FlowStatus, turn_number: int) -> FlowRecord:
         """Return what is to be kept of the flow when it ends like that in that turn."""

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
+
+from jazzmine.records.unknown_fields import (
+    KEPT,
+    Unknown,
+    carry_over,
+    keep_aside,
+    set_aside,
+    write_back,
+)
 
 if TYPE_CHECKING:
     from typing import ClassVar
@@ -17,7 +26,14 @@ if TYPE_CHECKING:
     from pydantic_core import SchemaSerializer, SchemaValidator
     from typing_extensions import Self
 
-__all__ = ["MemoryRecord", "checked_copy", "memory_record", "set_checked"]
+__all__ = [
+    "MemoryRecord",
+    "checked_copy",
+    "memory_record",
+    "set_unvalidated",
+    "shallow_copy",
+    "with_class",
+]
 
 # An instance that goes into a record is validated again, which copies it: neither a change
 # made in place before, nor one made later to the caller's object, gets in unchecked.
@@ -47,17 +63,31 @@ if not TYPE_CHECKING:
                 )
             init(self, **dict(zip(names, args, strict=False)), **kwargs)
 
+        set_attribute = kind.__setattr__
+
+        def set_and_keep(self, name, value):
+            kept = vars(self).get(KEPT)
+            set_attribute(self, name, value)
+            if kept is not None:  # pydantic made a new __dict__ of the fields alone
+                vars(self)[KEPT] = kept
+
         kind.__init__ = init_by_name
+        kind.__setattr__ = set_and_keep
         return kind
 
 
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
+
+_new = object.__new__
+_set = object.__setattr__
 
 
 class MemoryRecord:
     """What every record of working memory can do.
 
     Its fields are checked when it is built, when one is assigned to, and when it is stored.
+    Fields that a newer version added are kept out of sight when stored data is read, and
+    written back with the rest.
     """
 
     if TYPE_CHECKING:
@@ -72,17 +102,28 @@ class MemoryRecord:
         """
         checked = self.__pydantic_validator__.validate_python(self)
         plain: dict[str, Any] = self.__pydantic_serializer__.to_python(checked, mode="json")
+        if KEPT in vars(self):
+            write_back(self, plain)
         return plain
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Build a record from what `to_dict` returned; fields that have a default may be missing.
+        """Build a record from what `to_dict` returned, of this version or another one.
+
+        Fields that have a default may be missing; unknown ones are kept for `to_dict`.
 
         Raises:
-            ValidationError: a field is unknown, missing or holds what JSON cannot.
+            NewerFormatError: the data has a `format` that only a newer version can read.
+            ValidationError: a field is missing or holds what JSON cannot.
         """
-        record: Self = cls.__pydantic_validator__.validate_python(data)
-        return record
+        unknown: Unknown = []
+        try:
+            record = cls.__pydantic_validator__.validate_python(data)
+        except ValidationError as error:
+            known, unknown = set_aside(data, error)
+            record = cls.__pydantic_validator__.validate_python(known)
+        keep_aside(record, unknown)
+        return with_class(record, cls)
 
 
 def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> AnyRecord:
@@ -97,13 +138,32 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
     """
     if not isinstance(record, kind):
         raise TypeError(f"{argument} must be of type {kind.__name__}, not {type(record).__name__}")
-    copied: AnyRecord = kind.__pydantic_validator__.validate_python(record)
+    copied = with_class(kind.__pydantic_validator__.validate_python(record), type(record))
+    if KEPT in vars(record):
+        carry_over(record, copied)
     return copied
 
 
-def set_checked(record: MemoryRecord, **checked: Any) -> None:
-    """Set several fields at once, to values that were checked and copied before.
+def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
+    """Return the record itself, as one of a class that may only set limits of its own.
 
-    Assigning would check and copy each again, and could fail between one and the next.
+    Such a class has no validator of its own; what its base's builds is one of the base.
     """
-    vars(record).update(checked)
+    if not isinstance(record, kind):
+        _set(record, "__class__", kind)
+    return cast("AnyRecord", record)
+
+
+def set_unvalidated(record: MemoryRecord, **values: Any) -> None:
+    """Set several fields at once, to values that were validated and copied before.
+
+    Assigning would validate and copy each again, and could fail between one and the next.
+    """
+    vars(record).update(values)
+
+
+def shallow_copy(record: AnyRecord) -> AnyRecord:
+    """Return a copy whose fields are the record's own."""
+    copied: AnyRecord = _new(type(record))
+    _set(copied, "__dict__", record.__dict__.copy())
+    return copied

@@ -7,40 +7,38 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from jazzmine.records.memory_base import MemoryRecord
+from jazzmine.records.memory_base import MemoryRecord, shallow_copy
 from jazzmine.records.working_memory import WorkingMemory
 
-__all__ = ["deep_copy", "draft"]
+__all__ = ["deep_copy", "partial_copy"]
 
 AnyRecord = TypeVar("AnyRecord", bound=MemoryRecord)
 Copier = Callable[[Any], Any]
 
 _LEAVES = frozenset((str, int, float, bool, type(None)))
-_new = object.__new__
-_set = object.__setattr__
 
 
-def draft(memory: WorkingMemory) -> WorkingMemory:
+def partial_copy(memory: WorkingMemory) -> WorkingMemory:
     """Return a copy for one transition to change.
 
     It shares with the original what no transition changes in place: the records of what has
     happened, such as tool calls and ended flows. So it must not be given away.
     """
-    copied = _shallow_copy(memory)
+    copied = shallow_copy(memory)
     flow, turn, topics = memory.active_flow, memory.current_turn, [*memory.topic_history]
     if flow is not None:
-        flow = _shallow_copy(flow)
+        flow = shallow_copy(flow)
         vars(flow).update(
             step_results=[*flow.step_results],
             branch_results={**flow.branch_results},
             tool_call_history=[*flow.tool_call_history],
-            slots={name: _shallow_copy(slot) for name, slot in flow.slots.items()},
+            slots={name: shallow_copy(slot) for name, slot in flow.slots.items()},
         )
     if turn is not None:
-        turn = _shallow_copy(turn)
+        turn = shallow_copy(turn)
         vars(turn).update(tool_calls=[*turn.tool_calls])
     if topics:
-        topics[-1] = _shallow_copy(topics[-1])  # it may get its summary
+        topics[-1] = shallow_copy(topics[-1])  # it may get its summary
     vars(copied).update(active_flow=flow, current_turn=turn, topic_history=topics)
     return copied
 
@@ -51,18 +49,12 @@ def deep_copy(record: AnyRecord) -> AnyRecord:
     Half of what writing JSON and reading it back takes.
     """
     kind: Any = type(record)
-    copied = _shallow_copy(record)
+    copied = shallow_copy(record)
     values = copied.__dict__
     for name, copy in _containers(kind):
         value = values[name]
         if value is not None:
             values[name] = copy(value)
-    return copied
-
-
-def _shallow_copy(record: AnyRecord) -> AnyRecord:
-    copied = _new(type(record))
-    _set(copied, "__dict__", record.__dict__.copy())
     return copied
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from jazzmine.records.memory_base import checked_copy
+from pydantic import ValidationError
+from pydantic_core import from_json as parsed
+from pydantic_core import to_json as as_json
+
+from jazzmine.records.memory_base import checked_copy, with_class
+from jazzmine.records.unknown_fields import FORMAT, KEPT, write_back
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["from_json", "to_json"]
+
+_HEAD = b'{"format":%d,' % FORMAT
 
 
 def to_json(memory: WorkingMemory) -> bytes:
@@ -14,18 +21,41 @@ def to_json(memory: WorkingMemory) -> bytes:
     It is not checked again. One that may have been changed in place, and not by its
     transitions alone, goes through `checked_copy` first.
     """
-    return WorkingMemory.__pydantic_serializer__.to_json(memory)
+    serializer = memory.__pydantic_serializer__
+    if KEPT not in vars(memory):
+        return _HEAD + serializer.to_json(memory)[1:]
+    plain = serializer.to_python(memory, mode="json")
+    write_back(memory, plain)
+    return as_json({"format": FORMAT, **plain})
 
 
-def from_json(data: bytes) -> WorkingMemory:
-    """Build a working memory from what anybody stored, the predecessor too.
+def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> WorkingMemory:
+    """Build a working memory from what any version stored, the predecessor's too.
+
+    Args:
+        kind: the class of the result.
 
     Raises:
-        ValidationError: it is no JSON, or a field is unknown, missing or of a wrong type.
+        NewerFormatError: a newer version of this library wrote it.
+        ValidationError: it is no JSON, or a field is missing or of a wrong type.
     """
-    memory: WorkingMemory = WorkingMemory.__pydantic_validator__.validate_json(data)
+    known = b"{" + data[len(_HEAD) :] if data.startswith(_HEAD) else data
+    try:
+        memory = with_class(kind.__pydantic_validator__.validate_json(known), kind)
+    except ValidationError as error:
+        memory = kind.from_dict(_parsed(data, error))
     if b"NaN" in data or b"Infinity" in data:
         # Python's json writes these and the parser takes them, though JSON has no such
         # numbers. If it is one, and not a word in a text, this refuses it by name.
-        memory = checked_copy(memory, WorkingMemory, "memory")
+        memory = checked_copy(memory, kind, "memory")
     return memory
+
+
+def _parsed(data: bytes, error: ValidationError) -> dict[str, object]:
+    try:
+        parts = parsed(data)
+    except ValueError:
+        raise error from None
+    if not isinstance(parts, dict):
+        raise error
+    return parts

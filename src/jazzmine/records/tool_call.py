@@ -7,7 +7,13 @@ import time
 from collections.abc import Iterable
 from dataclasses import field
 
-from jazzmine.records.memory_base import MemoryRecord, memory_record
+from jazzmine.records.memory_base import (
+    MemoryRecord,
+    checked_copy,
+    memory_record,
+    set_unvalidated,
+    shallow_copy,
+)
 from jazzmine.records.prompt_xml import escape_attribute, escape_text
 from jazzmine.records.types import Int64, JsonObject, JsonValue, Text
 
@@ -41,6 +47,12 @@ class ToolCallRecord(MemoryRecord):
     called_at: float = field(default_factory=time.time)
     step: Int64 | None = None
     branch: Text | None = None
+
+    def without_result(self) -> ToolCallRecord:
+        """Return a copy without the raw result, which shares nothing with this one."""
+        summary = shallow_copy(self)
+        set_unvalidated(summary, result=None)
+        return checked_copy(summary, ToolCallRecord, "record")
 
     def to_prompt_xml(self) -> str:
         """Return the call as XML, indented by two spaces, everything in it escaped.

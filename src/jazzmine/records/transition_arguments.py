@@ -21,7 +21,7 @@ class Reply:
 class StepResult:
     """The argument of `advance_sequential_step`."""
 
-    result: JsonObject
+    step_result: JsonObject
 
 
 @memory_record
@@ -43,6 +43,6 @@ class BranchChoice:
 class SlotAnswer:
     """The arguments of `collect_slot`."""
 
-    name: Text
+    slot_name: Text
     value: JsonValue
     validation_error: Text

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
-from jazzmine.records.memory_base import MemoryRecord, memory_record, set_checked
+from jazzmine.records.memory_base import MemoryRecord, memory_record, set_unvalidated, shallow_copy
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Int64, JsonObject, Text
 
@@ -141,6 +141,7 @@ def merge_entities(
     mentioned: Iterable[Mapping[str, Any]],
     turn_number: int,
     max_age_turns: int,
+    max_attributes: int,
 ) -> dict[str, WorkspaceEntity]:
     """Return the entities known after a turn; what is passed in stays as it is.
 
@@ -148,6 +149,7 @@ def merge_entities(
         mentioned: dicts with a `name`, which is stripped (a blank one does not count), and
             optionally `attributes`; each dict is a mention.
         max_age_turns: an entity that was not seen for more turns than this is left out.
+        max_attributes: how many attributes of an entity are kept, the newest.
 
     Raises:
         ValidationError: a name is no string, or the attributes are no list of strings.
@@ -159,13 +161,15 @@ def merge_entities(
         if name == "":
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
-        before = merged.get(mention.name)
-        attributes = mention.attributes
+        before, attributes = merged.get(mention.name), mention.attributes
         if before is not None:
             attributes = before.attributes + attributes
-            mention.mention_count = before.mention_count + 1
-            set_checked(mention, first_seen_turn=before.first_seen_turn)
-        set_checked(mention, attributes=list(dict.fromkeys(attributes)))
+            mention = shallow_copy(before)
+            count = before.mention_count + 1
+            set_unvalidated(mention, mention_count=count, last_seen_turn=turn_number)
+        unique = list(dict.fromkeys(attributes))
+        kept = unique[max(0, len(unique) - max_attributes) :]
+        set_unvalidated(mention, attributes=kept)
         merged[mention.name] = mention
     return {
         name: entity

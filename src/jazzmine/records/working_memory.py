@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import field
 from typing import Any
 
+from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
-from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
-from jazzmine.records.memory_base import MemoryRecord, checked_copy, memory_record, set_checked
-from jazzmine.records.tool_call import ToolCallRecord, calls_section
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.memory_base import checked_copy, memory_record, set_unvalidated
+from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.transition_arguments import (
     BranchChoice,
     BranchResult,
@@ -20,8 +19,7 @@ from jazzmine.records.transition_arguments import (
     SlotAnswer,
     StepResult,
 )
-from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity, merge_entities
-from jazzmine.records.types import Id, Int64, Text
+from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
 
 __all__ = ["WorkingMemory"]
 
@@ -29,125 +27,107 @@ logger = logging.getLogger(__name__)
 
 
 @memory_record
-class WorkingMemory(MemoryRecord):
+class WorkingMemory(ConversationState):
     """The state of one conversation between its turns, and within one.
 
     The methods from `begin_turn` on are its transitions. They work in memory alone, copy what
-    they are given, and return whether they changed the state. One that does not apply (no
-    active flow, an unknown slot) changes nothing, logs a warning and returns False. One that
+    they are given, and return whether they changed the state:
+
+    transition               applies                    and then
+    begin_turn               always                     the turn and its number are set, its
+                                                        entities merged and old ones dropped; a
+                                                        turn that is no continuation adds a
+                                                        topic; an expired confirmation is
+                                                        dropped, and the flow waiting for it
+                                                        cancelled; a cancellation cancels the
+                                                        flow in progress and drops the
+                                                        confirmation, with or without a flow
+    end_turn                 always                     the reply is kept; the latest topic gets
+                                                        its summary if it has none
+    start_flow               unless it is active        a flow still in progress is archived as
+                             already                    cancelled; this one is the active flow
+    advance_sequential_step  a step of the flow is      the result is kept; the next step is the
+                             left                       current one
+    record_branch_result     the flow has the branch    the result is kept
+    set_condition_branch     there is a flow            the branch is kept
+    record_tool_call         in a turn or a flow        the turn keeps the call, the flow the
+                                                        call without its raw result
+    register_slots           there is a flow            slots with unknown names are added
+    collect_slot             the flow has the slot      the value is kept or, with an error, the
+                                                        slot is open again
+    request_confirmation     always                     the question is kept; a flow in progress
+                                                        waits for the answer
+    confirm_action           a confirmation is open     it is dropped, and the flow goes on
+                             and has not expired
+    complete_flow,           there is a flow            it is archived, and its confirmation
+    fail_flow                                           dropped
+    cancel_flow              there is a flow or a       the flow is archived, and the
+                             confirmation               confirmation dropped
+
+    A flow in progress awaits a confirmation while the question that it waits for is open; or
+    else it collects slots while one is pending; or else it is active. The conversation's status
+    is that of its flow in progress; without one it awaits an open confirmation, or is idle.
+
+    A transition that does not apply changes nothing, logs a warning and returns False. One that
     is given what cannot be kept raises `TypeError` (no such record) or `ValidationError`
     (naming the field or the argument), and changes nothing either.
+
+    Repeating a transition with the same arguments equals making it once, with two exceptions:
+    `advance_sequential_step` finishes another step, and `record_tool_call` keeps another call,
+    because two equal calls may be meant. (A store's own repetition, after a reply that was
+    lost, makes no transition twice.)
+
+    What is kept does not grow with the number of turns: the newest `max_topic_history` topics
+    and `max_flow_history` ended flows, the newest `max_entity_attributes` attributes of an
+    entity, and the newest `max_tool_call_history` calls of a flow. They are attributes of the
+    class; a subclass may set others. The rest is limited by the flow's own definition (steps,
+    branches, slots), by `entity_max_age_turns`, or goes with the turn (its tool calls, which
+    alone have the raw results).
 
     Args:
         created_at, last_updated: Unix seconds; every change by a transition moves the second.
         status: derived from the flow and the confirmation whenever a transition changes them.
         entity_max_age_turns: an entity that was not seen for more turns than this is dropped.
         revision: counts the saves; it belongs to the store.
+        topics_dropped, flows_dropped: how many older ones the histories no longer hold.
     """
-
-    conversation_id: Id
-    user_id: Id
-    agent_id: Id
-    created_at: float = field(default_factory=time.time)
-    last_updated: float = field(default_factory=time.time)
-    status: ConversationStatus = ConversationStatus.IDLE
-    turn_number: Int64 = 0
-    active_flow: ActiveFlowState | None = None
-    flow_history: list[FlowRecord] = field(default_factory=list)
-    pending_confirmation: PendingConfirmation | None = None
-    entity_workspace: dict[Text, WorkspaceEntity] = field(default_factory=dict)
-    entity_max_age_turns: Int64 = 5
-    topic_history: list[TopicShift] = field(default_factory=list)
-    last_agent_response: Text | None = None
-    last_agent_intent: Text | None = None
-    current_turn: TurnCache | None = None
-    revision: Int64 = 0
-
-    @property
-    def is_in_flow(self) -> bool:
-        """Whether a flow is in progress."""
-        return self.active_flow is not None and self.active_flow.status.is_in_progress
-
-    @property
-    def has_pending_confirmation(self) -> bool:
-        """Whether the user has been asked to confirm something and has not answered."""
-        return self.pending_confirmation is not None
-
-    @property
-    def pending_slots(self) -> list[Slot]:
-        """The slots that the active flow still has to ask for."""
-        return self.active_flow.pending_slots if self.active_flow else []
-
-    @property
-    def current_flow_can_be_interrupted(self) -> bool:
-        """Whether another flow may start now: there is none, or it is still collecting slots."""
-        flow = self.active_flow
-        return flow is None or flow.status is FlowStatus.COLLECTING_SLOTS
-
-    @property
-    def last_tool_result(self) -> ToolCallRecord | None:
-        """The latest tool call of the turn or, if it made none, of the active flow."""
-        if self.current_turn and self.current_turn.tool_calls:
-            return self.current_turn.last_tool_result
-        return self.active_flow.last_tool_result if self.active_flow else None
-
-    @property
-    def salient_entities(self) -> list[WorkspaceEntity]:
-        """The known entities, the latest seen first."""
-        entities = self.entity_workspace.values()
-        return sorted(entities, key=lambda entity: entity.last_seen_turn, reverse=True)
-
-    @property
-    def topic_count(self) -> int:
-        """How many times the conversation took up a topic."""
-        return len(self.topic_history)
-
-    @property
-    def flows_completed_names(self) -> list[str]:
-        """The names of the flows that were completed, in order."""
-        completed = FlowStatus.COMPLETED.value
-        return [flow.flow_name for flow in self.flow_history if flow.status == completed]
-
-    def build_prompt_tool_sections(self) -> str:
-        """Return the tool calls that a prompt shows, each once; "" if there are none.
-
-        First the active flow's calls from before this turn, as `<completed_tool_calls>`, then
-        this turn's, as `<current_turn_tool_calls>`, with an empty line between the two.
-        """
-        history = self.active_flow.tool_call_history if self.active_flow else []
-        current = self.current_turn.tool_calls if self.current_turn else []
-        sections = (
-            calls_section("completed_tool_calls", _made_before(history, current)),
-            calls_section("current_turn_tool_calls", current),
-        )
-        return "\n\n".join(section for section in sections if section)
 
     def begin_turn(self, turn_cache: TurnCache) -> bool:
         """Enter a turn: everything that follows from it happens in this one step.
 
         Entities are merged and stale ones dropped; a turn that is no continuation adds a
         `TopicShift`; an expired confirmation is dropped and the flow waiting on it cancelled;
-        a cancellation cancels the flow in progress, whatever it waits for.
+        a cancellation cancels the flow in progress, whatever it waits for, and drops a
+        confirmation that belongs to no flow.
+
+        A cache with the turn's own `turn_number` replaces the turn's cache, and only what it
+        has beyond the earlier one is done.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
-        turn = cache.turn_number
+        turn, mentioned = cache.turn_number, cache.raw_entities
+        shifts, cancels = not cache.is_continuation, cache.is_cancellation
+        repeated = self.current_turn if self.turn_number == turn else None
+        if repeated is not None:
+            mentioned = [raw for raw in mentioned if raw not in repeated.raw_entities]
+            shifts = shifts and repeated.is_continuation
+            cancels = cancels and not repeated.is_cancellation
+        entities = merge_entities(
+            self.entity_workspace,
+            mentioned,
+            turn,
+            self.entity_max_age_turns,
+            self.max_entity_attributes,
+        )
         changes: dict[str, Any] = {
             "turn_number": turn,
             "current_turn": cache,
-            "entity_workspace": merge_entities(
-                self.entity_workspace, cache.raw_entities, turn, self.entity_max_age_turns
-            ),
+            "entity_workspace": entities,
         }
-        if not cache.is_continuation:
+        if shifts:
             changes["topic_history"] = [*self.topic_history, TopicShift(turn, cache.intent)]
-        flow, confirmation = self.active_flow, self.pending_confirmation
-        expired = confirmation is not None and confirmation.is_expired(turn)
-        if expired:
-            logger.info("%r: the confirmation expired in turn %d", self.conversation_id, turn)
-            changes["pending_confirmation"] = None
-        waited = expired and flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
-        if waited or (cache.is_cancellation and self.is_in_flow):
-            changes |= self._without_flow(FlowStatus.CANCELLED, turn)
+        changes |= self._without_declined(turn, cancels)
+        if self.active_flow is not None:
+            self.active_flow.drop_raw_results()
         return self._changed(**changes)
 
     def end_turn(self, agent_response: str, agent_intent: str, topic_summary: str = "") -> bool:
@@ -159,7 +139,7 @@ class WorkingMemory(MemoryRecord):
         reply = Reply(agent_response, agent_intent, topic_summary)
         if self.topic_history and not self.topic_history[-1].summary:
             self.topic_history[-1].summary = reply.topic_summary or reply.agent_intent
-        set_checked(
+        set_unvalidated(
             self,
             last_agent_response=reply.agent_response,
             last_agent_intent=reply.agent_intent,
@@ -170,11 +150,15 @@ class WorkingMemory(MemoryRecord):
         """Make a flow the active one.
 
         A flow still in progress is archived as cancelled first, and its confirmation dropped;
-        the log has a warning.
+        the log has a warning. A flow that is active already (the same `flow_id`, `started_at`
+        and `started_at_turn`) goes on as it is.
         """
         started = checked_copy(flow_state, ActiveFlowState, "flow_state")
-        changes: dict[str, Any] = {}
         before = self.active_flow
+        if before is not None and self.is_in_flow and before.is_same_start(started):
+            logger.info("%r: the flow %r is active already", self.conversation_id, before.flow_name)
+            return False
+        changes: dict[str, Any] = {}
         if before is not None:
             status = before.status
             if status.is_in_progress:
@@ -186,15 +170,24 @@ class WorkingMemory(MemoryRecord):
                     started.flow_name,
                 )
             changes = self._without_flow(status, self.turn_number)
+        started.drop_raw_results()
+        started.drop_oldest_calls(self.max_tool_call_history)
+        if started.current_step > started.total_steps:
+            started.current_step = started.total_steps
         return self._changed(**{**changes, "active_flow": started})
 
-    def advance_sequential_step(self, result: dict[str, Any]) -> bool:
-        """Keep the result of the current step of the active flow, and go on to the next."""
-        step = StepResult(result)
-        if self.active_flow is None:
+    def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
+        """Keep the result of the current step of the active flow, and go on to the next.
+
+        It does not apply when all of the flow's `total_steps` are done.
+        """
+        step, flow = StepResult(step_result), self.active_flow
+        if flow is None:
             return self._not_applied("advance_sequential_step", "no active flow")
-        self.active_flow.current_step += 1
-        self.active_flow.step_results.append(step.result)
+        if flow.current_step >= flow.total_steps:
+            return self._not_applied("advance_sequential_step", f"no step after {flow.total_steps}")
+        flow.current_step += 1
+        flow.step_results.append(step.step_result)
         return self._touched()
 
     def record_branch_result(self, branch_id: str, result: Any) -> bool:
@@ -216,7 +209,7 @@ class WorkingMemory(MemoryRecord):
         return self._touched()
 
     def record_tool_call(self, record: ToolCallRecord) -> bool:
-        """Keep a tool call in the turn and in the active flow's history.
+        """Keep a tool call in the turn and, without its raw result, in the flow's history.
 
         The copy that is kept gets its `call_index` within the turn and, if the caller gave it
         none, its `turn_number`. Before the first `begin_turn` there is only the flow to keep
@@ -226,22 +219,19 @@ class WorkingMemory(MemoryRecord):
         turn, flow = self.current_turn, self.active_flow
         if turn is None and flow is None:
             return self._not_applied("record_tool_call", "no turn and no active flow")
-        set_checked(call, turn_number=call.turn_number or self.turn_number)
+        set_unvalidated(call, turn_number=call.turn_number or self.turn_number)
         if turn is None:
             logger.warning("%r: a tool call was recorded outside of a turn", self.conversation_id)
         else:
-            set_checked(call, call_index=len(turn.tool_calls))
+            set_unvalidated(call, call_index=len(turn.tool_calls))
             turn.tool_calls.append(call)
         if flow is not None:
-            flow.tool_call_history.append(checked_copy(call, ToolCallRecord, "record"))
+            flow.tool_call_history.append(call.without_result())
+            flow.drop_oldest_calls(self.max_tool_call_history)
         return self._touched()
 
     def register_slots(self, slots: Iterable[Slot]) -> bool:
-        """Tell the active flow which slots to collect; those it knows by name stay as they are.
-
-        If any slot is pending then, a flow that was active starts collecting; one that awaits
-        a confirmation goes on waiting.
-        """
+        """Tell the active flow which slots to collect; those it knows by name stay as they are."""
         asked = [checked_copy(slot, Slot, "slots") for slot in slots]
         flow = self.active_flow
         if flow is None:
@@ -249,29 +239,26 @@ class WorkingMemory(MemoryRecord):
         unknown = [slot for slot in asked if slot.name not in flow.slots]
         for slot in unknown:
             flow.slots.setdefault(slot.name, slot)
-        collects = _start_collecting(flow)
-        return self._changed() if unknown or collects else False
+        return self._changed() if unknown or flow.status is not self._flow_status() else False
 
-    def collect_slot(self, name: str, value: Any, validation_error: str = "") -> bool:
+    def collect_slot(self, slot_name: str, value: Any, validation_error: str = "") -> bool:
         """Keep the answer for a slot of the active flow.
 
         With a `validation_error` the slot loses any earlier value and is open again. When no
         slot is pending any more, a flow that was collecting slots is active again.
         """
-        answer = SlotAnswer(name, value, validation_error)
+        answer = SlotAnswer(slot_name, value, validation_error)
         flow = self.active_flow
-        slot = flow.slots.get(answer.name) if flow else None
-        if flow is None or slot is None:
-            return self._not_applied("collect_slot", f"no slot {answer.name!r} in an active flow")
+        slot = flow.slots.get(answer.slot_name) if flow else None
+        if slot is None:
+            reason = f"no slot {answer.slot_name!r} in an active flow"
+            return self._not_applied("collect_slot", reason)
         if answer.validation_error:
-            set_checked(slot, collected=False, value=None, validation_error=answer.validation_error)
-            if slot.is_pending:
-                _start_collecting(flow)
+            error = answer.validation_error
+            set_unvalidated(slot, collected=False, value=None, validation_error=error)
         else:
-            set_checked(slot, collected=True, value=answer.value, validation_error="")
+            set_unvalidated(slot, collected=True, value=answer.value, validation_error="")
             slot.collected_at_turn = self.turn_number
-            if flow.status is FlowStatus.COLLECTING_SLOTS and flow.all_slots_collected:
-                flow.status = FlowStatus.ACTIVE
         return self._changed()
 
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
@@ -286,13 +273,16 @@ class WorkingMemory(MemoryRecord):
         return self._changed(pending_confirmation=question)
 
     def confirm_action(self) -> bool:
-        """Take the answer as a yes: the question is settled, the flow waiting on it active."""
-        flow = self.active_flow
-        waits = flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
-        if flow is not None and waits:
-            flow.status = FlowStatus.ACTIVE
-        elif self.pending_confirmation is None:
+        """Take the answer as a yes: the question is settled, and the flow waiting on it goes on.
+
+        It is active then, or collects slots if one is pending. An expired confirmation cannot
+        be confirmed; the next `begin_turn` drops it.
+        """
+        confirmation = self.pending_confirmation
+        if confirmation is None and not self._flow_waits:
             return self._not_applied("confirm_action", "nothing to confirm")
+        if confirmation is not None and confirmation.is_expired(self.turn_number):
+            return self._not_applied("confirm_action", "the confirmation has expired")
         return self._changed(pending_confirmation=None)
 
     def complete_flow(self) -> bool:
@@ -300,7 +290,12 @@ class WorkingMemory(MemoryRecord):
         return self._end_flow("complete_flow", FlowStatus.COMPLETED)
 
     def cancel_flow(self) -> bool:
-        """Archive the active flow as cancelled, and drop its confirmation."""
+        """Archive the active flow as cancelled, and drop its confirmation.
+
+        Without a flow, a confirmation that belongs to none is dropped.
+        """
+        if self.active_flow is None and self.pending_confirmation is not None:
+            return self._changed(pending_confirmation=None)
         return self._end_flow("cancel_flow", FlowStatus.CANCELLED)
 
     def fail_flow(self) -> bool:
@@ -320,13 +315,50 @@ class WorkingMemory(MemoryRecord):
             "pending_confirmation": None,
         }
 
-    def _changed(self, **checked: Any) -> bool:
-        set_checked(self, **checked)
-        set_checked(self, status=_status_of(self.active_flow, self.pending_confirmation))
+    def _without_declined(self, turn: int, cancels: bool) -> dict[str, Any]:
+        """Return what becomes of the flow and the confirmation in a turn."""
+        confirmation = self.pending_confirmation
+        expired = confirmation is not None and confirmation.is_expired(turn)
+        if expired:
+            logger.info("%r: the confirmation expired in turn %d", self.conversation_id, turn)
+        if (cancels and self.is_in_flow) or (expired and self._flow_waits):
+            return self._without_flow(FlowStatus.CANCELLED, turn)
+        return {"pending_confirmation": None if cancels or expired else confirmation}
+
+    @property
+    def _flow_waits(self) -> bool:
+        flow = self.active_flow
+        return flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
+
+    def _flow_status(self) -> FlowStatus | None:
+        """Return the status that follows from the flow's slots and the confirmation."""
+        flow = self.active_flow
+        if flow is None or not flow.status.is_in_progress:
+            return None if flow is None else flow.status
+        if self._flow_waits and self.pending_confirmation is not None:
+            return FlowStatus.AWAITING_CONFIRMATION
+        return FlowStatus.ACTIVE if flow.all_slots_collected else FlowStatus.COLLECTING_SLOTS
+
+    def _changed(self, **validated: Any) -> bool:
+        set_unvalidated(self, **validated)
+        status = self._flow_status()
+        if status is not None and self.active_flow is not None:
+            set_unvalidated(self.active_flow, status=status)
+        idle = ConversationStatus.IDLE
+        if self.pending_confirmation is not None:
+            idle = ConversationStatus.AWAITING_CONFIRMATION
+        set_unvalidated(self, status=_STATUS_IN_FLOW.get(status, idle))
         return self._touched()
 
     def _touched(self) -> bool:
-        set_checked(self, last_updated=time.time())
+        topics, flows = self.topic_history, self.flow_history
+        if (excess := len(topics) - self.max_topic_history) > 0:
+            dropped = self.topics_dropped + excess
+            set_unvalidated(self, topic_history=topics[excess:], topics_dropped=dropped)
+        if (excess := len(flows) - self.max_flow_history) > 0:
+            dropped = self.flows_dropped + excess
+            set_unvalidated(self, flow_history=flows[excess:], flows_dropped=dropped)
+        set_unvalidated(self, last_updated=time.time())
         return True
 
     def _not_applied(self, transition: str, reason: str) -> bool:
@@ -334,42 +366,8 @@ class WorkingMemory(MemoryRecord):
         return False
 
 
-_STATUS_IN_FLOW = {
+_STATUS_IN_FLOW: dict[FlowStatus | None, ConversationStatus] = {
     FlowStatus.ACTIVE: ConversationStatus.IN_FLOW,
     FlowStatus.COLLECTING_SLOTS: ConversationStatus.COLLECTING_SLOTS,
     FlowStatus.AWAITING_CONFIRMATION: ConversationStatus.AWAITING_CONFIRMATION,
 }
-
-
-def _status_of(
-    flow: ActiveFlowState | None, confirmation: PendingConfirmation | None
-) -> ConversationStatus:
-    if flow is not None and flow.status.is_in_progress:
-        return _STATUS_IN_FLOW[flow.status]
-    return ConversationStatus.AWAITING_CONFIRMATION if confirmation else ConversationStatus.IDLE
-
-
-def _start_collecting(flow: ActiveFlowState) -> bool:
-    starts = flow.status is FlowStatus.ACTIVE and not flow.all_slots_collected
-    if starts:
-        flow.status = FlowStatus.COLLECTING_SLOTS
-    return starts
-
-
-def _made_before(
-    history: list[ToolCallRecord], current: list[ToolCallRecord]
-) -> list[ToolCallRecord]:
-    # A call of this turn is told by what it was recorded with, not by its turn number alone,
-    # which the caller may set; the latest of two that look the same is this turn's.
-    unmatched = Counter(map(_mark, current))
-    before = []
-    for call in reversed(history):
-        if unmatched[_mark(call)] > 0:
-            unmatched[_mark(call)] -= 1
-        else:
-            before.append(call)
-    return before[::-1]
-
-
-def _mark(call: ToolCallRecord) -> tuple[object, ...]:
-    return call.tool_name, call.turn_number, call.call_index, call.called_at

@@ -9,6 +9,7 @@ import pytest
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import WorkingMemoryStore
 from tests.behaviour.backends import Backend, Config
+from tests.behaviour.memory_samples import TTL
 from tests.behaviour.samples import conversation
 
 
@@ -77,3 +78,11 @@ async def memory_store(
         if place not in open_memories:
             open_memories[place] = await WorkingMemoryStore.initialize(memory_config)
         yield open_memories[place]
+
+
+@pytest.fixture
+async def brief_memory_store(memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
+    """An empty working memory that keeps nothing for longer than `TTL`."""
+    config = {**memory_config, "ttl_seconds": TTL}
+    async with await WorkingMemoryStore.initialize(config) as opened:
+        yield opened

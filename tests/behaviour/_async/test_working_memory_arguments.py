@@ -59,7 +59,7 @@ each_hostile_id = pytest.mark.parametrize("cid", HOSTILE_IDS, ids=lambda cid: as
 async def test_an_id_of_another_type_is_refused(
     memory_store: WorkingMemoryStore, method: Update, cid: Any
 ) -> None:
-    with pytest.raises(TypeError, match="cid must be a str"):
+    with pytest.raises(TypeError, match="conversation_id must be a str"):
         await method.on(memory_store, cid)
 
 
@@ -67,7 +67,7 @@ async def test_an_id_of_another_type_is_refused(
 async def test_a_block_with_an_id_of_another_type_is_refused(
     memory_store: WorkingMemoryStore, cid: Any
 ) -> None:
-    with pytest.raises(TypeError, match="cid must be a str"):
+    with pytest.raises(TypeError, match="conversation_id must be a str"):
         async with memory_store.locked(cid):
             pytest.fail("the block was entered")
 
@@ -77,7 +77,7 @@ async def test_a_block_with_an_id_of_another_type_is_refused(
 async def test_an_id_that_is_empty_or_no_text_is_refused(
     memory_store: WorkingMemoryStore, method: Update, cid: str
 ) -> None:
-    with pytest.raises(ValidationError, match="cid"):
+    with pytest.raises(ValidationError, match="conversation_id"):
         await method.on(memory_store, cid)
 
 
@@ -85,7 +85,7 @@ async def test_an_id_that_is_empty_or_no_text_is_refused(
 async def test_a_block_with_an_id_that_is_empty_or_no_text_is_refused(
     memory_store: WorkingMemoryStore, cid: str
 ) -> None:
-    with pytest.raises(ValidationError, match="cid"):
+    with pytest.raises(ValidationError, match="conversation_id"):
         async with memory_store.locked(cid):
             pytest.fail("the block was entered")
 

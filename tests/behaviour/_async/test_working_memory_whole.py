@@ -15,8 +15,8 @@ from jazzmine.core.working_memory import (
     WorkingMemoryStore,
 )
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.behaviour.memory_samples import busy, deface, timeless
-from tests.behaviour.support.aio import gather, settle
+from tests.behaviour.memory_samples import TTL, busy, deface, timeless
+from tests.behaviour.support.aio import gather, pause, settle
 
 
 async def test_a_conversation_without_a_working_memory_gives_none(
@@ -225,17 +225,78 @@ async def test_one_of_ten_savers_of_the_same_revision_wins(
     assert await memory_store.get("c") == won[0]
 
 
-async def test_a_deleted_working_memory_may_be_saved_again(
+async def test_a_working_memory_that_another_deleted_since_is_refused(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory = busy("c")
     await memory_store.save(memory)
     await memory_store.delete("c")
 
-    saved = await memory_store.save(memory)
+    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+        await memory_store.save(memory)
 
-    assert saved.revision == 2
-    assert await memory_store.get("c") == saved
+    assert await memory_store.get("c") is None
+    assert memory.revision == 1
+
+
+async def test_a_working_memory_that_another_made_anew_since_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = await memory_store.get_or_create("c", "ann", "shop")
+    await memory_store.delete("c")
+    anew = await memory_store.get_or_create("c", "bob", "bank")
+    assert anew.revision == memory.revision
+
+    with pytest.raises(StaleWorkingMemoryError, match="another one"):
+        await memory_store.save(memory)
+
+    assert await memory_store.get("c") == anew
+
+
+async def test_a_working_memory_that_expired_since_is_refused(
+    brief_memory_store: WorkingMemoryStore,
+) -> None:
+    memory = await brief_memory_store.get_or_create("c", "ann", "shop")
+    await pause(1.05 * TTL)
+
+    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+        await brief_memory_store.save(memory)
+
+    assert await brief_memory_store.get("c") is None
+
+
+async def test_a_block_cannot_pass_its_working_memory_off_as_another(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        memory.created_at, memory.revision = 1.0, 99
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert (stored.created_at, stored.revision) == (saved.created_at, 2)
+
+
+async def test_get_or_create_renews_the_time_to_live_and_get_does_not(
+    brief_memory_store: WorkingMemoryStore,
+) -> None:
+    for conversation_id in ("renewed", "read"):
+        await brief_memory_store.get_or_create(conversation_id, "ann", "shop")
+    await pause(0.65 * TTL)
+    await brief_memory_store.get_or_create("renewed", "ann", "shop")
+    await brief_memory_store.get("read")
+    await pause(0.65 * TTL)
+
+    assert await brief_memory_store.get("renewed") is not None
+    assert await brief_memory_store.get("read") is None
+    assert await brief_memory_store.active_count() == 1
+
+
+async def test_an_open_store_answers_a_ping(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.ping()
+
+    assert await memory_store.active_count() == 0
 
 
 async def test_what_was_made_invalid_in_place_is_not_saved(

@@ -9,6 +9,7 @@ import pytest
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.backends import Backend, Config
+from tests.behaviour.memory_samples import TTL
 from tests.behaviour.samples import conversation
 
 
@@ -77,3 +78,11 @@ def memory_store(
         if place not in open_memories:
             open_memories[place] = WorkingMemoryStore.initialize(memory_config)
         yield open_memories[place]
+
+
+@pytest.fixture
+def brief_memory_store(memory_config: Config) -> Iterator[WorkingMemoryStore]:
+    """An empty working memory that keeps nothing for longer than `TTL`."""
+    config = {**memory_config, "ttl_seconds": TTL}
+    with WorkingMemoryStore.initialize(config) as opened:
+        yield opened

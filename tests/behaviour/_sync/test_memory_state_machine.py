@@ -71,17 +71,22 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(cid=cids)
     def start_over(self, cid: str) -> None:
         self.delete(cid)
-        self.model.save(busy(cid))
+        memory = busy(cid)
+        self.model.save(deepcopy(memory))
 
-        self.call(self.store.save, busy(cid))
+        self.call(self.store.save, memory)
 
     @rule(cid=cids, user=st.sampled_from(["ann", "bob"]))
     def get_or_create(self, cid: str, user: str) -> None:
+        was_there = cid in self.model.stored
         expected = outcome(partial(self.model.get_or_create, cid, user, "shop"))
 
         got = self.call(self.store.get_or_create, cid, user, "shop")
 
         assert outcome(lambda: got) == expected
+        if not was_there:
+            # The store's clock said when it was made, which tells it from one made later.
+            self.model.stored[cid].created_at = got.created_at
         deface(got)
 
     @rule(cid=cids, changes=st.lists(updates, min_size=2, max_size=8))

@@ -15,8 +15,8 @@ from jazzmine.sync.working_memory import (
     WorkingMemoryStore,
 )
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.behaviour.memory_samples import busy, deface, timeless
-from tests.behaviour.support.blocking import gather, settle
+from tests.behaviour.memory_samples import TTL, busy, deface, timeless
+from tests.behaviour.support.blocking import gather, pause, settle
 
 
 def test_a_conversation_without_a_working_memory_gives_none(
@@ -225,17 +225,78 @@ def test_one_of_ten_savers_of_the_same_revision_wins(
     assert memory_store.get("c") == won[0]
 
 
-def test_a_deleted_working_memory_may_be_saved_again(
+def test_a_working_memory_that_another_deleted_since_is_refused(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory = busy("c")
     memory_store.save(memory)
     memory_store.delete("c")
 
-    saved = memory_store.save(memory)
+    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+        memory_store.save(memory)
 
-    assert saved.revision == 2
-    assert memory_store.get("c") == saved
+    assert memory_store.get("c") is None
+    assert memory.revision == 1
+
+
+def test_a_working_memory_that_another_made_anew_since_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = memory_store.get_or_create("c", "ann", "shop")
+    memory_store.delete("c")
+    anew = memory_store.get_or_create("c", "bob", "bank")
+    assert anew.revision == memory.revision
+
+    with pytest.raises(StaleWorkingMemoryError, match="another one"):
+        memory_store.save(memory)
+
+    assert memory_store.get("c") == anew
+
+
+def test_a_working_memory_that_expired_since_is_refused(
+    brief_memory_store: WorkingMemoryStore,
+) -> None:
+    memory = brief_memory_store.get_or_create("c", "ann", "shop")
+    pause(1.05 * TTL)
+
+    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+        brief_memory_store.save(memory)
+
+    assert brief_memory_store.get("c") is None
+
+
+def test_a_block_cannot_pass_its_working_memory_off_as_another(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = memory_store.save(busy("c"))
+
+    with memory_store.locked("c") as memory:
+        memory.created_at, memory.revision = 1.0, 99
+
+    stored = memory_store.get("c")
+    assert stored is not None
+    assert (stored.created_at, stored.revision) == (saved.created_at, 2)
+
+
+def test_get_or_create_renews_the_time_to_live_and_get_does_not(
+    brief_memory_store: WorkingMemoryStore,
+) -> None:
+    for conversation_id in ("renewed", "read"):
+        brief_memory_store.get_or_create(conversation_id, "ann", "shop")
+    pause(0.65 * TTL)
+    brief_memory_store.get_or_create("renewed", "ann", "shop")
+    brief_memory_store.get("read")
+    pause(0.65 * TTL)
+
+    assert brief_memory_store.get("renewed") is not None
+    assert brief_memory_store.get("read") is None
+    assert brief_memory_store.active_count() == 1
+
+
+def test_an_open_store_answers_a_ping(memory_store: WorkingMemoryStore) -> None:
+    memory_store.ping()
+
+    assert memory_store.active_count() == 0
 
 
 def test_what_was_made_invalid_in_place_is_not_saved(

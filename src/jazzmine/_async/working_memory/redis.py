@@ -12,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jazzmine._async.working_memory.base import Lease, WorkingMemoryStore
+from jazzmine._async.working_memory.base import WorkingMemoryStore
+from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._async.working_memory.redis_link import Link, pauses
 from jazzmine._compat.aio import KeyedLocks
 from jazzmine._compat.redis_aio import RedisClient, client_at, client_dialer, close_client
@@ -97,7 +98,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._lock_timeout = lock_timeout
         self._timeout = timeout
         self._dialer = client_dialer(redis_client)
-        self._moved_in()
+        self._after_fork()
 
     @classmethod
     def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
@@ -120,7 +121,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         if self._owns_client:
             await close_client(self._client)
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         # What a parent's threads held when it forked is held for ever in the child.
         patience = min(5.0, self._timeout / 3, self._lock_timeout / 2)
         self._link = Link(self._dialer, self._timeout, patience)
@@ -130,15 +131,20 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._past: dict[str, str] = {}  # tokens that let go
         self._chores = Chores()
 
-    async def _load(self, cid: str) -> WorkingMemory | None:
-        keys, until = Keys(cid), self._link.deadline()
+    async def _ping(self) -> None:
+        await self._link.open()
+
+    async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        keys, until = Keys(conversation_id), self._link.deadline()
         try:
+            if renew:
+                await self._link.command(("PEXPIRE", keys.memory, self._ttl), keys.memory, until)
             found = await self._link.command(("HGET", keys.memory, "data"), keys.memory, until)
         except redis_driver().ResponseError as error:
             if "WRONGTYPE" not in str(error):
                 raise
             found = [b"a key of another type"]
-        return await self._read(cid, found, until)
+        return await self._read(conversation_id, found, until)
 
     async def _count(self) -> int:
         found: set[bytes] = set()
@@ -155,44 +161,44 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     # Under the lock
 
-    async def _acquire(self, cid: str) -> Lease:
+    async def _acquire(self, conversation_id: str) -> Lease:
         give_up = time.monotonic() + self._lock_timeout
-        if not await self._locks.acquire(cid, self._lock_timeout):
-            raise self._not_free(cid)
-        hold = _Hold(os.urandom(12).hex(), Keys(cid), self._link.deadline())
-        self._held[cid] = hold
+        if not await self._locks.acquire(conversation_id, self._lock_timeout):
+            raise self._not_free(conversation_id)
+        hold = _Hold(os.urandom(12).hex(), Keys(conversation_id), self._link.deadline())
+        self._held[conversation_id] = hold
         try:
-            found = await self._take(cid, hold, give_up)
-            memory = await self._read(cid, found, hold.until)
+            found = await self._take(conversation_id, hold, give_up)
+            memory = await self._read(conversation_id, found, hold.until)
         except BaseException as error:
-            await self._abandon(Lease(cid, hold.token, None), error)
+            await self._release_after_error(Lease(conversation_id, hold.token, None), error)
             raise
-        return Lease(cid, hold.token, memory)
+        return Lease(conversation_id, hold.token, memory)
 
     async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        data, hold = to_json(memory), self._held[lease.cid]
+        data, hold = to_json(memory), self._held[lease.conversation_id]
         arguments = (hold.token, data, self._ttl, self._remember)
         if not await self._link.run(layout.SAVE, hold.locking, arguments, hold.until):
-            raise self._lost(lease.cid)
+            raise self._lost(lease.conversation_id)
         self._pass_on(lease)
 
     async def _delete(self, lease: Lease) -> bool:
-        hold = self._held[lease.cid]
+        hold = self._held[lease.conversation_id]
         arguments = (hold.token, self._remember)
         deleted = await self._link.run(layout.DELETE, hold.locking, arguments, hold.until)
         if deleted < 0:
-            raise self._lost(lease.cid)
+            raise self._lost(lease.conversation_id)
         self._pass_on(lease)
         return bool(deleted)
 
     async def _release(self, lease: Lease) -> None:
-        hold = self._held.get(lease.cid)
+        hold = self._held.get(lease.conversation_id)
         if hold is not None and hold.token == lease.token:
             await self._give_back(hold.keys, hold.token, hold.until)
             self._pass_on(lease)
 
-    async def _abandon(self, lease: Lease, error: BaseException) -> None:
-        hold = self._held.get(lease.cid)
+    async def _release_after_error(self, lease: Lease, error: BaseException) -> None:
+        hold = self._held.get(lease.conversation_id)
         if hold is None or hold.token != lease.token:
             return
         if isinstance(error, (LockLostError, LockTimeoutError)):
@@ -205,39 +211,45 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         await self._chores.run(lambda: self._clear_up(lease, hold, until), wait=wait)
 
     @asynccontextmanager
-    async def _prolonged(self, lease: Lease) -> AsyncIterator[None]:
-        hold = self._held[lease.cid]
-        async with Repeating(self._lock_timeout / 3, lambda: self._renew(lease.cid, hold)):
+    async def _renewing(self, lease: Lease) -> AsyncIterator[None]:
+        hold = self._held[lease.conversation_id]
+        async with Repeating(
+            self._lock_timeout / 3, lambda: self._renew(lease.conversation_id, hold)
+        ):
             yield
         hold.until = self._link.deadline()
 
     # How the lock comes and goes
 
-    async def _take(self, cid: str, hold: _Hold, give_up: float) -> Any:
+    async def _take(self, conversation_id: str, hold: _Hold, give_up: float) -> Any:
         """Wait until the lock is taken, and return what is stored."""
-        left = self._left.get(cid)
+        left = self._left.get(conversation_id)
         if left is not None:
             await self._give_back(hold.keys, left, hold.until)
-            self._left.pop(cid, None)
-        found = await self._try(cid, hold)
+            self._left.pop(conversation_id, None)
+        found = await self._try(conversation_id, hold)
         if not isinstance(found, int):
             return found
         again = pauses(0.1, 1.0)
         async with self._link.listening(hold.keys.lock) as ear:
             push = "RPUSH"
-            while isinstance(found := await self._try(cid, hold, ear.channel, push), int):
+            while isinstance(
+                found := await self._try(conversation_id, hold, ear.channel, push), int
+            ):
                 remaining = give_up - time.monotonic()
                 if remaining <= 0:
-                    raise self._not_free(cid)
+                    raise self._not_free(conversation_id)
                 expiry = (found + 1) / 1000 if found >= 0 else remaining
                 await ear.wait(min(remaining, expiry, next(again)))
                 push = "LPUSH"
         return found
 
-    async def _try(self, cid: str, hold: _Hold, channel: str = "", push: str = "RPUSH") -> Any:
+    async def _try(
+        self, conversation_id: str, hold: _Hold, channel: str = "", push: str = "RPUSH"
+    ) -> Any:
         """Return what is stored or, as a number, for how many ms somebody else has the lock."""
         hold.until = self._link.deadline()
-        over = self._past.get(cid, "")
+        over = self._past.get(conversation_id, "")
         arguments = (hold.token, milliseconds(self._lock_timeout), channel, push, over)
         return await self._link.run(layout.ACQUIRE, hold.locking, arguments, hold.until)
 
@@ -251,12 +263,12 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         try:
             await self._give_back(hold.keys, hold.token, until)
         except Exception as error:
-            _keep_in_mind(self._left, lease.cid, hold.token)
-            logger.debug("%r: the lock is left to expire: %s", lease.cid, error)
+            _keep_in_mind(self._left, lease.conversation_id, hold.token)
+            logger.debug("%r: the lock is left to expire: %s", lease.conversation_id, error)
         finally:
             self._pass_on(lease)
 
-    async def _renew(self, cid: str, hold: _Hold) -> bool:
+    async def _renew(self, conversation_id: str, hold: _Hold) -> bool:
         """Let the lock last longer; False if it is lost."""
         arguments = (hold.token, milliseconds(self._lock_timeout))
         until = time.monotonic() + self._lock_timeout / 3
@@ -264,18 +276,18 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             if await self._link.run(layout.RENEW, (hold.keys.lock,), arguments, until):
                 return True
         except Exception as error:
-            logger.warning("%r: the lock could not be renewed: %s", cid, error)
+            logger.warning("%r: the lock could not be renewed: %s", conversation_id, error)
             return True
-        logger.warning("%r: the lock was lost while it was held", cid)
+        logger.warning("%r: the lock was lost while it was held", conversation_id)
         return False
 
     def _pass_on(self, lease: Lease) -> None:
         """Let the next in this process have its turn."""
-        hold = self._held.get(lease.cid)
+        hold = self._held.get(lease.conversation_id)
         if hold is not None and hold.token == lease.token:
-            del self._held[lease.cid]
-            _keep_in_mind(self._past, lease.cid, lease.token)
-            self._locks.release(lease.cid)
+            del self._held[lease.conversation_id]
+            _keep_in_mind(self._past, lease.conversation_id, lease.token)
+            self._locks.release(lease.conversation_id)
 
     @property
     def _remember(self) -> int:
@@ -283,46 +295,48 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     # What is stored
 
-    async def _read(self, cid: str, found: Any, until: float) -> WorkingMemory | None:
+    async def _read(self, conversation_id: str, found: Any, until: float) -> WorkingMemory | None:
         """Build the working memory; one that cannot be read is moved out of the way."""
         if found is None:
             return None
         data = found if isinstance(found, bytes) else b""
         try:
             if data:
-                return from_json(data)
+                return from_json(data, self.memory_type)
             reason = found[0].decode() if found else "no text at all"
         except ValidationError as error:
             reason = "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3])
-        keys = Keys(cid)
+        keys = Keys(conversation_id)
         arguments = (data, layout.SET_ASIDE_MS)
         await self._link.run(layout.SET_ASIDE, (keys.memory, keys.corrupt), arguments, until)
         logger.error(
             "the working memory of conversation %r cannot be read (%s): it is kept for 7 days at"
             " %s, and the conversation starts anew",
-            cid,
+            conversation_id,
             reason,
             keys.corrupt,
         )
         return None
 
-    def _not_free(self, cid: str) -> LockTimeoutError:
+    def _not_free(self, conversation_id: str) -> LockTimeoutError:
         return LockTimeoutError(
-            f"the lock of conversation {cid!r} was not free within {self._lock_timeout:g} s;"
-            " in a locked() block use the methods of its working memory, not the store's"
+            f"the lock of conversation {conversation_id!r} was not free within"
+            f" {self._lock_timeout:g} s; in a locked() block use the methods of its"
+            " working memory, not the store's"
         )
 
-    def _lost(self, cid: str) -> LockLostError:
+    def _lost(self, conversation_id: str) -> LockLostError:
         return LockLostError(
-            f"the lock of conversation {cid!r} expired while it was held, and nothing was written:"
-            f" the update took longer than {self._lock_timeout:g} s, or the server lost the lock"
+            f"the lock of conversation {conversation_id!r} expired while it was held, and nothing"
+            f" was written: the update took longer than {self._lock_timeout:g} s, or the server"
+            " lost the lock"
         )
 
 
-def _keep_in_mind(tokens: dict[str, str], cid: str, token: str) -> None:
+def _keep_in_mind(tokens: dict[str, str], conversation_id: str, token: str) -> None:
     """Note a conversation's last token, and forget the oldest if there are many."""
-    tokens.pop(cid, None)
-    tokens[cid] = token
+    tokens.pop(conversation_id, None)
+    tokens[conversation_id] = token
     if len(tokens) > _IN_MIND:
         with suppress(KeyError, RuntimeError):  # another thread was faster
             del tokens[next(iter(tokens))]

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from itertools import count
+from typing import NamedTuple
 
-from jazzmine._sync.working_memory.base import Lease, WorkingMemoryStore
+from jazzmine._sync.working_memory.base import WorkingMemoryStore
+from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine._compat.blocking import KeyedLocks
-from jazzmine.errors import LockTimeoutError
-from jazzmine.records.memory_copy import deep_copy, draft
+from jazzmine.config import require_seconds
+from jazzmine.errors import LockLostError, LockTimeoutError
+from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["InMemoryWorkingMemoryStore"]
 
 
+class _Stored(NamedTuple):
+    """A working memory, and when (on the monotonic clock) it expires."""
+
+    memory: WorkingMemory
+    expires_at: float
+
+
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in this process; they end with it.
 
-    The same values are refused as elsewhere, and nobody holds a part of what is stored: what
-    the callers pass and get are copies.
+    The same values are refused as elsewhere, and no caller holds a part of what is stored:
+    what the callers pass and get are copies.
 
     Args:
         lock_timeout: how long, in s, an update waits for the conversation's lock.
+        ttl_seconds: how long, in s, a working memory is kept after it was saved last.
+        timeout: how long, in s, a call may take; waiting for the lock counts.
     """
 
-    def __init__(self, lock_timeout: float = 15.0) -> None:
+    def __init__(
+        self, lock_timeout: float = 15.0, *, ttl_seconds: float = 3600.0, timeout: float = 30.0
+    ) -> None:
         super().__init__()
-        self._lock_timeout = lock_timeout
-        # What is stored is replaced as a whole, never changed: it can be read without the lock.
-        self._stored: dict[str, WorkingMemory] = {}
-        self._locks = KeyedLocks()
-        self._holders: dict[str, str] = {}
+        for name, value in (
+            ("lock_timeout", lock_timeout),
+            ("ttl_seconds", ttl_seconds),
+            ("timeout", timeout),
+        ):
+            require_seconds(name, value)
+        self._patience = min(lock_timeout, timeout)
+        self._ttl = ttl_seconds
+        # In the order of expiry. The memories are replaced as a whole, never changed: they
+        # can be read without the conversation's lock.
+        self._stored: dict[str, _Stored] = {}
         self._tokens = count()
+        self._after_fork()
 
     def _open(self) -> None:
         """Nothing to open."""
@@ -38,46 +61,89 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     def _close(self) -> None:
         self._stored.clear()
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         # What the parent's threads held when it forked is held for ever in the child.
         self._locks = KeyedLocks()
-        self._holders.clear()
+        self._holders: dict[str, str] = {}
+        self._guard = threading.Lock()  # of `_stored`, held for a few instructions at a time
 
-    def _load(self, cid: str) -> WorkingMemory | None:
-        stored = self._stored.get(cid)
+    def _ping(self) -> None:
+        """Nothing to ask."""
+
+    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        with self._guard:
+            stored = self._current(conversation_id)
+            if renew and stored is not None:
+                self._keep(conversation_id, stored)
         return None if stored is None else deep_copy(stored)
 
-    def _acquire(self, cid: str) -> Lease:
-        if not self._locks.acquire(cid, self._lock_timeout):
+    def _acquire(self, conversation_id: str) -> Lease:
+        if not self._locks.acquire(conversation_id, self._patience):
             raise LockTimeoutError(
-                f"the lock of conversation {cid!r} was not free within {self._lock_timeout:g} s;"
-                " in a locked() block use the methods of its working memory, not the store's"
+                f"the lock of conversation {conversation_id!r} was not free within"
+                f" {self._patience:g} s; in a locked() block use the methods of its working"
+                " memory, not the store's"
             )
-        token = self._holders[cid] = str(next(self._tokens))
-        lease = Lease(cid, token, None)
+        token = self._holders[conversation_id] = str(next(self._tokens))
+        lease = Lease(conversation_id, token, None)
         try:
-            stored = self._stored.get(cid)
-            return lease if stored is None else lease._replace(memory=draft(stored))
+            with self._guard:
+                stored = self._current(conversation_id)
+            return lease if stored is None else lease._replace(memory=partial_copy(stored))
         except BaseException:
             self._release(lease)
             raise
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        self._stored[lease.cid] = memory
+        self._require_held(lease)
+        with self._guard:
+            self._keep(lease.conversation_id, memory)
         self._release(lease)
 
-    def _given_away(self, memory: WorkingMemory) -> WorkingMemory:
+    def _detached_copy(self, memory: WorkingMemory) -> WorkingMemory:
         return deep_copy(memory)
 
     def _release(self, lease: Lease) -> None:
-        if self._holders.get(lease.cid) == lease.token:
-            del self._holders[lease.cid]
-            self._locks.release(lease.cid)
+        if self._holders.get(lease.conversation_id) == lease.token:
+            del self._holders[lease.conversation_id]
+            self._locks.release(lease.conversation_id)
 
     def _delete(self, lease: Lease) -> bool:
-        was_there = self._stored.pop(lease.cid, None) is not None
+        self._require_held(lease)
+        with self._guard:
+            was_there = self._current(lease.conversation_id) is not None
+            self._stored.pop(lease.conversation_id, None)
         self._release(lease)
         return was_there
 
     def _count(self) -> int:
-        return len(self._stored)
+        with self._guard:
+            self._drop_expired()
+            return len(self._stored)
+
+    def _current(self, conversation_id: str) -> WorkingMemory | None:
+        stored = self._stored.get(conversation_id)
+        if stored is None or stored.expires_at <= time.monotonic():
+            return None
+        return stored.memory
+
+    def _keep(self, conversation_id: str, memory: WorkingMemory) -> None:
+        """Store a working memory for its whole time to live, behind all others."""
+        self._drop_expired()
+        self._stored.pop(conversation_id, None)
+        self._stored[conversation_id] = _Stored(memory, time.monotonic() + self._ttl)
+
+    def _drop_expired(self) -> None:
+        now = time.monotonic()
+        while self._stored:
+            oldest = next(iter(self._stored))
+            if self._stored[oldest].expires_at > now:
+                return
+            del self._stored[oldest]
+
+    def _require_held(self, lease: Lease) -> None:
+        if self._holders.get(lease.conversation_id) != lease.token:
+            raise LockLostError(
+                f"the lock of conversation {lease.conversation_id!r} is no longer held, and"
+                " nothing was written"
+            )

@@ -1,0 +1,80 @@
+"""What a back end of a working-memory store has to provide."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import NamedTuple
+
+from jazzmine.records.working_memory import WorkingMemory
+
+__all__ = ["Lease", "WorkingMemoryHooks"]
+
+
+class Lease(NamedTuple):
+    """The lock of a conversation, and the working memory as it was when the lock was taken.
+
+    The working memory is the store's own, for one of its transitions to change.
+    """
+
+    conversation_id: str
+    token: str
+    memory: WorkingMemory | None
+
+
+class WorkingMemoryHooks(ABC):
+    """The work of each method of `WorkingMemoryStore`, behind its checks."""
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Get ready; on failure leave nothing behind."""
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Release everything; called once."""
+
+    def _after_fork(self) -> None:  # noqa: B027 - nothing to do is a good answer
+        """Drop inherited connections and locks, in a process forked from the store's own."""
+
+    @abstractmethod
+    async def _ping(self) -> None:
+        """Ask the server for a sign of life, in one round trip."""
+
+    @abstractmethod
+    async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        """Read without the lock; with `renew`, start the time to live anew in the same step."""
+
+    @abstractmethod
+    async def _acquire(self, conversation_id: str) -> Lease:
+        """Take the lock and load; holds nothing if it raises."""
+
+    @abstractmethod
+    async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
+        """Save under the lock and let it go; still holds it if it raises."""
+
+    def _detached_copy(self, memory: WorkingMemory) -> WorkingMemory:
+        """Return a copy of a memory that was leased or saved, for the caller to keep."""
+        return memory
+
+    @abstractmethod
+    async def _release(self, lease: Lease) -> None:
+        """Let the lock go, if it is still held."""
+
+    async def _release_after_error(self, lease: Lease, error: BaseException) -> None:
+        """Let the lock go, if it is still held, after an error; raises nothing of its own.
+
+        Args:
+            error: what was raised under the lock. A cancelled call does not wait for a server.
+        """
+        await self._release(lease)
+
+    def _renewing(self, lease: Lease) -> AbstractAsyncContextManager[None]:
+        """Keep the lock from expiring in a block of any length."""
+        return nullcontext()
+
+    @abstractmethod
+    async def _delete(self, lease: Lease) -> bool:
+        """Delete under the lock and let it go; True if there was a working memory."""
+
+    @abstractmethod
+    async def _count(self) -> int: ...
