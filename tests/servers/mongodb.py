@@ -70,7 +70,9 @@ class Server:
         command += ["--port", str(self.port), "--storage-path", str(folder / "data")]
         command += ["--enable-test-commands", "--log-level", "WARNING", *self._options, *options]
         with (folder / "log").open("ab") as log:
-            self._process = run_folder.start(command, stdout=log, stderr=log, cwd=folder)
+            self._process = run_folder.start(
+                "SecantusDB", command, stdout=log, stderr=log, cwd=folder
+            )
         until = time.monotonic() + _SECONDS_TO_START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:

@@ -19,7 +19,7 @@ ENTER = """
 import sys, time
 from tests.servers import run_folder
 folder = run_folder.new_folder("server")
-server = run_folder.start(["sleep", "600"])
+server = run_folder.start("sleep", ["sleep", "600"])
 print(run_folder.entered(), server.pid, flush=True)
 closed = folder / "closed"
 closed.mkdir()
