@@ -101,7 +101,7 @@ class Run:
         return is_linearizable(bounded(calls), None, self.model, reads=["read"])
 
     def _explain(self, calls: list[Operation]) -> str:
-        """The calls and faults up to the first moment at which no order explains the calls."""
+        """The calls and faults around the first moment at which no order explains the calls."""
         moments = sorted(call.ended for call in calls)
         low, high = 0, len(moments) - 1
         while low < high:
@@ -110,15 +110,15 @@ class Run:
                 low = middle + 1
             else:
                 high = middle
-        calls = _until(calls, moments[low])
+        last = moments[low]
         lines = [
             (call.began, f"{call.name} {call.argument} -> {call.result}, until {call.ended:.3f}")
             for call in calls
         ]
         lines += [(fault.moment, f"    {fault.what}") for fault in self.faults]
-        last = moments[low]
-        lines = sorted(line for line in lines if last - 3 * TIMEOUT < line[0] <= last)
-        return "\n".join(f"{moment:.3f} {what}" for moment, what in lines)
+        lines.append((last, "    up to here no order explains the calls"))
+        around = (line for line in lines if last - 3 * TIMEOUT < line[0] < last + TIMEOUT)
+        return "\n".join(f"{moment:.3f} {what}" for moment, what in sorted(around))
 
 
 def _doubted(call: Operation) -> Operation:
