@@ -73,6 +73,7 @@ class Schedule:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Schedule:
+        self.proxy.on_loss = lambda: self._note("a reply was lost")
         self._thread.start()
         return self
 
@@ -150,7 +151,9 @@ def _cut(schedule: Schedule) -> None:
 
 def _lose_a_reply(schedule: Schedule) -> None:
     number = schedule.chance.randrange(1, 8)
-    schedule.do(f"reply {number}: lost", lambda: schedule.proxy.lose_reply(number))
+    schedule.do(
+        f"reply {number} from now on: to be lost", lambda: schedule.proxy.lose_reply(number)
+    )
 
 
 def _set(name: str, low: float, high: float) -> Callable[[Schedule], None]:

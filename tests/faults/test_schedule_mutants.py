@@ -221,7 +221,7 @@ def is_caught(store: Unfenced, proxy: Proxy, seed: int) -> bool:
     time.sleep(LATER)
     read_all(workers[0], store)
     try:
-        Run("postgres", workers, schedule.faults, doubts=True).check()
+        Run("postgres", workers, schedule.faults, repeats=True).check()
     except AssertionError:
         return True
     return False

@@ -41,9 +41,9 @@ SECONDS = size(4, 20)
 RUNS = size(1, 5)
 SETTLED = 0.5  # after which what was delivered has taken effect
 
-# A deletion whose reply was lost is sent again. MongoDB recognises it and gives the same answer;
-# the server of the tests deletes again, and finds nothing.
-DOUBTED = ("mongodb",)
+# MongoDB recognises a write that is sent again, and gives the same answer; the server of the tests
+# executes it again.
+REPEATS = ("mongodb",)
 
 
 def config(name: str, network: Network, schedule: Schedule) -> dict[str, object]:
@@ -64,7 +64,7 @@ def run_threads(name: str, seed: int) -> Run:
                 call_at_once(workers, store, SECONDS)
             time.sleep(SETTLED)
             read_all(workers[0], store)
-    return Run(name, workers, schedule.faults, name in DOUBTED)
+    return Run(name, workers, schedule.faults, name in REPEATS)
 
 
 async def run_tasks(name: str, seed: int) -> Run:
@@ -80,7 +80,7 @@ async def run_tasks(name: str, seed: int) -> Run:
                 await call_at_once_async(workers, store, SECONDS)
             await asyncio.sleep(SETTLED)
             await read_all_async(workers[0], store)
-    return Run(name, workers, schedule.faults, name in DOUBTED)
+    return Run(name, workers, schedule.faults, name in REPEATS)
 
 
 def check(run: Run, api: str, seed: int) -> None:

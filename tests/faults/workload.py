@@ -20,6 +20,7 @@ from tests.faults.histories import (
     record_of,
 )
 from tests.faults.linearizability import (
+    AGAIN,
     ANY,
     UNKNOWN,
     Operation,
@@ -47,6 +48,7 @@ PAUSE = 0.02  # between two calls of a worker, at most
 CANCELLED = 0.03
 WEIGHTS = {"read": 3, "delete": 2}
 WORKS_AGAIN = 10.0
+DELAYED = 0.25  # seconds after a call's end that a server may still execute its first attempt
 
 
 @dataclass
@@ -57,13 +59,14 @@ class Run:
         name: of the back end.
         workers: those that made the calls.
         faults: of the network.
-        doubts: whether a deletion that was sent again may say that there was nothing to delete.
+        repeats: whether the server executes a write again that is sent again. A deletion may then
+            find nothing the second time.
     """
 
     name: str
     workers: list[Recorder]
     faults: list[Fault] = field(default_factory=list)
-    doubts: bool = False
+    repeats: bool = False
     too_hard: list[str] = field(default_factory=list)
 
     @property
@@ -97,8 +100,20 @@ class Run:
         return sum(call.result is UNKNOWN for call in self.history)
 
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
-        calls = [_doubted(call) for call in calls] if self.doubts else calls
+        calls = self._repeated(calls) if self.repeats else calls
         return is_linearizable(bounded(calls), None, self.model, reads=["read"])
+
+    def _repeated(self, calls: Sequence[Operation]) -> list[Operation]:
+        """The same, where a write that a fault met may take effect a second time."""
+        found = []
+        for call in calls:
+            met = any(call.began <= fault.moment <= call.ended for fault in self.faults)
+            if met and call.result is not UNKNOWN and call.name != "read":
+                found.append(replace(call, result=AGAIN, ended=call.ended + DELAYED))
+                if call.result is False:
+                    call = replace(call, result=ANY)
+            found.append(call)
+        return found
 
     def _explain(self, calls: list[Operation]) -> str:
         """The calls and faults around the first moment at which no order explains the calls."""
@@ -119,13 +134,6 @@ class Run:
         lines.append((last, "    up to here no order explains the calls"))
         around = (line for line in lines if last - 3 * TIMEOUT < line[0] < last + TIMEOUT)
         return "\n".join(f"{moment:.3f} {what}" for moment, what in sorted(around))
-
-
-def _doubted(call: Operation) -> Operation:
-    """A deletion sent again finds nothing if it took effect when it was sent first."""
-    if call.name == "delete" and call.result is False:
-        return replace(call, result=ANY)
-    return call
 
 
 def _until(calls: list[Operation], moment: float) -> list[Operation]:
