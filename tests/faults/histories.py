@@ -22,6 +22,7 @@ __all__ = [
     "READS",
     "RECORDS",
     "Recorder",
+    "is_related",
     "memory_model",
     "memory_record_model",
     "message_model",
@@ -164,6 +165,19 @@ def message_model(state: Any, operation: Operation) -> Outcome:
     else:
         result = state
     return Outcome(result, tuple(stored.items()))
+
+
+def is_related(one: Operation, other: Operation) -> bool:
+    """Whether two calls are about a message in common."""
+    return not _ids(one).isdisjoint(_ids(other))
+
+
+def _ids(operation: Operation) -> set[str]:
+    if operation.name == "list":
+        return set(IDS)
+    if operation.name == "store two":
+        return {"m0", "m2"}
+    return {_chosen(operation.argument)}
 
 
 def message_set_model(state: Any, operation: Operation) -> Outcome:
