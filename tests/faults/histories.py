@@ -38,7 +38,8 @@ RECORDS = ("r0", "r1", "r2", "r3")
 MISSING = "missing"
 """The result of a call that raised NotFoundError."""
 
-OUTCOME_UNKNOWN = (StoreUnavailableError, LockTimeoutError, LockLostError)
+OUTCOME_UNKNOWN = (StoreUnavailableError,)
+NOTHING_WRITTEN = (LockTimeoutError, LockLostError, OSError)  # no lock, a lost one, a failing disk
 
 
 class Recorder:
@@ -84,8 +85,8 @@ class Recorder:
             result = UNKNOWN
         except NotFoundError:
             result = MISSING
-        except OSError:
-            return None  # the disk failed: nothing was written
+        except NOTHING_WRITTEN:
+            return None
         return self._remember(name, number, began, result)
 
     async def call_awaited(
@@ -118,7 +119,7 @@ class Recorder:
             result = UNKNOWN
         except NotFoundError:
             result = MISSING
-        except OSError:
+        except NOTHING_WRITTEN:
             return None
         return self._remember(name, number, began, result)
 
