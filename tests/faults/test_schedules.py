@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 SECONDS = size(4, 20)
-RUNS = size(1, 5)
+RUNS = size(1, 4)
 SETTLED = 0.5  # after which what was delivered has taken effect
 
 # MongoDB recognises a write that is sent again, and gives the same answer; the server of the tests
