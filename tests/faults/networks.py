@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from tests.servers import mongodb, postgres, redis
-from tests.servers.mongodb_sessions import Sessions
 from tests.servers.proxy import Proxy
 
 __all__ = ["NETWORKS", "Config", "Network"]
@@ -45,8 +44,6 @@ def _mongodb() -> Iterator[Network]:
         port = urlsplit(str(config["uri"])).port
         assert port is not None
         with Proxy(port) as proxy:
-            sessions = Sessions()
-            proxy.on_request, proxy.is_refused = sessions.note, sessions.refuse
             yield Network(proxy, {**config, "uri": _behind(proxy)}, config)
 
 

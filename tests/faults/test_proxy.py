@@ -196,19 +196,3 @@ def test_a_reply_can_be_dripped(proxy: Proxy, client: socket.socket) -> None:
     started = time.monotonic()
     assert receive(client, 4) == b"slow"
     assert time.monotonic() - started >= 0.03
-
-
-def test_what_the_server_would_refuse_is_dropped_with_the_rest(
-    proxy: Proxy, client: socket.socket, log: Log
-) -> None:
-    proxy.is_refused = lambda chunk: chunk == b"old"
-    proxy.hold()
-    for chunk in (b"new ", b"old", b" rest"):
-        send_held(proxy, client, chunk)
-    client.close()
-    [connection] = proxy.open
-    eventually(lambda: connection.client_closed)
-
-    proxy.deliver()
-    assert log.ended.wait(SOON)
-    assert log.received == b"new "

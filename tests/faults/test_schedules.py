@@ -41,10 +41,6 @@ SECONDS = size(4, 20)
 RUNS = size(1, 4)
 SETTLED = 0.5  # after which what was delivered has taken effect
 
-# MongoDB recognises a write that is sent again, and gives the same answer; the server of the tests
-# executes it again.
-REPEATS = ("mongodb",)
-
 
 def config(name: str, network: Network, schedule: Schedule) -> dict[str, object]:
     config = {**network.through, "timeout": TIMEOUT}
@@ -64,7 +60,7 @@ def run_threads(name: str, seed: int) -> Run:
                 call_at_once(workers, store, SECONDS)
             time.sleep(SETTLED)
             read_all(workers[0], store)
-    return Run(name, workers, schedule.faults, name in REPEATS)
+    return Run(name, workers, schedule.faults)
 
 
 async def run_tasks(name: str, seed: int) -> Run:
@@ -80,7 +76,7 @@ async def run_tasks(name: str, seed: int) -> Run:
                 await call_at_once_async(workers, store, SECONDS)
             await asyncio.sleep(SETTLED)
             await read_all_async(workers[0], store)
-    return Run(name, workers, schedule.faults, name in REPEATS)
+    return Run(name, workers, schedule.faults)
 
 
 def check(run: Run, api: str, seed: int) -> None:

@@ -25,9 +25,6 @@ class Proxy:
         swallow_replies: drop what the server sends. A connection of which something was dropped
             stays silent in that direction, as a stream with a gap is none that TCP delivers.
         on_loss: called when a reply is lost.
-        on_request: called with each chunk of a client that reaches the server.
-        is_refused: asked whether the server would refuse a chunk that is delivered when its
-            client is gone; the rest is then dropped. For servers that are simpler than the real.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -48,8 +45,6 @@ class Proxy:
         self._silently = False
         self.lost = 0
         self.on_loss: Callable[[], object] = lambda: None
-        self.on_request: Callable[[bytes], object] = lambda chunk: None
-        self.is_refused: Callable[[bytes], bool] = lambda chunk: False
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -219,9 +214,6 @@ class Connection:
             return
         with self._mutex:
             for chunk in self._held:
-                if self.client_closed and self._proxy.is_refused(chunk):
-                    break
-                self._proxy.on_request(chunk)
                 _send(self._server, chunk)
             self._held.clear()
             self._pass = None
@@ -264,7 +256,6 @@ class Connection:
                 return True
             if self._pass is not None:
                 self._pass -= 1
-            self._proxy.on_request(data)
             return _send(self._server, data)
 
     def _forward_replies(self) -> None:
