@@ -49,8 +49,6 @@ class Disturbed(ABC):
     """
 
     methods: ClassVar[dict[str, Call]]
-    deletions: ClassVar[tuple[str, ...]] = ()
-    """Those that may say, when their reply was lost, that there was nothing to delete."""
 
     def __init__(self, network: Network, runner: Runner, store: Any, beside: Any) -> None:
         self.proxy = network.proxy
@@ -153,12 +151,6 @@ class Messages(Disturbed):
         )
 
 
-class RepeatedDeletions(Messages):
-    """A message store that sends a deletion again without knowing what became of the first."""
-
-    deletions: ClassVar[tuple[str, ...]] = ("delete_conversation", "delete_message")
-
-
 async def _awaited_block(store: Any) -> None:
     async with store.locked(CID) as memory:
         memory.end_turn("in a block", "intent")
@@ -221,7 +213,7 @@ def _comparable(result: Any) -> Any:
 
 
 KINDS: dict[str, type[Disturbed]] = {
-    "postgres": RepeatedDeletions,
+    "postgres": Messages,
     "mongodb": Messages,
     "redis": Memories,
 }

@@ -22,6 +22,7 @@ __all__ = [
     "READS",
     "RECORDS",
     "Recorder",
+    "is_related",
     "memory_model",
     "memory_record_model",
     "message_model",
@@ -37,7 +38,8 @@ RECORDS = ("r0", "r1", "r2", "r3")
 MISSING = "missing"
 """The result of a call that raised NotFoundError."""
 
-OUTCOME_UNKNOWN = (StoreUnavailableError, LockTimeoutError, LockLostError)
+OUTCOME_UNKNOWN = (StoreUnavailableError,)
+NOTHING_WRITTEN = (LockTimeoutError, LockLostError, OSError)  # no lock, a lost one, a failing disk
 
 
 class Recorder:
@@ -83,8 +85,8 @@ class Recorder:
             result = UNKNOWN
         except NotFoundError:
             result = MISSING
-        except OSError:
-            return None  # the disk failed: nothing was written
+        except NOTHING_WRITTEN:
+            return None
         return self._remember(name, number, began, result)
 
     async def call_awaited(
@@ -117,7 +119,7 @@ class Recorder:
             result = UNKNOWN
         except NotFoundError:
             result = MISSING
-        except OSError:
+        except NOTHING_WRITTEN:
             return None
         return self._remember(name, number, began, result)
 
@@ -164,6 +166,19 @@ def message_model(state: Any, operation: Operation) -> Outcome:
     else:
         result = state
     return Outcome(result, tuple(stored.items()))
+
+
+def is_related(one: Operation, other: Operation) -> bool:
+    """Whether two calls are about a message in common."""
+    return not _ids(one).isdisjoint(_ids(other))
+
+
+def _ids(operation: Operation) -> set[str]:
+    if operation.name == "list":
+        return set(IDS)
+    if operation.name == "store two":
+        return {"m0", "m2"}
+    return {_chosen(operation.argument)}
 
 
 def message_set_model(state: Any, operation: Operation) -> Outcome:

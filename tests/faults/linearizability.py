@@ -75,13 +75,20 @@ class Operation:
         return self.until if self.result is UNKNOWN else self.ended
 
 
-def bounded(history: Sequence[Operation]) -> list[Operation]:
-    """Let each call of unknown outcome take effect only until a later call has returned."""
+def bounded(
+    history: Sequence[Operation],
+    is_related: Callable[[Operation, Operation], bool] = lambda one, other: True,
+) -> list[Operation]:
+    """Let each call of unknown outcome take effect only until a later, related one has returned."""
     known = [operation for operation in history if operation.result is not UNKNOWN]
     found = []
     for operation in history:
         if operation.result is UNKNOWN:
-            later = (other.ended for other in known if other.began > operation.ended)
+            later = (
+                other.ended
+                for other in known
+                if other.began > operation.ended and is_related(operation, other)
+            )
             operation = replace(operation, until=min(later, default=math.inf))
         found.append(operation)
     return found

@@ -49,13 +49,23 @@ class Schedule:
         seed: of the choices.
         pause: the longest time between two faults, in seconds.
         longest: the longest time that a fault lasts, in seconds.
+        only_held: whether nothing else happens than that bytes are held and clients cut off.
     """
 
-    def __init__(self, proxy: Proxy, seed: int, *, pause: float = 0.4, longest: float = 3.0):
+    def __init__(
+        self,
+        proxy: Proxy,
+        seed: int,
+        *,
+        pause: float = 0.4,
+        longest: float = 3.0,
+        only_held: bool = False,
+    ) -> None:
         self.faults: list[Fault] = []
         self.longest = longest
         self.proxy = proxy
         self._pause = pause
+        self._possible = {_hold: 1} if only_held else FAULTS
         self.chance = random.Random(seed)
         self._steps: list[_Step] = []
         self._numbers = count()
@@ -63,6 +73,7 @@ class Schedule:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Schedule:
+        self.proxy.on_loss = lambda: self._note("a reply was lost")
         self._thread.start()
         return self
 
@@ -99,8 +110,8 @@ class Schedule:
             heapq.heappop(self._steps).do()
 
     def _disturb(self) -> None:
-        weights = list(FAULTS.values())
-        [fault] = self.chance.choices(list(FAULTS), weights)
+        weights = list(self._possible.values())
+        [fault] = self.chance.choices(list(self._possible), weights)
         fault(self)
         self._push(self.chance.uniform(0, self._pause), self._disturb)
 
@@ -140,7 +151,9 @@ def _cut(schedule: Schedule) -> None:
 
 def _lose_a_reply(schedule: Schedule) -> None:
     number = schedule.chance.randrange(1, 8)
-    schedule.do(f"reply {number}: lost", lambda: schedule.proxy.lose_reply(number))
+    schedule.do(
+        f"reply {number} from now on: to be lost", lambda: schedule.proxy.lose_reply(number)
+    )
 
 
 def _set(name: str, low: float, high: float) -> Callable[[Schedule], None]:

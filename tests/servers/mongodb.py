@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
@@ -66,11 +67,14 @@ class Server:
     def start(self, *options: str) -> None:
         """Start it on the same port and data as before, and wait until it answers."""
         folder = self._folder
-        command = [sys.executable, "-m", "secantus", "--host", "127.0.0.1"]
+        program = str(Path(__file__).with_name("secantus_server.py"))
+        command = [sys.executable, program, "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--storage-path", str(folder / "data")]
         command += ["--enable-test-commands", "--log-level", "WARNING", *self._options, *options]
         with (folder / "log").open("ab") as log:
-            self._process = run_folder.start(command, stdout=log, stderr=log, cwd=folder)
+            self._process = run_folder.start(
+                "SecantusDB", command, stdout=log, stderr=log, cwd=folder
+            )
         until = time.monotonic() + _SECONDS_TO_START
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > until:

