@@ -79,7 +79,6 @@ if not TYPE_CHECKING:
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
 
 _new = object.__new__
-_set = object.__setattr__
 
 
 class MemoryRecord:
@@ -138,7 +137,7 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
     """
     if not isinstance(record, kind):
         raise TypeError(f"{argument} must be of type {kind.__name__}, not {type(record).__name__}")
-    copied = with_class(kind.__pydantic_validator__.validate_python(record), type(record))
+    copied: AnyRecord = kind.__pydantic_validator__.validate_python(record)
     if KEPT in vars(record):
         carry_over(record, copied)
     return copied
@@ -150,7 +149,7 @@ def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
     Such a class has no validator of its own; what its base's builds is one of the base.
     """
     if not isinstance(record, kind):
-        _set(record, "__class__", kind)
+        object.__setattr__(record, "__class__", kind)
     return cast("AnyRecord", record)
 
 
@@ -165,5 +164,5 @@ def set_unvalidated(record: MemoryRecord, **values: Any) -> None:
 def shallow_copy(record: AnyRecord) -> AnyRecord:
     """Return a copy whose fields are the record's own."""
     copied: AnyRecord = _new(type(record))
-    _set(copied, "__dict__", record.__dict__.copy())
+    copied.__dict__.update(record.__dict__)
     return copied
