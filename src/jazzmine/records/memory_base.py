@@ -106,7 +106,7 @@ class MemoryRecord:
         return plain
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Build a record from what `to_dict` returned, of this version or another one.
 
         Fields that have a default may be missing; unknown ones are kept for `to_dict`.
@@ -117,9 +117,9 @@ class MemoryRecord:
         """
         unknown: Unknown = []
         try:
-            record = cls.__pydantic_validator__.validate_python(data)
+            record = cls.__pydantic_validator__.validate_python(d)
         except ValidationError as error:
-            known, unknown = set_aside(data, error)
+            known, unknown = set_aside(d, error)
             record = cls.__pydantic_validator__.validate_python(known)
         keep_aside(record, unknown)
         return with_class(record, cls)
