@@ -20,6 +20,7 @@ from jazzmine.core.working_memory import (
 __all__ = [
     "INVALID_UPDATES",
     "NOT_APPLYING_UPDATES",
+    "REPEATABLE_UPDATES",
     "TTL",
     "UPDATES",
     "InvalidUpdate",
@@ -136,6 +137,13 @@ UPDATES = [
     Update("complete_flow"),
     Update("cancel_flow"),
     Update("fail_flow"),
+]
+
+# The others carry no identity: a second step or call may be meant as well as the first.
+REPEATABLE_UPDATES = [
+    update
+    for update in UPDATES
+    if update.name not in ("advance_sequential_step", "record_tool_call")
 ]
 
 # They need a flow or a question, and a new working memory has neither.

@@ -64,6 +64,21 @@ class IgnoresTheRevision(InMemoryWorkingMemoryStore):
         return super().save(wm)
 
 
+class SavesWhatIsGone(InMemoryWorkingMemoryStore):
+    def save(self, wm: WorkingMemory) -> WorkingMemory:
+        if self.get(wm.conversation_id) is None:
+            wm.revision = 0
+        return super().save(wm)
+
+
+class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
+    def save(self, wm: WorkingMemory) -> WorkingMemory:
+        stored = self.get(wm.conversation_id)
+        if stored is not None:
+            wm.created_at = stored.created_at
+        return super().save(wm)
+
+
 class DoesNotCountTheSaves(InMemoryWorkingMemoryStore):
     def _save(self, lease: Lease, memory: WorkingMemory) -> None:
         self._save_and_release(lease, memory)
@@ -178,6 +193,8 @@ def drive(broken: Callable[[], InMemoryWorkingMemoryStore]) -> None:
         CountsABlockTwice,
         DropsWhatIsInvalidInABlock,
         IgnoresTheRevision,
+        SavesWhatIsGone,
+        SavesOverOneMadeAnew,
         DoesNotCountTheSaves,
         SavesWhatDidNotApply,
         HandsOutWhatItKeeps,

@@ -97,10 +97,13 @@ def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> No
 class Unlocked(InMemoryWorkingMemoryStore):
     """Takes no lock for an update."""
 
-    def _acquire(self, cid: str) -> Lease:
-        memory = self._load(cid)
+    def _acquire(self, conversation_id: str) -> Lease:
+        memory = self._load(conversation_id)
         time.sleep(0.0005)
-        return Lease(cid, "", memory)
+        return Lease(conversation_id, "", memory)
+
+    def _require_held(self, lease: Lease) -> None:
+        """Nothing is held."""
 
     def _release(self, lease: Lease) -> None:
         """There is nothing to let go."""

@@ -252,7 +252,6 @@ def test_a_subclass_with_limits_of_its_own_keeps_its_class() -> None:
     assert type(memory) is Roomy
     assert type(from_json(to_json(full()), Roomy)) is Roomy
     assert type(Roomy.from_dict(full().to_dict())) is Roomy
-    assert type(checked_copy(memory, WorkingMemory, "memory")) is Roomy
     assert type(deep_copy(memory)) is type(partial_copy(memory)) is Roomy
     assert stored(memory) == newer
 

@@ -79,7 +79,6 @@ if not TYPE_CHECKING:
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
 
 _new = object.__new__
-_set = object.__setattr__
 
 
 class MemoryRecord:
@@ -107,7 +106,7 @@ class MemoryRecord:
         return plain
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Build a record from what `to_dict` returned, of this version or another one.
 
         Fields that have a default may be missing; unknown ones are kept for `to_dict`.
@@ -118,9 +117,9 @@ class MemoryRecord:
         """
         unknown: Unknown = []
         try:
-            record = cls.__pydantic_validator__.validate_python(data)
+            record = cls.__pydantic_validator__.validate_python(d)
         except ValidationError as error:
-            known, unknown = set_aside(data, error)
+            known, unknown = set_aside(d, error)
             record = cls.__pydantic_validator__.validate_python(known)
         keep_aside(record, unknown)
         return with_class(record, cls)
@@ -138,7 +137,7 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
     """
     if not isinstance(record, kind):
         raise TypeError(f"{argument} must be of type {kind.__name__}, not {type(record).__name__}")
-    copied = with_class(kind.__pydantic_validator__.validate_python(record), type(record))
+    copied: AnyRecord = kind.__pydantic_validator__.validate_python(record)
     if KEPT in vars(record):
         carry_over(record, copied)
     return copied
@@ -150,7 +149,7 @@ def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
     Such a class has no validator of its own; what its base's builds is one of the base.
     """
     if not isinstance(record, kind):
-        _set(record, "__class__", kind)
+        object.__setattr__(record, "__class__", kind)
     return cast("AnyRecord", record)
 
 
@@ -165,5 +164,5 @@ def set_unvalidated(record: MemoryRecord, **values: Any) -> None:
 def shallow_copy(record: AnyRecord) -> AnyRecord:
     """Return a copy whose fields are the record's own."""
     copied: AnyRecord = _new(type(record))
-    _set(copied, "__dict__", record.__dict__.copy())
+    copied.__dict__.update(record.__dict__)
     return copied

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -49,21 +49,17 @@ def deep_copy(record: AnyRecord) -> AnyRecord:
     Half of what writing JSON and reading it back takes.
     """
     kind: Any = type(record)
-    copied = shallow_copy(record)
-    values = copied.__dict__
-    for name, copy in _containers(kind):
-        value = values[name]
-        if value is not None:
-            values[name] = copy(value)
+    copied: AnyRecord = _record_copier(kind)(record)
     return copied
 
 
 @cache
-def _containers(kind: type[Any]) -> list[tuple[str, Copier]]:
-    """Return the fields of a kind of record that can hold what can be changed."""
+def _record_copier(kind: type[Any]) -> Copier:
+    """Return how to copy a kind of record."""
     copiers = {name: _copier(hint) for name, hint in get_type_hints(kind).items()}
     names = kind.__pydantic_fields__
-    return [(name, copier) for name in names if (copier := copiers[name]) is not None]
+    parts = [(name, copier) for name in names if (copier := copiers[name]) is not None]
+    return partial(_copy_record, parts) if parts else shallow_copy
 
 
 def _copier(hint: Any) -> Copier | None:
@@ -71,8 +67,8 @@ def _copier(hint: Any) -> Copier | None:
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return _plain_copy
-    if isinstance(hint, type) and issubclass(hint, MemoryRecord):
-        return deep_copy
+    if _is_record(hint):
+        return _record_copier(hint)
     if origin in (Union, types.UnionType):
         return _copier(parts[0])  # the rest is None, which only whole fields may be
     if origin not in (list, dict):
@@ -81,6 +77,20 @@ def _copier(hint: Any) -> Copier | None:
     if part is None:
         return list.copy if origin is list else dict.copy
     return partial(_copy_list if origin is list else _copy_dict, part)
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, MemoryRecord)
+
+
+def _copy_record(parts: Sequence[tuple[str, Copier]], record: MemoryRecord) -> MemoryRecord:
+    copied = shallow_copy(record)
+    values = copied.__dict__
+    for name, copy in parts:
+        value = values[name]
+        if value is not None:
+            values[name] = copy(value)
+    return copied
 
 
 def _copy_list(copy: Copier, items: list[Any]) -> list[Any]:

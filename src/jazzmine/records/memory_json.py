@@ -47,7 +47,7 @@ def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> Working
     if b"NaN" in data or b"Infinity" in data:
         # Python's json writes these and the parser takes them, though JSON has no such
         # numbers. If it is one, and not a word in a text, this refuses it by name.
-        memory = checked_copy(memory, kind, "memory")
+        memory = with_class(checked_copy(memory, kind, "memory"), kind)
     return memory
 
 

@@ -138,7 +138,8 @@ class WorkingMemory(ConversationState):
         """
         reply = Reply(agent_response, agent_intent, topic_summary)
         if self.topic_history and not self.topic_history[-1].summary:
-            self.topic_history[-1].summary = reply.topic_summary or reply.agent_intent
+            summary = reply.topic_summary or reply.agent_intent
+            set_unvalidated(self.topic_history[-1], summary=summary)
         set_unvalidated(
             self,
             last_agent_response=reply.agent_response,
@@ -173,7 +174,7 @@ class WorkingMemory(ConversationState):
         started.drop_raw_results()
         started.drop_oldest_calls(self.max_tool_call_history)
         if started.current_step > started.total_steps:
-            started.current_step = started.total_steps
+            set_unvalidated(started, current_step=started.total_steps)
         return self._changed(**{**changes, "active_flow": started})
 
     def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
@@ -186,7 +187,7 @@ class WorkingMemory(ConversationState):
             return self._not_applied("advance_sequential_step", "no active flow")
         if flow.current_step >= flow.total_steps:
             return self._not_applied("advance_sequential_step", f"no step after {flow.total_steps}")
-        flow.current_step += 1
+        set_unvalidated(flow, current_step=flow.current_step + 1)
         flow.step_results.append(step.step_result)
         return self._touched()
 
@@ -258,7 +259,7 @@ class WorkingMemory(ConversationState):
             set_unvalidated(slot, collected=False, value=None, validation_error=error)
         else:
             set_unvalidated(slot, collected=True, value=answer.value, validation_error="")
-            slot.collected_at_turn = self.turn_number
+            set_unvalidated(slot, collected_at_turn=self.turn_number)
         return self._changed()
 
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
@@ -269,7 +270,7 @@ class WorkingMemory(ConversationState):
         """
         question = checked_copy(confirmation, PendingConfirmation, "confirmation")
         if self.active_flow is not None and self.is_in_flow:
-            self.active_flow.status = FlowStatus.AWAITING_CONFIRMATION
+            set_unvalidated(self.active_flow, status=FlowStatus.AWAITING_CONFIRMATION)
         return self._changed(pending_confirmation=question)
 
     def confirm_action(self) -> bool:

@@ -14,12 +14,14 @@ from jazzmine.core.working_memory import (
     Slot,
     ToolCallRecord,
     TurnCache,
+    WorkingMemory,
     WorkingMemoryStore,
 )
 from jazzmine.errors import NotFoundError
 from tests.behaviour.memory_samples import (
     INVALID_UPDATES,
     NOT_APPLYING_UPDATES,
+    REPEATABLE_UPDATES,
     UPDATES,
     InvalidUpdate,
     Update,
@@ -29,6 +31,7 @@ from tests.behaviour.memory_samples import (
 )
 
 each_update = pytest.mark.parametrize("update", UPDATES, ids=str)
+each_repeatable_update = pytest.mark.parametrize("update", REPEATABLE_UPDATES, ids=str)
 each_idle_update = pytest.mark.parametrize("update", NOT_APPLYING_UPDATES, ids=str)
 each_invalid_update = pytest.mark.parametrize("update", INVALID_UPDATES, ids=str)
 
@@ -295,3 +298,88 @@ async def test_a_flow_in_progress_is_archived_and_told_to_the_log_when_another_s
     ]
     assert updated.pending_confirmation is None
     assert "'order'" in caplog.text
+
+
+@each_repeatable_update
+async def test_an_update_made_again_equals_one(
+    memory_store: WorkingMemoryStore, update: Update
+) -> None:
+    await memory_store.save(busy("c"))
+    arguments = update.arguments()
+    again = Update(update.name, lambda: arguments)
+    once = await again.on(memory_store, "c")
+
+    twice = await again.on(memory_store, "c")
+
+    assert {**timeless(twice), "revision": 0} == {**timeless(once), "revision": 0}
+
+
+class Brief(WorkingMemory):
+    max_topic_history = 2
+
+
+async def test_a_store_may_have_working_memories_with_other_limits(
+    memory_store: WorkingMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(memory_store), "memory_type", Brief)
+    await memory_store.get_or_create("c", "user", "agent")
+    await memory_store.save(WorkingMemory("saved", "user", "agent"))
+
+    for conversation_id in ("c", "saved"):
+        for turn in range(4):
+            updated = await memory_store.begin_turn(
+                conversation_id, TurnCache(turn, is_continuation=False)
+            )
+        read = await memory_store.get(conversation_id)
+
+        assert type(read) is type(updated) is Brief
+        assert [topic.turn_number for topic in updated.topic_history] == [2, 3]
+        assert updated.topic_count == 4
+
+
+async def test_a_confirmation_outside_of_a_flow_is_declined(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+    await memory_store.request_confirmation("c", PendingConfirmation("", "sure?", {}, 0))
+
+    declined = await memory_store.cancel_flow("c")
+
+    assert declined.pending_confirmation is None
+    assert declined.status is ConversationStatus.IDLE
+
+
+async def test_every_update_can_be_called_by_keyword(memory_store: WorkingMemoryStore) -> None:
+    conversation_id = "c"
+    call = ToolCallRecord("search", {})
+    question = PendingConfirmation("f", "sure?", {}, 1)
+    slots = [Slot("size", "", "int")]
+    flow = ActiveFlowState("f", "order", "flow", total_steps=1, branch_results={"branch_1": None})
+    await memory_store.get_or_create(
+        conversation_id=conversation_id, user_id="user", agent_id="agent"
+    )
+    await memory_store.begin_turn(conversation_id=conversation_id, turn_cache=TurnCache(1))
+    await memory_store.start_flow(conversation_id=conversation_id, flow_state=flow)
+    await memory_store.register_slots(conversation_id=conversation_id, slots=slots)
+    await memory_store.collect_slot(
+        conversation_id=conversation_id, slot_name="size", value=42, validation_error=""
+    )
+    await memory_store.record_tool_call(conversation_id=conversation_id, record=call)
+    await memory_store.advance_sequential_step(
+        conversation_id=conversation_id, step_result={"found": 1}
+    )
+    await memory_store.record_branch_result(
+        conversation_id=conversation_id, branch_id="branch_1", result=1
+    )
+    await memory_store.set_condition_branch(conversation_id=conversation_id, branch="yes")
+    await memory_store.request_confirmation(conversation_id=conversation_id, confirmation=question)
+    await memory_store.confirm_action(conversation_id=conversation_id)
+    await memory_store.complete_flow(conversation_id=conversation_id)
+    ended = await memory_store.end_turn(
+        conversation_id=conversation_id, agent_response="Done", agent_intent="ok", topic_summary=""
+    )
+
+    assert ended.revision == 13
+    assert ended.flows_completed_names == ["order"]
+    assert await memory_store.get(conversation_id=conversation_id) == ended
+    assert await memory_store.delete(conversation_id=conversation_id)

@@ -26,7 +26,14 @@ def test_a_mapping_opens_a_store(memory_config: Config) -> None:
 
 @pytest.mark.parametrize(
     "config",
-    [{"storage": "memory"}, {"storage": "MEMORY"}, {}, {"lock_timeout": 3}, "memory:", "Memory:"],
+    [
+        {"storage": "memory"},
+        {"storage": "MEMORY"},
+        {},
+        {"ttl_seconds": 5, "lock_timeout": 3, "timeout": 4.5},
+        "memory:",
+        "Memory:",
+    ],
     ids=repr,
 )
 def test_a_store_of_this_process_is_opened_by_name_by_url_and_by_default(
@@ -94,11 +101,12 @@ def test_an_unknown_key_is_refused_with_the_nearest_one_and_the_allowed_ones(
 
 
 @pytest.mark.parametrize("wrong", ["15", None, True, 0, -1, float("nan"), float("inf")], ids=repr)
-def test_a_lock_timeout_that_is_no_time_is_refused(
-    memory_config: Config, wrong: object
+@pytest.mark.parametrize("key", ["ttl_seconds", "lock_timeout", "timeout"])
+def test_a_time_that_is_no_time_is_refused(
+    memory_config: Config, key: str, wrong: object
 ) -> None:
-    with pytest.raises(ConfigurationError, match="lock_timeout"):
-        WorkingMemoryStore.initialize({**memory_config, "lock_timeout": wrong})
+    with pytest.raises(ConfigurationError, match=key):
+        WorkingMemoryStore.initialize({**memory_config, key: wrong})
 
 
 @pytest.mark.parametrize(

@@ -50,8 +50,8 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     was not free within `lock_timeout`, and `LockLostError` if the lock expired meanwhile.
     """
 
-    #: The class of the working memories; a subclass of the store may name a subclass of it,
-    #: with limits of its own.
+    #: The class of the working memories; a subclass of the store may name a subclass of it
+    #: that sets other limits.
     memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
 
     def __init__(self) -> None:
@@ -185,7 +185,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
                 yield memory
                 _require_process(process, lease)
             # The block may have changed anything in place, so the result is checked.
-            changed = checked_copy(memory, WorkingMemory, "wm")
+            changed = with_class(checked_copy(memory, WorkingMemory, "wm"), self.memory_type)
             if changed.conversation_id != lease.conversation_id:
                 raise ValueError(
                     f"conversation {lease.conversation_id!r} was given another conversation_id"

@@ -1,0 +1,359 @@
+"""Random sequences of all transitions, and the rules that hold after each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from jazzmine.records.enums import ConversationStatus, FlowStatus
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.memory_base import MemoryRecord
+from jazzmine.records.memory_copy import deep_copy, partial_copy
+from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from jazzmine.records.working_memory import WorkingMemory
+
+__all__ = ["Conversation", "Small"]
+
+texts = st.text(max_size=8)
+numbers = st.integers(min_value=0, max_value=20)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(texts.filter(lambda key: "\0" not in key), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+json_objects = st.dictionaries(texts.filter(lambda key: "\0" not in key), json_values, max_size=3)
+slot_names = st.sampled_from(["day", "seats", "name"])
+branch_ids = st.sampled_from(["branch_1", "branch_2", "branch_3"])
+slots = st.builds(Slot, slot_names, texts, texts, st.booleans())
+calls = st.builds(
+    ToolCallRecord,
+    st.just(""),
+    json_objects,
+    json_values,
+    texts,
+    st.booleans(),
+    turn_number=numbers,
+)
+attributes = st.lists(st.sampled_from("abcdefgh"), max_size=6)
+entities = st.fixed_dictionaries(
+    {"name": st.sampled_from(["Ada", " Ada", "Bob", " "])}, optional={"attributes": attributes}
+)
+seldom = st.sampled_from([0, 0, 0, 1, 3])  # a number that is mostly 0
+turn_numbers = st.integers(min_value=0, max_value=5) | numbers
+caches = st.builds(
+    TurnCache,
+    turn_number=turn_numbers,
+    intent=texts,
+    is_continuation=st.booleans(),
+    is_cancellation=st.sampled_from([False] * 5 + [True]),
+    raw_entities=st.lists(entities, max_size=3),
+)
+flows = st.builds(
+    ActiveFlowState,
+    st.just("f"),
+    texts,
+    st.just("flow"),
+    st.sampled_from([status for status in FlowStatus if status.is_in_progress]),
+    current_step=st.integers(0, 4),
+    total_steps=st.integers(0, 3),
+    branch_results=st.fixed_dictionaries({}, optional={"branch_1": st.none()}),
+    tool_call_history=st.lists(calls, max_size=2),
+    slots=st.lists(slots, max_size=2).map(lambda found: {slot.name: slot for slot in found}),
+)
+
+STATUS_OF_FLOW = {
+    FlowStatus.ACTIVE: ConversationStatus.IN_FLOW,
+    FlowStatus.COLLECTING_SLOTS: ConversationStatus.COLLECTING_SLOTS,
+    FlowStatus.AWAITING_CONFIRMATION: ConversationStatus.AWAITING_CONFIRMATION,
+}
+
+
+class Small(WorkingMemory):
+    """A working memory whose limits are met within a few transitions."""
+
+    max_topic_history = 3
+    max_flow_history = 2
+    max_entity_attributes = 4
+    max_tool_call_history = 3
+
+
+def mutable_parts(value: Any) -> set[int]:
+    """The identities of all records, lists and dicts that something consists of."""
+    if isinstance(value, MemoryRecord):
+        inner = list(vars(value).values())
+    elif isinstance(value, dict):
+        inner = list(value.values())
+    elif isinstance(value, list):
+        inner = value
+    else:
+        return set()
+    return {id(value)}.union(*map(mutable_parts, inner))
+
+
+def timeless(memory: WorkingMemory) -> dict[str, Any]:
+    return {**memory.to_dict(), "last_updated": 0.0}
+
+
+class Conversation(RuleBasedStateMachine):
+    """Calls the transitions in any order; whatever happens, the rules below hold."""
+
+    kind: type[WorkingMemory] = Small
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = self.kind("c1", "u1", "a1")
+        self.topics = 0
+        self.flows = 0
+        self.calls = 0
+
+    def apply(self, transition: Callable[[WorkingMemory], bool], *, counted: bool = False) -> bool:
+        """Make a transition on a copy; made again, it changes nothing unless it is counted."""
+        original, before = self.memory, self.memory.to_dict()
+        self.memory = partial_copy(original)
+        applied = transition(self.memory)
+        assert original.to_dict() == before
+        assert applied or self.memory.to_dict() == before
+        assert not applied or self.memory.last_updated >= before["last_updated"]
+        again = partial_copy(self.memory)
+        transition(again)
+        assert counted or timeless(again) == timeless(self.memory)
+        return applied
+
+    def in_progress(self) -> ActiveFlowState | None:
+        return self.memory.active_flow if self.memory.is_in_flow else None
+
+    @rule(cache=caches)
+    def begin_turn(self, cache: TurnCache) -> None:
+        turn, question = self.memory.current_turn, self.memory.pending_confirmation
+        repeated = turn if turn is not None and turn.turn_number == cache.turn_number else None
+        shifted = repeated is not None and not repeated.is_continuation
+        cancelled = repeated is not None and repeated.is_cancellation
+        flow, ended = self.memory.active_flow, self.memory.flow_count
+
+        self.apply(lambda memory: memory.begin_turn(cache))
+
+        self.topics += not cache.is_continuation and not shifted
+        assert self.memory.turn_number == cache.turn_number
+        assert self.memory.current_turn == cache
+        cancels = cache.is_cancellation and not cancelled
+        expired = question is not None and question.is_expired(cache.turn_number)
+        waited = flow is not None and flow.status is FlowStatus.AWAITING_CONFIRMATION
+        if cancels or expired:
+            assert self.memory.pending_confirmation is None
+        else:
+            assert self.memory.pending_confirmation == question
+        gone = flow is not None and (cancels or (expired and waited))
+        assert self.memory.flow_count == ended + gone
+        assert (self.memory.active_flow is None) == (flow is None or gone)
+
+    @precondition(lambda self: self.memory.current_turn is not None)
+    @rule()
+    def begin_the_turn_again(self) -> None:
+        assert self.memory.current_turn is not None
+        cache = TurnCache.from_dict({**self.memory.current_turn.to_dict(), "tool_calls": []})
+        before = self.memory
+
+        self.apply(lambda memory: memory.begin_turn(cache))
+
+        assert self.memory.topic_history == before.topic_history
+        assert {
+            name: entity.mention_count for name, entity in self.memory.entity_workspace.items()
+        } == {name: entity.mention_count for name, entity in before.entity_workspace.items()}
+
+    @rule(response=texts, intent=texts, summary=texts)
+    def end_turn(self, response: str, intent: str, summary: str) -> None:
+        self.apply(lambda memory: memory.end_turn(response, intent, summary))
+
+    @rule(flow=flows)
+    def start_flow(self, flow: ActiveFlowState) -> None:
+        flow.flow_id = f"f{self.flows}"
+        for call in flow.tool_call_history:
+            self.name(call)
+
+        assert self.apply(lambda memory: memory.start_flow(flow))
+
+        self.flows += 1
+
+    @rule(result=json_objects)
+    def advance_sequential_step(self, result: dict[str, Any]) -> None:
+        flow = self.memory.active_flow
+        done = flow is None or flow.current_step == flow.total_steps
+
+        applied = self.apply(lambda memory: memory.advance_sequential_step(result), counted=True)
+
+        assert applied is not done
+
+    @rule(branch_id=branch_ids, result=json_values)
+    def record_branch_result(self, branch_id: str, result: Any) -> None:
+        self.apply(lambda memory: memory.record_branch_result(branch_id, result))
+
+    @rule(branch=texts)
+    def set_condition_branch(self, branch: str) -> None:
+        self.apply(lambda memory: memory.set_condition_branch(branch))
+
+    @rule(call=calls)
+    def record_tool_call(self, call: ToolCallRecord) -> None:
+        self.name(call)
+
+        self.apply(lambda memory: memory.record_tool_call(call), counted=True)
+
+        flow = self.memory.active_flow
+        if flow is not None:
+            assert flow.tool_call_history[-1].tool_name == call.tool_name
+        if self.memory.current_turn is not None:
+            assert self.memory.last_tool_result is not None
+            assert self.memory.last_tool_result.result == call.result
+
+    def name(self, call: ToolCallRecord) -> None:
+        """Give a call a name that no other has."""
+        call.tool_name = f"tool-{self.calls}."
+        self.calls += 1
+
+    @rule(asked=st.lists(slots, max_size=3))
+    def register_slots(self, asked: list[Slot]) -> None:
+        self.apply(lambda memory: memory.register_slots(asked))
+
+    @rule(name=slot_names, value=json_values, error=st.sampled_from(["", "", "wrong"]))
+    def collect_slot(self, name: str, value: Any, error: str) -> None:
+        self.apply(lambda memory: memory.collect_slot(name, value, error))
+
+    @rule(payload=json_objects, turns_ago=seldom, timeout_turns=st.just(3) | numbers)
+    def request_confirmation(
+        self, payload: dict[str, Any], turns_ago: int, timeout_turns: int
+    ) -> None:
+        turn = self.memory.turn_number - turns_ago
+        asked = PendingConfirmation("f", "sure?", payload, turn, timeout_turns=timeout_turns)
+        waits = self.memory.is_in_flow
+
+        assert self.apply(lambda memory: memory.request_confirmation(asked))
+
+        flow = self.in_progress()
+        assert (flow is not None) is waits
+        assert flow is None or flow.status is FlowStatus.AWAITING_CONFIRMATION
+
+    @rule(flow=flows, asked=st.lists(slots, min_size=1, max_size=2))
+    def start_a_flow_that_waits(self, flow: ActiveFlowState, asked: list[Slot]) -> None:
+        self.start_flow(flow)
+        self.register_slots(asked)
+        self.request_confirmation({}, 0, 3)
+
+    @rule()
+    def confirm_action(self) -> None:
+        question = self.memory.pending_confirmation
+        open_ = question is not None and not question.is_expired(self.memory.turn_number)
+
+        applied = self.apply(lambda memory: memory.confirm_action())
+
+        assert applied is open_
+        flow = self.in_progress()
+        if applied and flow is not None:
+            assert flow.status is not FlowStatus.AWAITING_CONFIRMATION
+
+    @rule(ending=st.sampled_from(["complete_flow", "fail_flow", "cancel_flow"]))
+    def end_flow(self, ending: str) -> None:
+        flow, question = self.memory.active_flow, self.memory.pending_confirmation
+
+        applied = self.apply(lambda memory: bool(getattr(memory, ending)()))
+
+        declined = ending == "cancel_flow" and question is not None
+        assert applied is (flow is not None or declined)
+        assert self.memory.active_flow is None
+        assert not applied or self.memory.pending_confirmation is None
+
+    @rule()
+    def store_and_read(self) -> None:
+        self.memory = from_json(to_json(self.memory), self.kind)
+
+    @invariant()
+    def the_flow_s_status_follows_from_its_slots_and_the_confirmation(self) -> None:
+        flow = self.in_progress()
+        if flow is None:
+            return
+        if flow.status is FlowStatus.AWAITING_CONFIRMATION:
+            assert self.memory.pending_confirmation is not None
+        else:
+            collects = flow.status is FlowStatus.COLLECTING_SLOTS
+            assert collects is any(slot.is_pending for slot in flow.slots.values())
+
+    @invariant()
+    def the_status_follows_from_the_flow_and_the_confirmation(self) -> None:
+        flow = self.in_progress()
+        if flow is not None:
+            assert self.memory.status is STATUS_OF_FLOW[flow.status]
+        elif self.memory.pending_confirmation is not None:
+            assert self.memory.status is ConversationStatus.AWAITING_CONFIRMATION
+        else:
+            assert self.memory.status is ConversationStatus.IDLE
+
+    @invariant()
+    def steps_end_at_the_last(self) -> None:
+        flow = self.memory.active_flow
+        assert flow is None or 0 <= flow.current_step <= flow.total_steps
+
+    @invariant()
+    def nothing_grows_past_its_limit(self) -> None:
+        memory, flow = self.memory, self.memory.active_flow
+        assert len(memory.topic_history) <= Small.max_topic_history
+        assert len(memory.flow_history) <= Small.max_flow_history
+        for entity in memory.entity_workspace.values():
+            assert len(entity.attributes) <= Small.max_entity_attributes
+            assert memory.turn_number - entity.last_seen_turn <= memory.entity_max_age_turns
+        assert flow is None or len(flow.tool_call_history) <= Small.max_tool_call_history
+
+    @invariant()
+    def all_are_counted_though_the_newest_are_kept(self) -> None:
+        active = self.memory.active_flow is not None
+        ended = self.flows - active
+        assert self.memory.topic_count == self.topics
+        assert self.memory.flow_count == ended
+        first = max(0, ended - Small.max_flow_history)
+        kept = [flow.flow_id for flow in self.memory.flow_history]
+        assert kept == [f"f{number}" for number in range(first, ended)]
+
+    @invariant()
+    def a_raw_result_stands_in_the_turn_alone(self) -> None:
+        flow = self.memory.active_flow
+        assert all(call.result is None for call in (flow.tool_call_history if flow else ()))
+
+    @invariant()
+    def it_comes_back_from_a_dict_and_from_json(self) -> None:
+        assert self.kind.from_dict(self.memory.to_dict()) == self.memory
+        assert from_json(to_json(self.memory), self.kind) == self.memory
+
+    @invariant()
+    def a_deep_copy_shares_nothing_that_can_be_changed(self) -> None:
+        copied = deep_copy(self.memory)
+        assert copied == self.memory
+        assert not mutable_parts(copied) & mutable_parts(self.memory)
+
+    @invariant()
+    def the_turn_s_calls_are_numbered_without_a_gap(self) -> None:
+        turn = self.memory.current_turn
+        indexes = [call.call_index for call in turn.tool_calls] if turn else []
+        assert indexes == list(range(len(indexes)))
+
+    @invariant()
+    def a_prompt_shows_each_call_once(self) -> None:
+        flow, turn = self.memory.active_flow, self.memory.current_turn
+        shown = self.memory.build_prompt_tool_sections()
+        kept = [*(flow.tool_call_history if flow else ()), *(turn.tool_calls if turn else ())]
+        assert all(shown.count(f'"{call.tool_name}"') == 1 for call in kept)
+        assert shown.count("<call ") == len({call.tool_name for call in kept})
+
+    @invariant()
+    def slots_are_kept_under_their_names(self) -> None:
+        flow = self.memory.active_flow
+        known = flow.slots if flow else {}
+        assert all(slot.name == name for name, slot in known.items())

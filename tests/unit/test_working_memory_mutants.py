@@ -1,0 +1,227 @@
+"""The random sequences of transitions catch working memories that are broken on purpose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from jazzmine.records.enums import ConversationStatus, FlowStatus
+from jazzmine.records.flow import ActiveFlowState
+from jazzmine.records.memory_base import checked_copy, set_unvalidated
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from jazzmine.records.working_memory import WorkingMemory
+from tests.unit.memory_machine import Conversation, Small
+
+
+class ConfirmsWhatHasExpired(Small):
+    def confirm_action(self) -> bool:
+        if self.pending_confirmation is not None:
+            self.pending_confirmation.timeout_turns = 2**60
+        return super().confirm_action()
+
+
+class GoesOnWithAnOpenSlot(Small):
+    def confirm_action(self) -> bool:
+        applied = super().confirm_action()
+        if applied and self.active_flow is not None:
+            self.active_flow.status = FlowStatus.ACTIVE
+            self.status = ConversationStatus.IN_FLOW
+        return applied
+
+
+class CannotDeclineOutsideOfAFlow(Small):
+    def cancel_flow(self) -> bool:
+        return self.active_flow is not None and super().cancel_flow()
+
+
+class KeepsAQuestionThatATurnDeclines(Small):
+    def begin_turn(self, turn_cache: TurnCache) -> bool:
+        question, flow = self.pending_confirmation, self.active_flow
+        applied = super().begin_turn(turn_cache)
+        if question is not None and flow is None:
+            self.request_confirmation(question)
+        return applied
+
+
+class LeavesTheFlowOfAnExpiredQuestion(Small):
+    def begin_turn(self, turn_cache: TurnCache) -> bool:
+        flow, ended, dropped = self.active_flow, self.flow_history, self.flows_dropped
+        applied = super().begin_turn(turn_cache)
+        if self.active_flow is None and flow is not None and not turn_cache.is_cancellation:
+            set_unvalidated(self, active_flow=flow, flow_history=ended, flows_dropped=dropped)
+            self._changed()
+        return applied
+
+
+class StepsBeyondTheLast(Small):
+    def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
+        if self.active_flow is not None:
+            self.active_flow.total_steps += 1
+        applied = super().advance_sequential_step(step_result)
+        if self.active_flow is not None:
+            self.active_flow.total_steps -= 1
+        return applied
+
+
+class StartsBeyondTheLast(Small):
+    def start_flow(self, flow_state: ActiveFlowState) -> bool:
+        applied = super().start_flow(flow_state)
+        if applied and self.active_flow is not None:
+            self.active_flow.current_step = flow_state.current_step
+        return applied
+
+
+class MentionsTwice(Small):
+    def begin_turn(self, turn_cache: TurnCache) -> bool:
+        self.current_turn = self.current_turn and TurnCache(
+            self.current_turn.turn_number,
+            is_continuation=self.current_turn.is_continuation,
+            is_cancellation=self.current_turn.is_cancellation,
+        )
+        return super().begin_turn(turn_cache)
+
+
+class ShiftsTwice(Small):
+    def begin_turn(self, turn_cache: TurnCache) -> bool:
+        if self.current_turn is not None:
+            self.current_turn.is_continuation = True
+        return super().begin_turn(turn_cache)
+
+
+class StartsTheSameFlowTwice(Small):
+    def start_flow(self, flow_state: ActiveFlowState) -> bool:
+        started = checked_copy(flow_state, ActiveFlowState, "flow_state")
+        started.started_at = 0.0 if started.started_at else 1.0
+        super().start_flow(started)
+        return super().start_flow(flow_state)
+
+
+class ForgetsAFlowInProgress(Small):
+    def start_flow(self, flow_state: ActiveFlowState) -> bool:
+        self.active_flow = None
+        return super().start_flow(flow_state)
+
+
+class KeepsAllTopics(Small):
+    max_topic_history = 1_000
+
+
+class KeepsAllFlows(Small):
+    max_flow_history = 1_000
+
+
+class KeepsAllAttributes(Small):
+    max_entity_attributes = 1_000
+
+
+class KeepsAllCalls(Small):
+    max_tool_call_history = 1_000
+
+
+class KeepsTheOldestFlows(Small):
+    def _touched(self) -> bool:
+        before = self.flow_history
+        applied = super()._touched()
+        set_unvalidated(self, flow_history=before[: len(self.flow_history)])
+        return applied
+
+
+class KeepsTheOldestCalls(Small):
+    def record_tool_call(self, record: ToolCallRecord) -> bool:
+        before = [*self.active_flow.tool_call_history] if self.active_flow else []
+        applied = super().record_tool_call(record)
+        if self.active_flow is not None and len(before) == self.max_tool_call_history:
+            set_unvalidated(self.active_flow, tool_call_history=before)
+        return applied
+
+
+class DoesNotCountWhatItDrops(Small):
+    def begin_turn(self, turn_cache: TurnCache) -> bool:
+        applied = super().begin_turn(turn_cache)
+        self.topics_dropped = 0
+        return applied
+
+
+class KeepsRawResultsInTheFlow(Small):
+    def record_tool_call(self, record: ToolCallRecord) -> bool:
+        applied = super().record_tool_call(record)
+        if self.active_flow is not None and applied:
+            self.active_flow.tool_call_history[-1].result = record.result
+        return applied
+
+
+class StartsWithRawResults(Small):
+    def start_flow(self, flow_state: ActiveFlowState) -> bool:
+        applied = super().start_flow(flow_state)
+        if applied and self.active_flow is not None:
+            self.active_flow.tool_call_history = flow_state.tool_call_history
+        return applied
+
+
+class DropsTheRawResultOfTheTurn(Small):
+    def record_tool_call(self, record: ToolCallRecord) -> bool:
+        return super().record_tool_call(record.without_result())
+
+
+class ForgetsTheStatus(Small):
+    def register_slots(self, slots: Any) -> bool:
+        before = self.status
+        applied = super().register_slots(slots)
+        set_unvalidated(self, status=before)
+        return applied
+
+
+MUTANTS: list[type[WorkingMemory]] = [
+    ConfirmsWhatHasExpired,
+    GoesOnWithAnOpenSlot,
+    CannotDeclineOutsideOfAFlow,
+    KeepsAQuestionThatATurnDeclines,
+    LeavesTheFlowOfAnExpiredQuestion,
+    StepsBeyondTheLast,
+    StartsBeyondTheLast,
+    MentionsTwice,
+    ShiftsTwice,
+    StartsTheSameFlowTwice,
+    ForgetsAFlowInProgress,
+    KeepsAllTopics,
+    KeepsAllFlows,
+    KeepsAllAttributes,
+    KeepsAllCalls,
+    KeepsTheOldestFlows,
+    KeepsTheOldestCalls,
+    DoesNotCountWhatItDrops,
+    KeepsRawResultsInTheFlow,
+    StartsWithRawResults,
+    DropsTheRawResultOfTheTurn,
+    ForgetsTheStatus,
+]
+
+
+def drive(broken: type[WorkingMemory]) -> None:
+    """Make random transitions, until a rule is broken."""
+
+    class BrokenConversation(Conversation):
+        kind = broken
+
+    run_state_machine_as_test(
+        BrokenConversation,
+        settings=settings(
+            max_examples=300,
+            stateful_step_count=30,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=[Phase.generate],
+            report_multiple_bugs=False,
+        ),
+    )
+
+
+@pytest.mark.parametrize("broken", MUTANTS, ids=lambda broken: broken.__name__)
+def test_the_rules_catch_a_working_memory_that(broken: type[WorkingMemory]) -> None:
+    with pytest.raises(AssertionError):
+        drive(broken)
