@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from jazzmine.disk.access import copy_access
+
 __all__ = ["FileView", "open_regular_file", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -86,6 +88,7 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileVie
         fsync: whether to wait for the disk.
 
     Raises:
+        PermissionError: the new file would lock out users of the old one.
         OSError: the file could not be written; `path` holds what it held before.
     """
     old = _stat(path)
@@ -120,7 +123,7 @@ def _write_beside(
     fd = _create(f"{path}.tmp")
     try:
         if old is not None:
-            _take_owner_and_mode(fd, old)
+            copy_access(fd, path, old, stat.S_IMODE(old.st_mode))
         _write_all(fd, content)
         if fsync:
             # A flush that failed may have dropped what it could not write, so it is never
@@ -142,15 +145,6 @@ def _create(path: str) -> int:
         # Left behind by a process that was killed: whoever gets here holds the lock.
         os.unlink(path)
         return os.open(path, flags, 0o600)
-
-
-def _take_owner_and_mode(fd: int, old: os.stat_result) -> None:
-    own = os.fstat(fd)
-    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
-        # Only root may give a file away; anybody else's stays the writer's.
-        with suppress(PermissionError):
-            os.fchown(fd, old.st_uid, old.st_gid)
-    os.fchmod(fd, stat.S_IMODE(old.st_mode))
 
 
 def _write_all(fd: int, blocks: Iterable[bytes]) -> None:

@@ -55,19 +55,22 @@ class JSONMessageStore(MessageStore):
 
     def _close(self) -> None:
         self._writes.close()
-        self._file.close()
+        run_blocking(self._file.close)
 
     def _ping(self) -> None:
         self._fresh()
 
     def _fresh(self) -> None:
+        """Have the tables hold what the file holds, and will hold when this call returns."""
+        if self._writes.unsettled:
+            self._writes.settle()
         if self._file.changed():
             run_blocking(self._file.refresh)
 
     def _read(self, query: Callable[[Tables], T]) -> T:
-        """Ask the tables as the file is now; no other thread changes them meanwhile."""
-        if self._file.changed():
-            run_blocking(self._file.refresh)
+        """Query the tables as the file is now; no other thread changes them meanwhile."""
+        if self._writes.unsettled or self._file.changed():
+            self._fresh()
         with self._file.lock:
             return query(self._file.tables)
 
@@ -111,8 +114,8 @@ class JSONMessageStore(MessageStore):
         self._writes.run(lambda draft: draft.put_messages(messages))
 
     def _message(self, message_id: str) -> Message | None:
-        if self._file.changed():
-            run_blocking(self._file.refresh)
+        if self._writes.unsettled or self._file.changed():
+            self._fresh()
         # One look-up needs no lock, and this is the read that has to be quickest.
         row = self._file.tables.messages.get(message_id)
         return None if row is None else read_message(row.line)
