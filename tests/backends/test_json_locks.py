@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -249,7 +249,7 @@ async def test_a_store_whose_only_call_is_cancelled_waits_for_the_lock_no_longer
 
 
 @pytest.fixture
-def slow_flush(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def slow_flush(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Each write stops before its file is in place; the value says that one has."""
     replace, begun = os.replace, threading.Event()
 
@@ -326,7 +326,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def outcomes_of(results: list[Any]) -> list[str]:
+def outcomes_of(results: Iterable[Any]) -> list[str]:
     return [type(result).__name__ if result is not None else "stored" for result in results]
 
 

@@ -228,6 +228,7 @@ class WorkingMemoryStore(ABC):
             if changed.conversation_id != lease.cid:
                 raise ValueError(f"conversation {lease.cid!r} was given another conversation_id")
             changed.revision = revision
+            self._check()  # the store may have been closed during the block
             await self._save(lease, changed)
         memory.revision = changed.revision
 
