@@ -94,14 +94,10 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileVie
     old = _stat(path)
     fd = _write_beside(path, content, old, fsync=fsync)
     try:
-        backup = os.open(path, os.O_RDONLY) if fsync and old is not None else None
-        try:
+        if fsync:
+            _rename_durably(path, old)
+        else:
             os.replace(f"{path}.tmp", path)
-            if fsync:
-                _flush_folder_or_undo(path, backup, old)
-        finally:
-            if backup is not None:
-                os.close(backup)
         return FileView(fd)
     except BaseException:
         os.close(fd)
@@ -167,9 +163,31 @@ def _write(fd: int, blocks: Sequence[bytes], size: int) -> None:
             rest = rest[os.write(fd, rest) :]
 
 
-def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | None) -> None:
+def _rename_durably(path: str, old: os.stat_result | None) -> None:
+    # All descriptors are opened before the rename: after it, a process that has none left
+    # could neither flush the folder nor undo the rename.
+    backup = None if old is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _flush_folder(os.path.dirname(path))
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.replace(f"{path}.tmp", path)
+        except BaseException:
+            os.close(folder)
+            raise
+        _flush_folder_or_undo(path, folder, backup, old)
+    finally:
+        if backup is not None:
+            os.close(backup)
+
+
+def _flush_folder_or_undo(
+    path: str, folder: int, backup: int | None, old: os.stat_result | None
+) -> None:
+    try:
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError:
         # The new file is in place but may not outlast a power cut, and the caller is about
         # to hear that nothing was written: so the old one goes back.
@@ -184,14 +202,6 @@ def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | N
             os.close(fd)
             os.replace(f"{path}.tmp", path)
         raise
-
-
-def _flush_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _read_all(fd: int) -> bytes:
