@@ -41,7 +41,11 @@ class FileView:
 
     def is_current(self) -> bool:
         """Return whether the file is still the one that was opened, unchanged."""
-        now = os.fstat(self.fd)
+        try:
+            now = os.fstat(self.fd)
+        except OSError:
+            # Another thread has opened the newer file and closed this one.
+            return False
         # One that was replaced between its opening and the first look at it has no name left.
         return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links > 0
 

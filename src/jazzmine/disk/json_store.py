@@ -79,13 +79,7 @@ class JSONFile:
     def changed(self) -> bool:
         """Return whether the file is another one than the tables were read from."""
         view = self._view
-        if view is None:
-            return os.path.lexists(self.path)
-        try:
-            return not view.is_current()
-        except OSError:
-            # Another thread put a newer view in its place and closed this one.
-            return True
+        return os.path.lexists(self.path) if view is None else not view.is_current()
 
     def refresh(self) -> None:
         """Read the file again if another process wrote it.
