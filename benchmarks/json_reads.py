@@ -14,7 +14,7 @@ from time import perf_counter
 
 from benchmarks.frame.json_store import LARGE, LARGE_SPREAD, fill, large_file, open_store
 from benchmarks.frame.lab import Lab, Side
-from benchmarks.frame.records import conversation_id, message_id
+from benchmarks.frame.records import conversation_id, message_id, trace
 from benchmarks.frame.results import Row, at_least_as_fast, within
 from benchmarks.frame.scenario import Figures, Scenario
 from jazzmine.core.message_store import MessageStore
@@ -68,6 +68,22 @@ class ById(Opened):
         return {"seconds": (perf_counter() - started) / self.batch}
 
 
+class TraceByMessage(Opened):
+    """`get_turn_trace_by_message_id` of random messages, of which each has a trace."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        for number in range(self.stored):
+            await self.store.store_turn_trace(trace(number, self.spread))
+
+    async def measure(self) -> Figures:
+        ids = [message_id(self.chance.randrange(self.stored)) for _ in range(self.batch)]
+        started = perf_counter()
+        for message in ids:
+            await self.store.get_turn_trace_by_message_id(message)
+        return {"seconds": (perf_counter() - started) / self.batch}
+
+
 def answer(lab: Lab) -> Iterator[Row]:
     if not lab.self_check:
         yield _growth(lab)
@@ -79,7 +95,12 @@ def answer(lab: Lab) -> Iterator[Row]:
     options["batch"] = 3_000
     other = Side(ById, options, predecessor=True)
     found = lab.race(Side(ById, options), other, rounds=25)
-    yield Row("get_message_by_id, 5,000 in 20", found["seconds"], within(1.2))
+    yield Row("get_message_by_id, 5,000 in 20", found["seconds"], at_least_as_fast(1))
+
+    options = {"stored": 200, "spread": 20, "batch": 1_000}
+    other = Side(TraceByMessage, options, predecessor=True)
+    found = lab.race(Side(TraceByMessage, options), other, rounds=25)
+    yield Row("get_turn_trace_by_message_id, 200", found["seconds"], at_least_as_fast(1))
 
 
 def _growth(lab: Lab) -> Row:

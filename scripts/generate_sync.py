@@ -24,21 +24,27 @@ import unasync
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python scripts/generate_sync.py"
 
-# Prose is copied as it stands, so it must be true of both twins.
-UNTRUE = re.compile(
-    r"\b(?:await(?:s|ed|ables?)?|async|asyncio|asynchronous(?:ly)?|coroutines?)\b", re.IGNORECASE
+# What no twin may hold, as a name or in prose: it would be wrong there, or untrue.
+ASYNC_ONLY = re.compile(
+    r"\b(?:await(?:s|ed|ables?)?|asynchronous(?:ly)?|coroutines?|\w*async\w*|aio|__await__"
+    r"|aclos(?:e|ing)|anext|aiter|asend|athrow|isawaitable|iscoroutine\w*)\b",
+    re.IGNORECASE,
 )
-LEFTOVERS = frozenset({"async", "await", "asyncio", "_async", "aio"})
+CURE = 'reword it, give it a replacement in TREES (as "aclose": "close"), or keep it in _compat'
+CLASS = re.compile(r"(?m)^[ \t]*class[ \t]+(\w+)")
+STRING = re.compile(r"(?s)(\w*)(\"{3}|'{3}|\"|')(.*)\2")
+DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+IDENTIFIER = re.compile(r"(?<!\w)[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
 class Tree:
     """A folder written by hand, its generated twin, and the names that differ between them.
 
-    A name is replaced where it is a whole token: an identifier, one part of a dotted path, or all
-    of a plain string. `AsyncX`, `__aenter__` and what else unasync knows of need no entry. Others
-    (`aclose` to `close`, `anext` to `next`, `aclosing` to `closing`) get one once a file uses them:
-    an entry that no file uses is an error.
+    A name is replaced as an identifier, as one part of a dotted path, and as all of a string; in
+    strings and comments also where it can be no English word. `AsyncX` that a file of the tree
+    defines, `__aenter__` and what else unasync knows of need no entry. Others get one once a file
+    uses them: an entry that no file uses is an error.
     """
 
     source: str
@@ -75,21 +81,48 @@ class RefusedError(Exception):
 
 
 class Rule(unasync.Rule):  # type: ignore[misc]
-    """A tree's replacements, and which of them were used."""
+    """A tree's replacements, which of them were used, and the classes that its files define."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, defined: Iterable[str]) -> None:
         super().__init__(tree.source, tree.twin, tree.replacements)
         self.used: set[str] = set()
+        self.defined = frozenset(defined)
 
     def _unasync_name(self, name: str) -> str:
         self.used.add(name)
-        return str(super()._unasync_name(name))
-
-    def changes(self, name: str) -> bool:
-        return name in ("async", "await") or super()._unasync_name(name) != name
+        # unasync makes a `SyncX` of any `AsyncX`, whether or not there is one.
+        if name in self.token_replacements or name in self.defined:
+            return str(super()._unasync_name(name))
+        return name
 
     def convert(self, tokens: list[tokenize_rt.Token]) -> str:
-        return str(tokenize_rt.tokens_to_src(self._unasync_tokens(tokens)))
+        prepared = [self._convert_text(token) for token in tokens]
+        return str(tokenize_rt.tokens_to_src(self._unasync_tokens(prepared)))
+
+    def replace_words(self, text: str) -> str:
+        """Replace the names in a comment or in what stands between a string's quotes."""
+
+        def replace(match: re.Match[str]) -> str:
+            before, after = text[: match.start()], text[match.end() :]
+            in_path = before.endswith(".") or re.match(r"\.\w", after)
+            is_word = match[0].isalpha() and match[0].islower() and not ASYNC_ONLY.match(match[0])
+            if is_word and not in_path and (before or after):
+                return match[0]
+            return self._unasync_name(match[0])
+
+        return IDENTIFIER.sub(replace, text)
+
+    def _convert_text(self, token: tokenize_rt.Token) -> tokenize_rt.Token:
+        src = token.src
+        if token.name == "COMMENT":
+            src = self.replace_words(src)
+        elif token.name == "STRING" and (parts := STRING.fullmatch(src)):
+            prefix, quote, body = parts.groups()
+            if {"f", "t"}.isdisjoint(prefix.lower()):
+                src = f"{prefix}{quote}{self.replace_words(body)}{quote}"
+        else:
+            return token
+        return token._replace(name="TEXT", src=src)  # nothing that unasync would look into
 
 
 @dataclass
@@ -122,37 +155,51 @@ def tokens_of(text: str) -> list[tokenize_rt.Token]:
     return tokens
 
 
-def untrue_prose(tokens: Iterable[tokenize_rt.Token]) -> Iterator[tuple[int, str]]:
-    """Find comments and strings, docstrings among them, that would be false in the twin."""
-    for token in tokens:
-        if token.name in ("COMMENT", "STRING"):
-            for match in UNTRUE.finditer(token.src):
-                line = (token.line or 1) + token.src.count("\n", 0, match.start())
-                yield line, f'"{match[0]}" in a comment or string is untrue in the twin'
-
-
 def hidden_names(module: ast.Module, rule: Rule) -> Iterator[tuple[int, str]]:
     """Find names inside f-strings that ought to be replaced and will not be."""
     for node in ast.walk(module):
         if isinstance(node, ast.FormattedValue):
-            for name in re.findall(r"\w+", ast.unparse(node.value)):
-                if rule.changes(name):
-                    yield node.lineno, f'"{name}" is not replaced in an f-string: name it outside'
+            found = IDENTIFIER.findall(ast.unparse(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            found = [str(part.value) for part in node.values if isinstance(part, ast.Constant)]
+        else:
+            continue
+        for name in found:
+            if rule.replace_words(name) != name or ASYNC_ONLY.fullmatch(name):
+                yield node.lineno, f'"{name}" is not replaced in an f-string: name it outside'
 
 
 def definitions(module: ast.Module) -> set[tuple[int, bool]]:
     """Return the line of every class and def, and whether it is a class."""
-    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    found = (node for node in ast.walk(module) if isinstance(node, kinds))
+    found = (node for node in ast.walk(module) if isinstance(node, DEFINITIONS))
     return {(node.lineno, isinstance(node, ast.ClassDef)) for node in found}
 
 
+def repeated(module: ast.Module) -> set[tuple[int, str]]:
+    """Return the line and name of what is defined once more in a module's or a class's body."""
+    found = set()
+    for node in ast.walk(module):
+        known = set()
+        for child in node.body if isinstance(node, (ast.Module, ast.ClassDef)) else ():
+            if isinstance(child, DEFINITIONS):
+                found |= {(child.lineno, child.name)} if child.name in known else set()
+                known.add(child.name)
+    return found
+
+
 def flaws(source: ast.Module, text: str, twin: str) -> Iterator[tuple[int, str]]:
-    """Find what is wrong with a generated twin."""
+    """Find what is wrong with a generated twin, and say what mends it."""
     for token in tokens_of(twin):
-        if token.name == "NAME" and token.src in LEFTOVERS:
-            yield token.line or 1, f'"{token.src}" is left over in the twin'
-    moved = definitions(source) ^ definitions(ast.parse(twin))
+        is_name = token.name == "NAME"
+        if is_name or token.name in ("COMMENT", "STRING"):
+            what = "is left over" if is_name else "in a comment or string is untrue"
+            for match in ASYNC_ONLY.finditer(token.src):
+                line = (token.line or 1) + token.src.count("\n", 0, match.start())
+                yield line, f'"{match[0]}" {what} in the twin: {CURE}'
+    generated = ast.parse(twin)
+    for line, name in repeated(generated) - repeated(source):
+        yield line, f'"{name}" is defined twice in the twin: give the two other names'
+    moved = definitions(source) ^ definitions(generated)
     if moved or text.count("\n") != twin.count("\n"):
         yield min(moved)[0] if moved else 1, "the twin's lines differ"
 
@@ -163,8 +210,7 @@ def convert(path: Path, rule: Rule) -> tuple[str, list[tuple[int, str]]]:
         text = path.read_text(encoding="utf-8")
         module, tokens = ast.parse(text), tokens_of(text)
         twin = rule.convert(tokens)
-        wrong = [*untrue_prose(tokens), *hidden_names(module, rule), *flaws(module, text, twin)]
-        return twin, sorted(wrong)
+        return twin, sorted({*hidden_names(module, rule), *flaws(module, text, twin)})
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None) or 1
         return "", [(line, f"the file or its twin can't be parsed: {error}")]
@@ -180,7 +226,9 @@ def generate(root: Path, tree: Tree) -> dict[Path, str]:
     names = files_under(root / tree.source, "*.py")
     if not names:
         raise RefusedError(f"{tree.source}: no Python file to generate from")
-    rule, twins, problems = Rule(tree), {}, []
+    texts = [(root / tree.source / name).read_text("utf-8", "replace") for name in names]
+    rule = Rule(tree, CLASS.findall("\n".join(texts)))
+    twins, problems = {}, []
     for name in names:
         twins[root / tree.twin / name], wrong = convert(root / tree.source / name, rule)
         problems += [f"{tree.source}/{name.as_posix()}:{line}: {what}" for line, what in wrong]

@@ -11,6 +11,12 @@ import uuid
 from collections.abc import Iterator
 
 from jazzmine.core.message_store import Conversation, Entity, Message, MessageRole
+from jazzmine.core.message_store.models import (
+    LLMCallRecord,
+    ScriptGenAttempt,
+    ToolTrace,
+    TurnTrace,
+)
 
 START = 1_700_000_000_000
 AGENT = "agent-" + str(uuid.UUID(int=random.Random("agent").getrandbits(128)))
@@ -93,6 +99,41 @@ def _reply(number: int, conversation: str, user: str, chance: random.Random) -> 
         invoked_flows=["order_desk"],
         invoked_tools=["lookup_order"] if chance.random() < 0.5 else None,
         reasoning_steps=["The order number is known.", _prose(chance, 12)],
+    )
+
+
+def trace(number: int, conversations: int) -> TurnTrace:
+    """The trace of message number `number`: two calls of a model, and one of a tool."""
+    started = START + number * 700
+    return TurnTrace(
+        id=_id("trace", number),
+        message_id=message_id(number),
+        conversation_id=conversation_id(number % conversations),
+        user_id=_id("user", number % conversations),
+        agent_id=AGENT,
+        turn_number=number // conversations,
+        started_at_ms=started,
+        ended_at_ms=started + 900,
+        total_latency_ms=900,
+        total_tokens=1_200,
+        llm_calls=[
+            LLMCallRecord(purpose="agent_loop", model="m-1", total_tokens=600, timestamp_ms=started)
+            for _ in range(2)
+        ],
+        tool_traces=[
+            ToolTrace(
+                task_index=1,
+                sandbox="orders",
+                mode="plan",
+                description="Look the order up.",
+                generation_attempts=[ScriptGenAttempt(attempt=1, success=True)],
+                final_script="result = lookup_order('4711')",
+                success=True,
+                final_data={"order": {"id": "4711", "items": [{"sku": "a", "count": 2}]}},
+            )
+        ],
+        reasoning_steps=["The order number is known."],
+        detected_intent="order_status",
     )
 
 

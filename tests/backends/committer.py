@@ -27,12 +27,13 @@ class Committer:
 
     def __call__(self, changes: Sequence[Change[Ledger]]) -> None:
         self.batches.append(len(changes))
+        claimed = [change for change in changes if change.claim()]
         self.begun.set()
         self.go_on.wait(10)
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
-        for change in changes:
+        for change in claimed:
             try:
                 change.result = change.apply(self.ledger)
             except ValueError as error:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +127,95 @@ def test_a_full_disk_leaves_the_file_and_the_memory_as_they_were(tmp_path: Path)
     ran = subprocess.run([*IN_A_NAMESPACE, *arguments], capture_output=True, text=True)
 
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_file_larger_than_this_process_may_write_changes_nothing(
+    store: JSONMessageStore, path: Path
+) -> None:
+    before = path.read_bytes()
+
+    with limited(resource.RLIMIT_FSIZE, len(before) + 1), pytest.raises(OSError, match="too large"):
+        store.store_message(message("m2"))
+
+    assert path.read_bytes() == before
+    assert sorted(os.listdir(path.parent)) == [path.name, f"{path.name}.lock"]
+    assert store.get_message_by_id("m2") is None
+    store.store_message(message("m2"))
+    assert store.get_message_by_id("m2") is not None
+
+
+@pytest.mark.parametrize("spare", range(3))
+def test_a_process_without_a_free_descriptor_reads_on_and_writes_nothing(
+    store: JSONMessageStore, path: Path, spare: int
+) -> None:
+    before = path.read_bytes()
+    store._file._janitor.submit(int).result()
+
+    with descriptors_left(spare):
+        error = error_of(lambda: store.store_message(message("m2")))
+        assert store.get_message_by_id("m1") is not None
+
+    assert error is not None
+    assert error.errno == errno.EMFILE
+    assert path.read_bytes() == before
+    assert store.get_message_by_id("m2") is None
+    store.store_message(message("m3"))
+    assert store.get_message_by_id("m3") is not None
+    assert not Path(f"{path}.tmp").exists()
+
+
+def error_of(call: Callable[[], Any]) -> OSError | None:
+    try:
+        call()
+    except OSError as error:
+        return error
+    return None
+
+
+@contextmanager
+def limited(kind: int, limit: int) -> Iterator[None]:
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@contextmanager
+def descriptors_left(spare: int) -> Iterator[None]:
+    """Leave this process so many descriptors to open."""
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    with limited(resource.RLIMIT_NOFILE, taken[0] + 64):
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(spare):
+            os.close(taken.pop())
+        try:
+            yield
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+
+
+def test_a_store_whose_folder_vanishes_says_so_until_it_is_back(
+    store: JSONMessageStore, path: Path
+) -> None:
+    kept = path.read_bytes()
+    shutil.rmtree(path.parent)
+
+    for _ in range(2):
+        with pytest.raises(FileNotFoundError, match=str(path.parent)):
+            store.get_message_by_id("m1")
+        with pytest.raises(FileNotFoundError, match=str(path.parent)):
+            store.store_message(message("m2"))
+
+    path.parent.mkdir()
+    path.write_bytes(kept)
+    assert store.get_message_by_id("m1") is not None
+    store.store_message(message("m2"))
+    assert store.get_message_by_id("m2") is not None
 
 
 def failing(call: Callable[..., Any], code: int) -> Callable[..., Any]:

@@ -149,7 +149,10 @@ def test_a_store_that_remembers_before_it_writes_is_found_out(
 def test_a_recipe_that_keeps_its_descriptor_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "_flush_folder", lambda folder: os.open(folder, os.O_RDONLY))
+    def flush_and_not_close(path: str, folder: int, *_: Any) -> None:
+        os.fsync(folder)
+
+    monkeypatch.setattr(durable, "_flush_folder_or_undo", flush_and_not_close)
 
     with pytest.raises(AssertionError, match="leaked a descriptor"):
         fail_everywhere(tmp_path / "messages.json", WRITES["store_message"], errno.EIO)

@@ -392,8 +392,8 @@ def test_a_store_that_reads_what_is_no_longer_there_is_found_out(
 def test_a_disk_that_fails_after_the_write_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def flush_and_not_undo(path: str, *_: Any) -> None:
-        durable._flush_folder(os.path.dirname(path))
+    def flush_and_not_undo(path: str, folder: int, *_: Any) -> None:
+        os.fsync(folder)
 
     monkeypatch.setattr(durable, "_flush_folder_or_undo", flush_and_not_undo)
     with MessageStore.initialize({"path": str(tmp_path / "m.json")}) as store:

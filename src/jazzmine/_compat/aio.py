@@ -50,12 +50,17 @@ _Batch: TypeAlias = "list[tuple[Change[T], asyncio.Future[Any]]]"
 class Batcher(Generic[T]):
     """Commits changes in the order they came; those that come during a commit share the next.
 
+    `unsettled` says that a cancelled call's change is being committed: what is read or
+    written meanwhile waits for `settle()`, so that the change cannot take effect afterwards.
+
     Args:
-        commit: a blocking function that gives each change a result or an error; when it
-            raises, its error is that of all changes that have none.
+        commit: a blocking function that claims each change and gives it a result or an
+            error; it leaves those unclaimed that the next commit is to try. When it raises,
+            its error is that of all changes that have none.
     """
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
+        self.unsettled = False
         self._commit = commit
         self._waiting: _Batch[T] = []
         self._running: asyncio.Future[None] | None = None
@@ -64,12 +69,24 @@ class Batcher(Generic[T]):
     async def run(self, apply: Callable[[T], Any]) -> Any:
         """Have a change committed, and return its result or raise its error.
 
-        Who is cancelled while waiting withdraws a change that no commit has begun with.
+        A call that is cancelled withdraws a change that no commit has begun with.
         """
+        change = Change(apply)
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append((Change(apply), future))
+        self._waiting.append((change, future))
         self._start()
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if not change.withdraw():
+                self.unsettled = True
+            raise
+
+    async def settle(self) -> None:
+        """Wait for the commit of changes whose calls were cancelled."""
+        while self.unsettled and self._running is not None:
+            await asyncio.wait([self._running])
+        self.unsettled = False
 
     async def close(self) -> None:
         """Wait for what is under way."""
@@ -85,27 +102,28 @@ class Batcher(Generic[T]):
         if batch:
             loop = asyncio.get_running_loop()
             self._running = loop.create_future()
-            # Half the way of run_in_executor(), whose result passes through a future of each world.
+            # Quicker than run_in_executor(), whose result passes through two futures.
             self._thread.submit(self._work, batch, loop)
 
     def _work(self, batch: _Batch[T], loop: asyncio.AbstractEventLoop) -> None:
-        failure: BaseException | None = None
         try:
             self._commit([change for change, _ in batch])
-        except BaseException as error:
-            failure = error
-        loop.call_soon_threadsafe(self._finish, batch, failure)
+        except BaseException as failure:
+            for change, _ in batch:
+                change.fail(failure)
+        loop.call_soon_threadsafe(self._finish, batch)
 
-    def _finish(self, batch: _Batch[T], failure: BaseException | None) -> None:
+    def _finish(self, batch: _Batch[T]) -> None:
         assert self._running is not None
         self._running.set_result(None)
         self._running = None
+        self.unsettled = False
+        self._waiting[:0] = [waiting for waiting in batch if not waiting[0].claimed]
         for change, future in batch:
-            error = change.error or failure
-            if future.done():
+            if future.done() or not change.claimed:
                 continue
-            if error is not None:
-                future.set_exception(error)
+            if change.error is not None:
+                future.set_exception(change.error)
             else:
                 future.set_result(change.result)
         self._start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from jazzmine._compat.change import Change
@@ -12,6 +13,8 @@ from jazzmine._compat.change import Change
 __all__ = ["Batcher", "Home", "KeyedLocks", "run_blocking"]
 
 T = TypeVar("T")
+
+_LOOK_AGAIN_SECONDS = 0.05
 
 
 class Home:
@@ -46,41 +49,62 @@ def run_blocking(function: Callable[..., T], *args: Any) -> T:
 class Batcher(Generic[T]):
     """Commits changes in the order they came; those that come during a commit share the next.
 
+    `unsettled` says that an interrupted call's change is being committed: what is read or
+    written meanwhile waits for `settle()`, so that the change cannot take effect afterwards.
+
     Args:
-        commit: a blocking function that gives each change a result or an error; when it
-            raises, its error is that of all changes that have none.
+        commit: a blocking function that claims each change and gives it a result or an
+            error; it leaves those unclaimed that the next commit is to try. When it raises,
+            its error is that of all changes that have none.
     """
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
+        self.unsettled = False
         self._commit = commit
         self._waiting: list[Change[T]] = []
         self._mutex = threading.Lock()
-        self._committing = threading.Lock()
+        self._committing = threading.RLock()
 
     def run(self, apply: Callable[[T], Any]) -> Any:
         """Have a change committed, and return its result or raise its error.
 
-        Who is interrupted while waiting withdraws a change that no commit has begun with.
+        A call that is interrupted withdraws a change that no commit has begun with.
         """
         change = Change(apply)
         with self._mutex:
             self._waiting.append(change)
         try:
-            with self._committing:
-                # Whoever came before may have committed this change with its own.
-                if not change.done:
-                    self._commit_waiting()
+            while not change.done:
+                self._wait_or_commit(change)
         except BaseException:
             with self._mutex:
                 if change in self._waiting:
                     self._waiting.remove(change)
+            if not change.withdraw():
+                self.unsettled = True
             raise
         return change.outcome()
+
+    def settle(self) -> None:
+        """Wait for the commit of changes whose calls were interrupted."""
+        with self._committing:
+            self.unsettled = False
 
     def close(self) -> None:
         """Wait for what is under way."""
         with self._committing:
             pass
+
+    def _wait_or_commit(self, change: Change[T]) -> None:
+        # The lock serves threads in no certain order: one whose change another thread has
+        # committed must not wait until a third one has committed its own.
+        try:
+            if self._committing.acquire(timeout=_LOOK_AGAIN_SECONDS) and not change.done:
+                self._commit_waiting()
+        finally:
+            # An interrupt may come right after the lock was taken: only the lock itself knows.
+            with suppress(RuntimeError):
+                self._committing.release()
 
     def _commit_waiting(self) -> None:
         with self._mutex:
@@ -89,17 +113,21 @@ class Batcher(Generic[T]):
             self._commit(batch)
         except Exception as failure:
             for change in batch:
-                change.error = change.error or failure
+                change.fail(failure)
         except BaseException:
-            # This thread is interrupted; the others' changes are still to be committed, and
-            # what this commit had found out about them does not count.
+            # This thread is interrupted; the others' changes are still to be committed.
             for change in batch:
-                change.result = change.error = None
-            with self._mutex:
-                self._waiting[:0] = batch
+                change.reset()
+            self._put_back(batch)
             raise
+        self._put_back(batch)
         for change in batch:
-            change.done = True
+            change.done = change.claimed
+
+    def _put_back(self, batch: list[Change[T]]) -> None:
+        left = [change for change in batch if not change.claimed]
+        with self._mutex:
+            self._waiting[:0] = left
 
 
 class KeyedLocks:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -11,15 +13,51 @@ T = TypeVar("T")
 
 
 class Change(Generic[T]):
-    """What is to be done to a T, and what came of it: a result or an error."""
+    """What is to be done to a T, and what came of it: a result or an error.
 
-    __slots__ = ("apply", "done", "error", "result")
+    A change is either applied by a commit or withdrawn by its caller: whichever claims it
+    first. A commit that could not begin leaves it unclaimed, for another commit to apply.
+
+    Args:
+        apply: makes the change, and returns the result of the call.
+    """
+
+    __slots__ = ("_claim", "apply", "done", "error", "result", "since", "withdrawn")
 
     def __init__(self, apply: Callable[[T], Any]) -> None:
         self.apply = apply
+        self.since = time.monotonic()
         self.done = False
+        self.withdrawn = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self._claim = threading.Lock()
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the change was applied, failed or was withdrawn."""
+        return self._claim.locked()
+
+    def claim(self) -> bool:
+        """Return True for the first claim, and False for every other."""
+        return self._claim.acquire(blocking=False)
+
+    def withdraw(self) -> bool:
+        """Keep the change from being applied; False if a commit has begun with it."""
+        if self.claim():
+            self.withdrawn = True
+        return self.withdrawn
+
+    def fail(self, error: BaseException) -> None:
+        """Set the error of a change that has none."""
+        self.claim()
+        self.error = self.error or error
+
+    def reset(self) -> None:
+        """Forget what a commit that was interrupted made of the change."""
+        self.result = self.error = None
+        if self.claimed and not self.withdrawn:
+            self._claim.release()
 
     def outcome(self) -> Any:
         """Return the result, or raise the error."""

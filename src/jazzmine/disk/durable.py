@@ -8,6 +8,8 @@ import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from jazzmine.disk.access import copy_access
+
 __all__ = ["FileView", "open_regular_file", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -39,7 +41,11 @@ class FileView:
 
     def is_current(self) -> bool:
         """Return whether the file is still the one that was opened, unchanged."""
-        now = os.fstat(self.fd)
+        try:
+            now = os.fstat(self.fd)
+        except OSError:
+            # Another thread has opened the newer file and closed this one.
+            return False
         # One that was replaced between its opening and the first look at it has no name left.
         return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links > 0
 
@@ -86,19 +92,16 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileVie
         fsync: whether to wait for the disk.
 
     Raises:
+        PermissionError: the new file would lock out users of the old one.
         OSError: the file could not be written; `path` holds what it held before.
     """
     old = _stat(path)
     fd = _write_beside(path, content, old, fsync=fsync)
     try:
-        backup = os.open(path, os.O_RDONLY) if fsync and old is not None else None
-        try:
+        if fsync:
+            _rename_durably(path, old)
+        else:
             os.replace(f"{path}.tmp", path)
-            if fsync:
-                _flush_folder_or_undo(path, backup, old)
-        finally:
-            if backup is not None:
-                os.close(backup)
         return FileView(fd)
     except BaseException:
         os.close(fd)
@@ -120,7 +123,7 @@ def _write_beside(
     fd = _create(f"{path}.tmp")
     try:
         if old is not None:
-            _take_owner_and_mode(fd, old)
+            copy_access(fd, path, old, stat.S_IMODE(old.st_mode))
         _write_all(fd, content)
         if fsync:
             # A flush that failed may have dropped what it could not write, so it is never
@@ -144,15 +147,6 @@ def _create(path: str) -> int:
         return os.open(path, flags, 0o600)
 
 
-def _take_owner_and_mode(fd: int, old: os.stat_result) -> None:
-    own = os.fstat(fd)
-    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
-        # Only root may give a file away; anybody else's stays the writer's.
-        with suppress(PermissionError):
-            os.fchown(fd, old.st_uid, old.st_gid)
-    os.fchmod(fd, stat.S_IMODE(old.st_mode))
-
-
 def _write_all(fd: int, blocks: Iterable[bytes]) -> None:
     waiting: list[bytes] = []
     size = 0
@@ -173,9 +167,31 @@ def _write(fd: int, blocks: Sequence[bytes], size: int) -> None:
             rest = rest[os.write(fd, rest) :]
 
 
-def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | None) -> None:
+def _rename_durably(path: str, old: os.stat_result | None) -> None:
+    # All descriptors are opened before the rename: after it, a process that has none left
+    # could neither flush the folder nor undo the rename.
+    backup = None if old is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _flush_folder(os.path.dirname(path))
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.replace(f"{path}.tmp", path)
+        except BaseException:
+            os.close(folder)
+            raise
+        _flush_folder_or_undo(path, folder, backup, old)
+    finally:
+        if backup is not None:
+            os.close(backup)
+
+
+def _flush_folder_or_undo(
+    path: str, folder: int, backup: int | None, old: os.stat_result | None
+) -> None:
+    try:
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     except OSError:
         # The new file is in place but may not outlast a power cut, and the caller is about
         # to hear that nothing was written: so the old one goes back.
@@ -190,14 +206,6 @@ def _flush_folder_or_undo(path: str, backup: int | None, old: os.stat_result | N
             os.close(fd)
             os.replace(f"{path}.tmp", path)
         raise
-
-
-def _flush_folder(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _read_all(fd: int) -> bytes:

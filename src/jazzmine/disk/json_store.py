@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -12,7 +13,7 @@ from contextlib import contextmanager, suppress
 from jazzmine._compat.change import Change
 from jazzmine.disk.durable import FileView, open_regular_file, replace_file
 from jazzmine.disk.mutex import FileMutex
-from jazzmine.errors import JazzmineError, LockTimeoutError
+from jazzmine.errors import JazzmineError, LockTimeoutError, StoreClosedError
 from jazzmine.layouts.json_draft import Draft
 from jazzmine.layouts.json_file import file_content, read_changes
 from jazzmine.layouts.json_tables import Tables
@@ -29,7 +30,7 @@ class JSONFile:
     Args:
         path: where the file is or will be; a symbolic link is followed, and stays.
         fsync: whether a write waits for the disk.
-        lock_timeout: how long, in s, a write waits for other processes' writes.
+        lock_timeout: how long, in s, a call waits for other processes' writes.
     """
 
     def __init__(self, path: str, fsync: bool, lock_timeout: float) -> None:
@@ -39,11 +40,12 @@ class JSONFile:
         self._fsync = fsync
         self._lock_timeout = lock_timeout
         self._view: FileView | None = None
+        self._closed = False
         self._io = threading.Lock()
         # The last one to close a replaced file waits until the disk has freed it, which
         # takes as long as writing the new one did: a thread of its own does.
         self._janitor = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-janitor")
-        self._mutex = FileMutex(f"{self.path}.lock")
+        self._mutex = FileMutex(self.path)
 
     def open(self) -> None:
         """Read the file, and clear away what a killed process left beside it.
@@ -60,8 +62,9 @@ class JSONFile:
             self._read()
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file; what is called afterwards raises `StoreClosedError`."""
         with self._io, self.lock:
+            self._closed = True
             self._look_at(None)
         self._mutex.close()
         self._janitor.shutdown()
@@ -76,41 +79,76 @@ class JSONFile:
     def changed(self) -> bool:
         """Return whether the file is another one than the tables were read from."""
         view = self._view
-        if view is None:
-            return os.path.lexists(self.path)
-        try:
-            return not view.is_current()
-        except OSError:
-            # Another thread put a newer view in its place and closed this one.
-            return True
+        return os.path.lexists(self.path) if view is None else not view.is_current()
 
     def refresh(self) -> None:
-        """Read the file again if another process wrote it."""
+        """Read the file again if another process wrote it.
+
+        Raises:
+            FileNotFoundError: the folder that it stands in is gone.
+            OSError, JSONDecodeError, ValidationError: as in `open`.
+        """
         with self._io:
+            self._require_open()
             if self.changed():
                 self._read()
 
     def commit(self, changes: Sequence[Change[Draft]]) -> None:
         """Write what the changes make of the file; each gets a result or an error.
 
+        When the first of them has waited for the lock for too long, it gets a
+        `LockTimeoutError`, and the others are left unclaimed.
+
         Raises:
-            LockTimeoutError: another process held the lock for too long.
             OSError: the file could not be written; nothing changed.
         """
-        with self._mutex.held(self._lock_timeout), self._io:
-            if self.changed() or not self._is_in_place():
-                self._read()
-            draft = Draft(self.tables)
+        self._require_open()
+        with self._mutex.attempt(lambda: self._keep_waiting(changes)) as held:
+            if held:
+                with self._io:
+                    self._require_open()
+                    self._commit_locked([change for change in changes if change.claim()])
+
+    def _keep_waiting(self, changes: Sequence[Change[Draft]]) -> bool:
+        waiting = [change for change in changes if not change.claimed]
+        earliest = time.monotonic() - self._lock_timeout
+        late = [change for change in waiting if change.since <= earliest and change.claim()]
+        for change in late:
+            change.error = self._mutex.timeout_error(self._lock_timeout)
+        return bool(waiting) and not late
+
+    def _commit_locked(self, changes: Sequence[Change[Draft]]) -> None:
+        try:
+            self._apply(changes)
+        except (OSError, MemoryError):
+            if len(changes) == 1:
+                raise
+            # One of them may be what the disk cannot take; the others must not fail with it.
             for change in changes:
-                step = draft.step()
                 try:
-                    change.result = change.apply(step)
-                except (JazzmineError, ValueError) as error:
+                    self._apply([change])
+                except (OSError, MemoryError) as error:
                     change.error = error
-                else:
-                    step.merge()
-            if draft:
-                self._write(draft)
+
+    def _apply(self, changes: Sequence[Change[Draft]]) -> None:
+        if self.changed() or not self._is_in_place():
+            self._read()
+        draft = Draft(self.tables)
+        for change in changes:
+            change.error = None
+            step = draft.step()
+            try:
+                change.result = change.apply(step)
+            except (JazzmineError, ValueError) as error:
+                change.error = error
+            else:
+                step.merge()
+        if draft:
+            self._write(draft)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("this store was closed while the call was under way")
 
     def _write(self, draft: Draft) -> None:
         view = replace_file(self.path, file_content(self.tables, draft), fsync=self._fsync)
@@ -122,6 +160,7 @@ class JSONFile:
         try:
             fd = open_regular_file(self.path)
         except FileNotFoundError:
+            os.stat(os.path.dirname(self.path))
             with self.lock:
                 self.tables = Tables()
                 self._look_at(None)

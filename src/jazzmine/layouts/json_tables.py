@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from sys import intern
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from jazzmine.errors import NotFoundError
 from jazzmine.records.messages import Conversation, Message
@@ -20,22 +20,38 @@ __all__ = ["ConversationRow", "Index", "MessageRow", "Row", "Tables", "TraceRow"
 
 
 class Row(Protocol):
-    """What all rows have; `position` counts the order in which ids were first stored."""
+    """What all rows have; `position` counts the order in which ids were first stored.
+
+    `record` is set while the record is kept parsed, which it is when it is read again.
+    """
 
     id: str
     line: bytes
     position: int
+    record: Any
+    was_read: bool
 
 
 class ConversationRow:
     """A conversation, by what it is found and sorted by."""
 
-    __slots__ = ("agent_id", "id", "last_updated_at", "line", "position", "user_id")
+    __slots__ = (
+        "agent_id",
+        "id",
+        "last_updated_at",
+        "line",
+        "position",
+        "record",
+        "user_id",
+        "was_read",
+    )
 
     def __init__(self, record: Conversation, line: bytes, position: int) -> None:
         self.id = record.id
         self.line = line
         self.position = position
+        self.record: Conversation | None = None
+        self.was_read = False
         self.user_id = intern(record.user_id)
         self.agent_id = intern(record.agent_id)
         self.last_updated_at = record.last_updated_at
@@ -50,14 +66,18 @@ class MessageRow:
         "is_flagged",
         "line",
         "position",
+        "record",
         "timestamp",
         "user_id",
+        "was_read",
     )
 
     def __init__(self, record: Message, line: bytes, position: int) -> None:
         self.id = record.id
         self.line = line
         self.position = position
+        self.record: Message | None = None
+        self.was_read = False
         # The same few ids stand in many messages: interned, each is held once.
         self.conversation_id = intern(record.conversation_id)
         self.user_id = intern(record.user_id)
@@ -75,15 +95,19 @@ class TraceRow:
         "line",
         "message_id",
         "position",
+        "record",
         "started_at_ms",
         "turn_number",
         "user_id",
+        "was_read",
     )
 
     def __init__(self, record: TurnTrace, line: bytes, position: int) -> None:
         self.id = record.id
         self.line = line
         self.position = position
+        self.record: TurnTrace | None = None
+        self.was_read = False
         self.message_id = record.message_id
         self.conversation_id = intern(record.conversation_id)
         self.user_id = intern(record.user_id)

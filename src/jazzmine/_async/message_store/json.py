@@ -10,6 +10,7 @@ from jazzmine._async.message_store.base import MessageStore
 from jazzmine._compat.aio import Batcher, run_blocking
 from jazzmine.config import JSONStoreConfig
 from jazzmine.disk.json_store import JSONFile
+from jazzmine.layouts.json_copies import RecordReader
 from jazzmine.layouts.json_draft import Draft
 from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace
 from jazzmine.layouts.json_queries import traces_found, traces_meant
@@ -36,38 +37,42 @@ class JSONMessageStore(MessageStore):
     def __init__(self, config: JSONStoreConfig) -> None:
         super().__init__()
         self._config = config
-        self._file = self._new_file()
-        self._writes = Batcher(self._file.commit)
+        self._begin(os.fspath(config.path))
 
-    def _new_file(self) -> JSONFile:
+    def _begin(self, path: str) -> None:
         config = self._config
-        return JSONFile(os.fspath(config.path), config.fsync, config.lock_timeout)
+        self._file = JSONFile(path, config.fsync, config.lock_timeout)
+        self._writes = Batcher(self._file.commit)
+        self._conversation_of = RecordReader(read_conversation)
+        self._message_of = RecordReader(read_message)
+        self._trace_of = RecordReader(read_trace)
 
     def _moved_in(self) -> None:
-        # What the parent's threads held when it forked is held for ever in the child; and a
-        # lock's file that stays open here would keep the parent's lock alive without it.
+        # The locks that the parent's threads held at the fork are held for ever in the child.
         self._file.forsake()
-        self._file = JSONFile(self._file.path, self._config.fsync, self._config.lock_timeout)
-        self._writes = Batcher(self._file.commit)
+        self._begin(self._file.path)
 
     async def _open(self) -> None:
         await run_blocking(self._file.open)
 
     async def _close(self) -> None:
         await self._writes.close()
-        self._file.close()
+        await run_blocking(self._file.close)
 
     async def _ping(self) -> None:
         await self._fresh()
 
     async def _fresh(self) -> None:
+        """Have the tables hold what the file holds, and will hold when this call returns."""
+        if self._writes.unsettled:
+            await self._writes.settle()
         if self._file.changed():
             await run_blocking(self._file.refresh)
 
     async def _read(self, query: Callable[[Tables], T]) -> T:
-        """Ask the tables as the file is now; no other thread changes them meanwhile."""
-        if self._file.changed():
-            await run_blocking(self._file.refresh)
+        """Query the tables as the file is now; no other thread changes them meanwhile."""
+        if self._writes.unsettled or self._file.changed():
+            await self._fresh()
         with self._file.lock:
             return query(self._file.tables)
 
@@ -78,7 +83,7 @@ class JSONMessageStore(MessageStore):
 
     async def _conversation(self, conversation_id: str) -> Conversation | None:
         row = await self._read(lambda tables: tables.conversations.get(conversation_id))
-        return None if row is None else read_conversation(row.line)
+        return None if row is None else self._conversation_of.again(row)
 
     async def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
@@ -87,7 +92,7 @@ class JSONMessageStore(MessageStore):
             index = tables.conversations_by_user
             return index.last(user_id, limit, _behind(index, user_id, tables.conversations, after))
 
-        return [read_conversation(row.line) for row in await self._read(page)]
+        return [self._conversation_of.once(row) for row in await self._read(page)]
 
     async def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
@@ -98,7 +103,7 @@ class JSONMessageStore(MessageStore):
                 agent_id, limit, _behind(index, agent_id, tables.conversations, after)
             )
 
-        return [read_conversation(row.line) for row in await self._read(page)]
+        return [self._conversation_of.once(row) for row in await self._read(page)]
 
     async def _delete_conversation(self, conversation_id: str) -> bool:
         return bool(
@@ -111,15 +116,15 @@ class JSONMessageStore(MessageStore):
         await self._writes.run(lambda draft: draft.put_messages(messages))
 
     async def _message(self, message_id: str) -> Message | None:
-        if self._file.changed():
-            await run_blocking(self._file.refresh)
+        if self._writes.unsettled or self._file.changed():
+            await self._fresh()
         # One look-up needs no lock, and this is the read that has to be quickest.
         row = self._file.tables.messages.get(message_id)
-        return None if row is None else read_message(row.line)
+        return None if row is None else self._message_of.again(row)
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         rows = await self._read(lambda tables: list(map(tables.messages.get, message_ids)))
-        return [read_message(row.line) for row in rows if row is not None]
+        return [self._message_of.once(row) for row in rows if row is not None]
 
     async def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
@@ -129,7 +134,7 @@ class JSONMessageStore(MessageStore):
             behind = _behind(index, conversation_id, tables.messages, after)
             return index.first(conversation_id, limit, behind)
 
-        return [read_message(row.line) for row in await self._read(page)]
+        return [self._message_of.once(row) for row in await self._read(page)]
 
     async def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
@@ -139,7 +144,7 @@ class JSONMessageStore(MessageStore):
             behind = _behind(index, user_id, tables.messages, after)
             return index.first(user_id, limit, behind)
 
-        return [read_message(row.line) for row in await self._read(page)]
+        return [self._message_of.once(row) for row in await self._read(page)]
 
     async def _batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
         # The place of the last one is known, even if it is deleted before the next batch.
@@ -150,11 +155,11 @@ class JSONMessageStore(MessageStore):
 
         while rows := await self._read(page):
             last = rows[-1]
-            yield [read_message(row.line) for row in rows]
+            yield [self._message_of.once(row) for row in rows]
 
     async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         rows = await self._read(lambda tables: tables.visible_messages.rows(conversation_id)[-n:])
-        return [read_message(row.line) for row in rows]
+        return [self._message_of.once(row) for row in rows]
 
     async def _delete_message(self, message_id: str) -> bool:
         return bool(await self._writes.run(lambda draft: draft.delete_message(message_id)))
@@ -169,23 +174,23 @@ class JSONMessageStore(MessageStore):
 
     async def _trace(self, trace_id: str) -> TurnTrace | None:
         row = await self._read(lambda tables: tables.traces.get(trace_id))
-        return None if row is None else read_trace(row.line)
+        return None if row is None else self._trace_of.again(row)
 
     async def _trace_of_message(self, message_id: str) -> TurnTrace | None:
         row = await self._read(lambda tables: tables.trace_of_message.get(message_id))
-        return None if row is None else read_trace(row.line)
+        return None if row is None else self._trace_of.again(row)
 
     async def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
         rows = await self._read(
             lambda tables: tables.traces_by_turn.first(conversation_id, None, None)
         )
-        return [read_trace(row.line) for row in rows]
+        return [self._trace_of.once(row) for row in rows]
 
     async def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         rows = await self._read(
             lambda tables: tables.traces_by_agent.last(agent_id, offset + limit, None)[offset:]
         )
-        return [read_trace(row.line) for row in rows]
+        return [self._trace_of.once(row) for row in rows]
 
     async def _store_turn(
         self,

@@ -201,7 +201,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         hold = self._held.get(lease.conversation_id)
         if hold is None or hold.token != lease.token:
             return
-        if isinstance(error, (LockLostError, LockTimeoutError)):
+        # A store that was closed meanwhile opens no connection again: the lock expires.
+        if self._closed or isinstance(error, (LockLostError, LockTimeoutError)):
             self._pass_on(lease)
             return
         # A server that just failed gets one chance, and nobody waits for it for long.

@@ -227,9 +227,11 @@ class MessageStore(MessageStoreHooks):
         return self._one_by_one(owner, require_count("batch_size", batch_size, least=1))
 
     def _one_by_one(self, conversation_id: str, size: int) -> Iterator[Message]:
+        self._check()
         for batch in self._batches(conversation_id, size):
             for message in batch:
                 yield message
+                self._check()
 
     def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
         """Return the `n` newest messages that are not flagged, oldest first."""

@@ -191,6 +191,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
                     f"conversation {lease.conversation_id!r} was given another conversation_id"
                 )
             changed.revision, changed.created_at = revision, created_at
+            self._check()  # the store may have been closed during the block
             self._save(lease, changed)
         memory.revision, memory.created_at = changed.revision, created_at
 

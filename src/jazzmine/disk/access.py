@@ -1,0 +1,73 @@
+"""A file that takes another one's place, or lies beside it, lets in the same users."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from contextlib import suppress
+
+__all__ = ["copy_access"]
+
+
+def copy_access(fd: int, path: str, old: os.stat_result, mode: int) -> None:
+    """Give a file of this process the owner, group and access list of another, and a mode.
+
+    Where the system does not let this process give the file away, it stays the process's
+    own, provided that the process may write to the other file as well.
+
+    Args:
+        fd: the file, open.
+        path: the other file.
+        old: what `os.stat(path)` returned.
+        mode: the file's mode, usually that of the other file.
+
+    Raises:
+        PermissionError: a group that has rights on the other file would have none on this
+            one; or the other file is another user's, and this process may not write to it.
+        OSError: the mode or the access list cannot be set.
+    """
+    own = os.fstat(fd)
+    if (own.st_uid, own.st_gid) != (old.st_uid, old.st_gid):
+        own = _changed_owner(fd, old)
+    if own.st_uid != old.st_uid:
+        os.close(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    if own.st_gid != old.st_gid and _group_matters(old.st_mode):
+        raise PermissionError(
+            errno.EPERM,
+            f"its group {old.st_gid} would lose it: this process may not give a file to that"
+            " group, and nothing was written; run it as a member of the group, or set the"
+            " folder's group to it and its setgid bit (chmod g+s)",
+            path,
+        )
+    _copy_access_list(fd, path)
+    os.fchmod(fd, mode)
+
+
+def _changed_owner(fd: int, old: os.stat_result) -> os.stat_result:
+    # Only root may change a file's owner; others may give it to a group that they are in.
+    # Which errors say that it is not allowed differs by system: the outcome is looked at.
+    with suppress(OSError):
+        os.fchown(fd, -1, old.st_gid)
+    with suppress(OSError):
+        os.fchown(fd, old.st_uid, -1)
+    return os.fstat(fd)
+
+
+def _group_matters(mode: int) -> bool:
+    return (mode & stat.S_IRWXG) >> 3 != mode & stat.S_IRWXO
+
+
+def _copy_access_list(fd: int, path: str) -> None:
+    if sys.platform != "linux":
+        return
+    name = "system.posix_acl_access"
+    try:
+        entries = os.getxattr(path, name)
+    except OSError:
+        # There is none; nor must there be one that the folder gives to new files.
+        with suppress(OSError):
+            os.removexattr(fd, name)
+    else:
+        os.setxattr(fd, name, entries)

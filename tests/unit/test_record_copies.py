@@ -1,0 +1,127 @@
+"""Copies of stored records that are made without validating: equal, and shared with nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from enum import Enum
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from jazzmine.layouts.json_copies import RecordReader
+from jazzmine.layouts.json_lines import read_message
+from jazzmine.layouts.json_tables import MessageRow
+from jazzmine.records.base import Record, seal
+from jazzmine.records.messages import Message
+from jazzmine.records.record_copy import copy_record
+from tests.behaviour.samples import conversation, full_message, full_trace, message, trace
+
+NESTED = {"a": [1, {"b": [None, True, 1.5, "x"], "c": {}}, []], "d": {"e": {"f": [[]]}}}
+
+RECORDS: list[Record] = [
+    conversation(metadata=NESTED),
+    conversation(),
+    message(metadata=NESTED, explicit_context=[]),
+    full_message(metadata=NESTED),
+    trace(),
+    full_trace(),
+]
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """Everything in a value that can be changed, itself included."""
+    if isinstance(value, BaseModel):
+        yield value
+        yield value.__dict__
+        for item in value.__dict__.values():
+            yield from parts(item)
+    elif isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from parts(item)
+    elif isinstance(value, list):
+        yield value
+        for item in value:
+            yield from parts(item)
+    else:
+        assert value is None or isinstance(value, (str, int, float, datetime, Enum))
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(record: Record) -> None:
+    copied = copy_record(record)
+
+    assert copied == record
+    assert copied.model_dump_json() == record.model_dump_json()
+    assert not {id(part) for part in parts(copied)} & {id(part) for part in parts(record)}
+
+
+class _WithASet(Record):
+    names: set[str]
+
+
+def test_a_field_of_an_unknown_kind_is_refused_and_not_shared() -> None:
+    with pytest.raises(TypeError, match=r"_WithASet\.names: no copy is known of"):
+        copy_record(_WithASet(names=set()))
+
+
+def test_a_copy_is_validated_and_copied_as_any_record_is() -> None:
+    copied = copy_record(full_message())
+
+    copied.intent = "changed"
+
+    with pytest.raises(ValidationError):
+        copied.sentiment_score = 2
+    assert copied.model_copy(update={"intent": "other"}).intent == "other"
+    assert seal(copied, Message).record == copied
+    assert copied.model_fields_set == set(Message.model_fields)
+
+
+# Which records are kept
+
+
+def row(name: str) -> MessageRow:
+    sealed = seal(message(name, metadata={"a": []}), Message)
+    return MessageRow(sealed.record, sealed.json, 1)
+
+
+def test_a_record_that_is_read_again_is_not_parsed_each_time() -> None:
+    parsed = []
+
+    def parse(line: bytes) -> Message:
+        parsed.append(line)
+        record: Message = read_message(line)
+        return record
+
+    reader, stored = RecordReader(parse), row("m1")
+
+    read = [reader.again(stored) for _ in range(5)]
+    listed = reader.once(stored)
+
+    assert len(parsed) == 2
+    assert all(each == message("m1", metadata={"a": []}) for each in [*read, listed])
+    assert len({id(each) for each in [*read, listed]}) == 6
+    assert len({id(each.metadata["a"]) for each in [*read, listed]}) == 6
+
+
+def test_what_was_read_may_be_changed() -> None:
+    reader, stored = RecordReader(read_message), row("m1")
+
+    for _ in range(4):
+        read = reader.again(stored)
+        assert read.metadata == {"a": []}
+        read.metadata["a"].append(1)
+        read.intent = "changed"
+
+
+def test_no_more_records_are_kept_than_the_limit_allows() -> None:
+    rows = [row(f"m{number}") for number in range(10)]
+    reader = RecordReader(read_message, limit=3 * len(rows[0].line))
+
+    for _ in range(3):
+        for each in rows:
+            assert reader.again(each).id == each.id
+
+    assert [each.id for each in rows if each.record is not None] == ["m7", "m8", "m9"]
