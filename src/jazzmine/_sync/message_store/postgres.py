@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine._sync.message_store.base import MessageStore
 from jazzmine.config import PostgresConfig
+from jazzmine.errors import IntegrityError
 from jazzmine.layouts.postgres import statements as sql
 from jazzmine.layouts.postgres import trace_statements as trace_sql
 from jazzmine.layouts.postgres.rows import (
@@ -18,9 +19,10 @@ from jazzmine.layouts.postgres.rows import (
     messages_json,
     row_limit,
     summaries,
+    superseded_owners,
     trace_json,
 )
-from jazzmine.layouts.postgres.text import to_text
+from jazzmine.layouts.postgres.text import from_text, to_text
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -102,9 +104,25 @@ class PostgresMessageStore(MessageStore):
     def _store_all(
         self, messages: Sequence[Sealed[Message]], deadline: float | None = None
     ) -> None:
+        self._require_conversations(superseded_owners(messages), deadline)
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         parameters = {"messages": messages_json(messages)}
         self._server.count(statement, parameters, deadline=deadline)
+
+    def _require_conversations(
+        self, conversation_ids: Sequence[str], deadline: float | None = None
+    ) -> None:
+        """Check conversations that no foreign key does, as their messages are superseded."""
+        if conversation_ids:
+            parameters = {"ids": conversation_ids}
+            missing = self._server.rows(
+                sql.MISSING_CONVERSATIONS, parameters, deadline=deadline
+            )
+            if missing:
+                raise IntegrityError(
+                    f"the conversation {from_text(missing[0][0])!r} is not stored;"
+                    " nothing was written"
+                )
 
     def _message(self, message_id: str) -> Message | None:
         rows = self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
@@ -185,6 +203,9 @@ class PostgresMessageStore(MessageStore):
         messages: Sequence[Sealed[Message]],
         trace: Sealed[TurnTrace] | None,
     ) -> None:
+        own = None if conversation is None else to_text(conversation.record.id)
+        owners = superseded_owners(messages)
+        self._require_conversations([owner for owner in owners if owner != own])
         statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
         parameters = {}
         if conversation is not None:

@@ -32,6 +32,7 @@ __all__ = [
     "messages_json",
     "row_limit",
     "summaries",
+    "superseded_owners",
     "trace_json",
 ]
 
@@ -54,6 +55,16 @@ def messages_json(messages: Iterable[Sealed[Message]]) -> str:
     """Return the parameter `messages`: the last one of each id, where its first one stands."""
     by_id = {message.record.id: message.json for message in messages}
     return _fitting(f"[{','.join(map(_json_with_metadata, by_id.values()))}]")
+
+
+def superseded_owners(messages: Sequence[Sealed[Message]]) -> list[str]:
+    """Return the conversations that only messages name that a later duplicate id replaces."""
+    if len(messages) == 1:
+        return []
+    by_id = {message.record.id: message.record.conversation_id for message in messages}
+    stored = set(by_id.values())
+    owners = dict.fromkeys(message.record.conversation_id for message in messages)
+    return [to_text(owner) for owner in owners if owner not in stored]
 
 
 def trace_json(trace: Sealed[TurnTrace]) -> str:
