@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from jazzmine._sync.message_store.base import MessageStore
@@ -15,7 +16,7 @@ from jazzmine.layouts.json_lines import read_conversation, read_message, read_tr
 from jazzmine.layouts.json_queries import traces_found, traces_meant
 from jazzmine.layouts.json_tables import ConversationRow, Index, MessageRow, Row, Tables
 from jazzmine.layouts.trace_queries import summarize
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Record, Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -23,6 +24,7 @@ from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 __all__ = ["JSONMessageStore"]
 
 T = TypeVar("T")
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
@@ -71,6 +73,11 @@ class JSONMessageStore(MessageStore):
         with self._file.lock:
             return query(self._file.tables)
 
+    def _listing(
+        self, rows: Sequence[AnyRow], read: Callable[[bytes], AnyRecord]
+    ) -> list[AnyRecord]:
+        return self._repairs.listing(rows, lambda row: read(row.line), attrgetter("id"))
+
     # Conversations
 
     def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
@@ -87,7 +94,7 @@ class JSONMessageStore(MessageStore):
             index = tables.conversations_by_user
             return index.last(user_id, limit, _behind(index, user_id, tables.conversations, after))
 
-        return [read_conversation(row.line) for row in self._read(page)]
+        return self._listing(self._read(page), read_conversation)
 
     def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
@@ -98,7 +105,7 @@ class JSONMessageStore(MessageStore):
                 agent_id, limit, _behind(index, agent_id, tables.conversations, after)
             )
 
-        return [read_conversation(row.line) for row in self._read(page)]
+        return self._listing(self._read(page), read_conversation)
 
     def _delete_conversation(self, conversation_id: str) -> bool:
         return bool(
@@ -119,7 +126,7 @@ class JSONMessageStore(MessageStore):
 
     def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         rows = self._read(lambda tables: list(map(tables.messages.get, message_ids)))
-        return [read_message(row.line) for row in rows if row is not None]
+        return self._listing([row for row in rows if row is not None], read_message)
 
     def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
@@ -129,7 +136,7 @@ class JSONMessageStore(MessageStore):
             behind = _behind(index, conversation_id, tables.messages, after)
             return index.first(conversation_id, limit, behind)
 
-        return [read_message(row.line) for row in self._read(page)]
+        return self._listing(self._read(page), read_message)
 
     def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
@@ -139,7 +146,7 @@ class JSONMessageStore(MessageStore):
             behind = _behind(index, user_id, tables.messages, after)
             return index.first(user_id, limit, behind)
 
-        return [read_message(row.line) for row in self._read(page)]
+        return self._listing(self._read(page), read_message)
 
     def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         # The place of the last one is known, even if it is deleted before the next batch.
@@ -150,11 +157,11 @@ class JSONMessageStore(MessageStore):
 
         while rows := self._read(page):
             last = rows[-1]
-            yield [read_message(row.line) for row in rows]
+            yield self._listing(rows, read_message)
 
     def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         rows = self._read(lambda tables: tables.visible_messages.rows(conversation_id)[-n:])
-        return [read_message(row.line) for row in rows]
+        return self._listing(rows, read_message)
 
     def _delete_message(self, message_id: str) -> bool:
         return bool(self._writes.run(lambda draft: draft.delete_message(message_id)))
@@ -179,13 +186,13 @@ class JSONMessageStore(MessageStore):
         rows = self._read(
             lambda tables: tables.traces_by_turn.first(conversation_id, None, None)
         )
-        return [read_trace(row.line) for row in rows]
+        return self._listing(rows, read_trace)
 
     def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         rows = self._read(
             lambda tables: tables.traces_by_agent.last(agent_id, offset + limit, None)[offset:]
         )
-        return [read_trace(row.line) for row in rows]
+        return self._listing(rows, read_trace)
 
     def _store_turn(
         self,
@@ -206,11 +213,13 @@ class JSONMessageStore(MessageStore):
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
         rows = self._read(lambda tables: traces_meant(tables, where, after))
-        return run_blocking(traces_found, rows, where, limit)
+        return run_blocking(traces_found, rows, where, limit, self._repairs)
 
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         rows = self._read(lambda tables: traces_meant(tables, where, None))
-        return run_blocking(lambda: summarize(traces_found(rows, where, None), by))
+        return run_blocking(
+            lambda: summarize(traces_found(rows, where, None, self._repairs), by)
+        )
 
 
 def _behind(
