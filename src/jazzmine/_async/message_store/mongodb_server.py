@@ -16,6 +16,7 @@ from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
 from jazzmine._compat.mongo_aio import Client, Collection, Session, Work, sleep
 from jazzmine._compat.mongo_driver import (
     DURABLE,
+    LENIENT,
     MAJORITY,
     PRIMARY,
     SNAPSHOT,
@@ -74,8 +75,9 @@ class MongoDBServer:
             client = Client(self._config.uri, connect=False, driver=DriverInfo("jazzmine"))
         if client is None:
             raise invalid_address()
+        codec = client.codec_options.with_options(**LENIENT)
         database = client.get_database(
-            self._config.db, None, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
+            self._config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
         self.conversations = database[CONVERSATIONS]
         self.messages = database[MESSAGES]
