@@ -79,7 +79,7 @@ def test_every_record_that_was_stored_is_listed(store: MessageStore, stored: set
     messages = store.get_messages_by_conversation_id("c")
     traces = store.get_turn_traces_by_conversation_id("c")
 
-    listed = [record.id for record in [*conversations, *messages, *traces]]
+    listed = [one.id for listing in (conversations, messages, traces) for one in listing]
     assert sorted(listed) == sorted(stored)
     assert list(store.iter_messages("c", batch_size=3)) == messages
     assert store.get_immediate_context("c", 100) == messages
