@@ -75,13 +75,13 @@ class MemoryRecord:
         return plain
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, d: Mapping[str, Any]) -> Self:
         """Build a record from what `to_dict` returned; fields that have a default may be missing.
 
         Raises:
             ValidationError: a field is unknown, missing or holds what JSON cannot.
         """
-        record: Self = cls.__pydantic_validator__.validate_python(data)
+        record: Self = cls.__pydantic_validator__.validate_python(d)
         return record
 
 
