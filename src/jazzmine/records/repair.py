@@ -153,7 +153,11 @@ def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, 
     Raises:
         ValidationError: something in it has no replacement.
     """
-    data = deepcopy(dict(raw))
+    try:
+        data = deepcopy(dict(raw))
+    except RecursionError:
+        # Nested too deeply to be copied: this tells where.
+        return kind.__pydantic_validator__.validate_python(raw), {}
     replaced: dict[str, str] = {}
     first: ValidationError | None = None
     while True:
@@ -181,15 +185,20 @@ def _replace(data: Any, error: ErrorDetails) -> bool:
         return False
     if error["type"] == "json_value":
         replacement = plain_value(value)
-    elif isinstance(value, float) and not math.isfinite(value) and isinstance(data, dict):
+    elif _is_infinite(value, error["type"]) and isinstance(data, dict):
         del data[name]
         return True
     else:
         replacement = _replacement(value, error["type"])
-    if replacement is value:
+    if replacement == value:
         return False
     data[name] = replacement
     return True
+
+
+def _is_infinite(value: Any, refused_as: str) -> bool:
+    # As text it comes from JSON that has no such numbers, as PostgreSQL writes it.
+    return refused_as == "finite_number" or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _replacement(value: Any, refused_as: str) -> Any:

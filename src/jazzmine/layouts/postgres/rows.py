@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, Optional, TypeVar, get_type_hints
 
 from pydantic import Json, ValidationError, create_model
@@ -163,8 +164,9 @@ class RecordRows(Generic[AnyRecord]):
     def _parsed(self, values: dict[str, Any]) -> dict[str, Any]:
         for place in self._nested:
             name = self._names[place]
-            if values[name] is not None:
-                values[name] = parse_json(values[name])
+            with suppress(RecursionError):
+                if values[name] is not None:
+                    values[name] = parse_json(values[name])
         return values
 
     def _is_marked(self, row: Row) -> bool:
