@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from jazzmine.records.base import Record
+from jazzmine.records.base import Record, require_stored
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import parse_json, unreadable
 from jazzmine.records.traces import TurnTrace
@@ -28,6 +28,7 @@ def read_conversation(line: bytes) -> Conversation:
     """
     try:
         conversation: Conversation = _validated_conversation(line)
+        require_stored(conversation)
     except ValidationError as error:
         raise unreadable(Conversation, parse_json(line).get("id"), error) from None
     return conversation
@@ -37,6 +38,7 @@ def read_message(line: bytes) -> Message:
     """Return the message that a line holds, as in `read_conversation`."""
     try:
         message: Message = _validated_message(line)
+        require_stored(message)
     except ValidationError as error:
         raise unreadable(Message, parse_json(line).get("id"), error) from None
     return message
@@ -46,6 +48,7 @@ def read_trace(line: bytes) -> TurnTrace:
     """Return the trace that a line holds, as in `read_conversation`."""
     try:
         trace: TurnTrace = _validated_trace(line)
+        require_stored(trace)
     except ValidationError as error:
         raise unreadable(TurnTrace, parse_json(line).get("id"), error) from None
     return trace

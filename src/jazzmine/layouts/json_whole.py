@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from jazzmine.records.base import Record, seal
+from jazzmine.records.base import Record, require_stored, seal
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs, parse_json, plain_value
 from jazzmine.records.traces import TurnTrace
@@ -65,6 +65,8 @@ def parse_whole(path: str, content: bytes, repairs: Repairs) -> Sections:
     data = _parse(path, content)
     try:
         stored = _StoredFile.model_validate(data)
+        for record in (*stored.conversations, *stored.messages, *stored.turn_traces):
+            require_stored(record)
     except ValidationError:
         return _repaired(path, data, repairs)
     _refuse_duplicates(path, "conversations", "id", [r.id for r in stored.conversations])
@@ -103,6 +105,7 @@ def _repaired_lines(
     for raw in stored:
         try:
             record = kind.__pydantic_validator__.validate_python(raw)
+            require_stored(record)
         except ValidationError:
             record = _repaired_record(kind, raw, taken, repairs)
         lines.append(_unread_line(raw) if record is None else seal(record, kind).json)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from jazzmine.records.base import Record
+from jazzmine.records.base import Record, require_stored
 from jazzmine.records.types import MAX_DEPTH, MAX_INT, MIN_INT
 
 __all__ = [
@@ -162,7 +162,9 @@ def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, 
     first: ValidationError | None = None
     while True:
         try:
-            return kind.__pydantic_validator__.validate_python(data), replaced
+            record: AnyRecord = kind.__pydantic_validator__.validate_python(data)
+            require_stored(record)
+            return record, replaced
         except ValidationError as error:
             first = first or error
             found = [one for one in error.errors(include_url=False) if _replace(data, one)]

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from jazzmine.errors import RecordTooLargeError
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Sealed, require_stored
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
@@ -156,18 +156,22 @@ def read_conversation(document: Document, repairs: Repairs) -> Conversation:
     """
     _take_metadata(document)
     try:
-        return Conversation.__pydantic_validator__.validate_python(document)  # type: ignore[no-any-return]
+        conversation: Conversation = Conversation.__pydantic_validator__.validate_python(document)
+        require_stored(conversation)
     except ValidationError:
         return repairs.record(Conversation, document)
+    return conversation
 
 
 def read_message(document: Document, repairs: Repairs) -> Message:
     """Return the message that a document holds, as in `read_conversation`."""
     _take_metadata(document)
     try:
-        return Message.__pydantic_validator__.validate_python(document)  # type: ignore[no-any-return]
+        message: Message = Message.__pydantic_validator__.validate_python(document)
+        require_stored(message)
     except ValidationError:
         return repairs.record(Message, document)
+    return message
 
 
 def read_trace(document: Document, repairs: Repairs) -> TurnTrace:
@@ -175,9 +179,11 @@ def read_trace(document: Document, repairs: Repairs) -> TurnTrace:
     del document["_id"]
     _change_free_form(document, _unescaped)
     try:
-        return TurnTrace.__pydantic_validator__.validate_python(document)  # type: ignore[no-any-return]
+        trace: TurnTrace = TurnTrace.__pydantic_validator__.validate_python(document)
+        require_stored(trace)
     except ValidationError:
         return repairs.record(TurnTrace, document)
+    return trace
 
 
 def _take_metadata(document: Document) -> None:
