@@ -32,6 +32,7 @@ CONVERSATIONS: dict[str, dict[str, Any]] = {
     "empty agent": {"user_id": "u", "agent_id": ""},
     "lone title": {"user_id": "u", "title": LONE},
     "big time": {"user_id": "u", "created_at": BIG},
+    "": {"user_id": "v"},
 }
 MESSAGE = {
     "conversation_id": "c",
@@ -47,6 +48,7 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "m lone entity": {"entities": [{"name": LONE, "attributes": [LONE]}]},
     "m big episode": {"episode_id": BIG},
     "m big time": {"timestamp": BIG},
+    "": {"conversation_id": "", "user_id": "v"},
     **{f"owner of {number}": {} for number in range(12)},
 }
 TRACE = {
@@ -77,6 +79,7 @@ TRACES: list[tuple[str, dict[str, Any]]] = [
     ("empty agent", {"agent_id": "", "user_id": ""}),
     ("lone names", {"detected_entities": [LONE], "detected_intent": LONE, "errors": [LONE]}),
     ("big memory", {"tool_traces": [{**TASK, "peak_memory_bytes": BIG, "output_bytes": BIG}]}),
+    ("of empty", {"message_id": "", "conversation_id": "", "total_co2_g": NAN}),
 ]
 
 

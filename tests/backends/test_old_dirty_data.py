@@ -36,16 +36,16 @@ def old(
             config = stack.enter_context(mongodb.database())
         else:
             schema = stack.enter_context(postgres.new_schema())
-            with postgres.connect(postgres.dsn()) as connection:
-                connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
-            config["dsn"] = f"{postgres.dsn()}?search_path={schema}"
-        stored = fill(config)
-        if request.param == "postgres":
             config |= {"dsn": postgres.dsn(), "schema": schema}
-        yield config, stored
+        yield config, fill(config)
 
 
 def fill(config: dict[str, Any]) -> set[str]:
+    if "schema" in config:
+        schema = config["schema"]
+        with postgres.connect(config["dsn"]) as connection:
+            connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
+        config = {"storage": "postgres", "dsn": f"{config['dsn']}?search_path={schema}"}
     environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
     python = environments.python_of(environments.PREDECESSOR)
     command = [str(python), "-m", "tests.backends.predecessor_dirty"]
@@ -80,7 +80,7 @@ def test_every_record_that_was_stored_is_listed(store: MessageStore, stored: set
     traces = store.get_turn_traces_by_conversation_id("c")
 
     listed = [one.id for listing in (conversations, messages, traces) for one in listing]
-    assert sorted(listed) == sorted(stored)
+    assert sorted(listed) == sorted(stored - {"", "t of empty"})
     assert list(store.iter_messages("c", batch_size=3)) == messages
     assert store.get_immediate_context("c", 100) == messages
     assert store.get_messages_by_ids([m.id for m in messages]) == messages
@@ -98,6 +98,21 @@ def test_an_empty_id_is_unknown_and_can_be_asked_for(store: MessageStore) -> Non
     found = store.find_turn_traces(TraceFilter(user_id="unknown"))
     assert [t.id for t in found] == ["t empty agent"]
     assert found[0].agent_id == "unknown"
+
+
+def test_what_belongs_to_a_record_with_an_empty_id_still_does(store: MessageStore) -> None:
+    (conversation,) = store.get_conversations_by_user_id("v")
+    (message,) = store.get_messages_by_conversation_id("unknown")
+    (trace,) = store.get_turn_traces_by_conversation_id("unknown")
+
+    assert conversation == store.get_conversation_by_id("unknown")
+    assert message == store.get_message_by_id("unknown")
+    assert trace == store.get_turn_trace_by_message_id("unknown")
+    assert (message.id, message.conversation_id, trace.message_id) == ("unknown",) * 3
+    assert store.get_messages_by_conversation_id("unknown", limit=2) == [message]
+    assert store.get_messages_by_user_id("v", after="unknown") == []
+    assert store.get_messages_by_ids(["fine", "unknown"])[1:] == [message]
+    assert list(store.iter_messages("unknown")) == [message]
 
 
 def test_nan_and_infinity_are_null_or_the_default(
@@ -189,3 +204,47 @@ def test_a_record_with_replacements_is_stored_again_as_it_was_read(store: Messag
 
     assert store.get_messages_by_conversation_id("c") == messages
     assert store.get_turn_traces_by_conversation_id("c") == traces
+
+
+def test_a_record_with_an_empty_id_is_replaced_and_deleted(store: MessageStore) -> None:
+    (message,) = store.get_messages_by_conversation_id("unknown")
+
+    store.store_message(message)
+    assert store.get_messages_by_user_id("v") == [message]
+    assert store.flag_message("unknown")
+    assert store.get_immediate_context("unknown", 1) == []
+    assert store.delete_conversation("unknown")
+    assert store.get_messages_by_user_id("v") == []
+    assert store.get_turn_trace_by_id("t of empty") is None
+
+
+def test_adopting_tables_logs_which_records_had_an_empty_id(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with postgres.new_schema() as schema:
+        config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        fill(config)
+        with caplog.at_level(logging.WARNING):
+            MessageStore.initialize(config).close()
+
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 10
+    assert any("user_id" in line and "'empty user'" in line for line in lines)
+    assert any("user_id" in line and "'m empty user'" in line for line in lines)
+    assert any("agent_id" in line and "'t empty agent'" in line for line in lines)
+
+
+def test_an_empty_id_stays_where_unknown_is_another_record() -> None:
+    with postgres.new_schema() as schema:
+        config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        fill(config)
+        with postgres.connect(postgres.dsn()) as connection:
+            connection.execute(
+                f"""INSERT INTO "{schema}".conversations
+                    VALUES ('unknown', 'v', 'a', 't', 1, 1)""".encode()
+            )
+        with MessageStore.initialize(config) as store:
+            listed = store.get_conversations_by_user_id("v")
+            assert [conversation.id for conversation in listed] == ["unknown", "unknown"]
+            assert store.get_messages_by_conversation_id("unknown") == []
+            assert [message.id for message in store.get_messages_by_user_id("v")] == ["unknown"]

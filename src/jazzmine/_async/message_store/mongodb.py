@@ -38,6 +38,7 @@ from jazzmine.layouts.mongodb.trace_filters import traces_meant
 from jazzmine.layouts.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -133,7 +134,7 @@ class MongoDBMessageStore(MessageStore):
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             some = among("id", wanted[begin : begin + _IDS_A_COMMAND])
             documents = await self._server.run(self._server.found, self._server.messages, some)
-            found.update((document["id"], document) for document in documents)
+            found.update((document.get("id") or UNKNOWN_ID, document) for document in documents)
         # A document is used up when it is read, and may be asked for twice.
         there = (found.get(message_id) for message_id in message_ids)
         return self._read_messages([document.copy() for document in there if document])

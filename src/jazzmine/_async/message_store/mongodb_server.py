@@ -32,6 +32,7 @@ from jazzmine.errors import NotFoundError, StoreUnavailableError
 from jazzmine.layouts.mongodb.documents import Document
 from jazzmine.layouts.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.layouts.mongodb.queries import Listing, equal
+from jazzmine.records.repair import UNKNOWN_ID
 
 __all__ = ["MongoDBServer"]
 
@@ -276,11 +277,11 @@ class MongoDBServer:
         return await cursor.to_list()
 
     async def ids(self, collection: Collection, query: Document, session: Any = None) -> list[str]:
-        """Return the ids of what a query means."""
+        """Return the ids of the documents that match a query, as they are read."""
         cursor = collection.find(
             query, {"_id": 0, "id": 1}, batch_size=IDS_A_REPLY, session=session
         )
-        return [document["id"] for document in await cursor.to_list()]
+        return [document.get("id") or UNKNOWN_ID for document in await cursor.to_list()]
 
     async def aggregated(self, collection: Collection, pipeline: list[Any]) -> list[Document]:
         """Return what comes out of a pipeline."""

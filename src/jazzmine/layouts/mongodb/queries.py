@@ -42,8 +42,8 @@ def equal(**ids: str) -> Document:
 
 
 def among(field: str, values: Sequence[str]) -> Document:
-    """Mean the documents that have one of these values."""
-    return {field: {"$in": list(values)}}
+    """Build the query for the documents that have one of these ids, as in `equal`."""
+    return {field: {"$in": [*values, ""] if UNKNOWN_ID in values else list(values)}}
 
 
 def flag(flagged: bool) -> Document:
