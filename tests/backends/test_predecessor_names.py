@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import subprocess
+import sys
 from enum import Enum
 from typing import Any
 
@@ -155,3 +157,12 @@ def test_what_was_awaited_still_is(
     function = inspect.unwrap(getattr(imported(module, owner), method))
 
     assert inspect.iscoroutinefunction(function) == told["waits"]
+
+
+@pytest.mark.parametrize("module", sorted(NAMES))
+def test_a_module_of_the_predecessor_loads_no_driver(module: str) -> None:
+    code = f"import sys, {module}\nprint(*sys.modules)"
+    command = [sys.executable, "-I", "-c", code]
+    loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+    assert {"psycopg", "psycopg_pool", "pymongo", "redis"}.isdisjoint(loaded)

@@ -104,20 +104,16 @@ class PostgresMessageStore(MessageStore):
     def _store_all(
         self, messages: Sequence[Sealed[Message]], deadline: float | None = None
     ) -> None:
-        self._require_conversations(superseded_owners(messages), deadline)
+        self._require_conversations(superseded_owners(messages))
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         parameters = {"messages": messages_json(messages)}
         self._server.count(statement, parameters, deadline=deadline)
 
-    def _require_conversations(
-        self, conversation_ids: Sequence[str], deadline: float | None = None
-    ) -> None:
+    def _require_conversations(self, conversation_ids: Sequence[str]) -> None:
         """Check conversations that no foreign key does, as their messages are superseded."""
         if conversation_ids:
             parameters = {"ids": conversation_ids}
-            missing = self._server.rows(
-                sql.MISSING_CONVERSATIONS, parameters, deadline=deadline
-            )
+            missing = self._server.rows(sql.MISSING_CONVERSATIONS, parameters)
             if missing:
                 raise IntegrityError(
                     f"the conversation {from_text(missing[0][0])!r} is not stored;"

@@ -94,12 +94,7 @@ class PostgresServer:
         self._connections = Connections(self._options)
 
     def rows(
-        self,
-        sql: str,
-        parameters: Parameters | None = None,
-        *,
-        prepare: bool | None = None,
-        deadline: float | None = None,
+        self, sql: str, parameters: Parameters | None = None, *, prepare: bool | None = None
     ) -> list[TupleRow]:
         """Run a query and return its rows.
 
@@ -108,7 +103,7 @@ class PostgresServer:
             parameters: by name.
             prepare: False plans the query for these very parameters.
         """
-        return (self._run(sql, parameters, prepare, deadline)).fetchall()
+        return (self._run(sql, parameters, prepare)).fetchall()
 
     def count(
         self, sql: str, parameters: Parameters, *, deadline: float | None = None
