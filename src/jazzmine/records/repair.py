@@ -41,6 +41,7 @@ logger = logging.getLogger(__name__)
 UNKNOWN_ID = "unknown"
 
 _LOGGED_AT_MOST = 10_000
+_ROUNDS = 10  # a replacement may be refused for another reason, but not again and again
 _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
@@ -160,7 +161,7 @@ def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, 
         return kind.__pydantic_validator__.validate_python(raw), {}
     replaced: dict[str, str] = {}
     first: ValidationError | None = None
-    while True:
+    for _ in range(_ROUNDS):
         try:
             record: AnyRecord = kind.__pydantic_validator__.validate_python(data)
             require_stored(record)
@@ -169,8 +170,10 @@ def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, 
             first = first or error
             found = [one for one in error.errors(include_url=False) if _replace(data, one)]
         if not found:
-            raise first
+            break
         replaced.update((_name(one["loc"]), one["msg"]) for one in found)
+    assert first is not None
+    raise first
 
 
 def _replace(data: Any, error: ErrorDetails) -> bool:
@@ -192,7 +195,7 @@ def _replace(data: Any, error: ErrorDetails) -> bool:
         return True
     else:
         replacement = _replacement(value, error["type"])
-    if replacement == value:
+    if replacement is value or replacement == value:
         return False
     data[name] = replacement
     return True
