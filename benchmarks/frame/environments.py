@@ -6,12 +6,15 @@ pydantic, so that a difference between them is never a difference between two ve
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,8 +55,12 @@ def make_ours() -> None:
 
 def make_predecessor(pydantic: str) -> None:
     stamp = _digest(sys.version, PREDECESSOR_VERSION, pydantic, *PREDECESSOR_NEEDS)
-    if _is_fresh(PREDECESSOR, stamp):
-        return
+    with _alone(PREDECESSOR):
+        if not _is_fresh(PREDECESSOR, stamp):
+            _make_predecessor(pydantic, stamp)
+
+
+def _make_predecessor(pydantic: str, stamp: str) -> None:
     _new_environment(PREDECESSOR)
     _pip(PREDECESSOR, "install", pydantic, *PREDECESSOR_NEEDS)
     with tempfile.TemporaryDirectory(dir=PREDECESSOR) as folder:
@@ -62,6 +69,14 @@ def make_predecessor(pydantic: str) -> None:
         with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
             wheel.extractall(PREDECESSOR_SOURCE)
     _seal(PREDECESSOR, stamp)
+
+
+@contextmanager
+def _alone(environment: Path) -> Iterator[None]:
+    """Keep other processes, such as those of a test run, from making the same one meanwhile."""
+    with open(f"{environment}.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _new_environment(environment: Path) -> None:

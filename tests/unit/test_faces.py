@@ -176,6 +176,26 @@ def test_no_driver_is_imported_with_a_module(module: str) -> None:
     assert imported_by(f"import {module}").isdisjoint(DRIVERS)
 
 
+@pytest.mark.parametrize(
+    ("opened", "module"),
+    [
+        ("MessageStore", "JSONMessageStore"),
+        ("MessageStore", "PostgresMessageStore"),
+        ("MessageStore", "MongoDBMessageStore"),
+        ("WorkingMemoryStore", "RedisWorkingMemoryStore"),
+    ],
+)
+def test_no_driver_is_imported_before_its_store_is_opened(
+    opened: str, module: str, tmp_path: Path
+) -> None:
+    config = "memory:" if opened == "WorkingMemoryStore" else f"json:{tmp_path}/messages.json"
+    statement = (
+        f"from jazzmine.sync import {opened}, {module}; {opened}.initialize({config!r}).close()"
+    )
+
+    assert imported_by(statement).isdisjoint(DRIVERS)
+
+
 @pytest.mark.parametrize("module", ["message_store", "working_memory"])
 def test_the_blocking_face_never_loads_asyncio(module: str) -> None:
     bare = imported_by("import pydantic, filelock")

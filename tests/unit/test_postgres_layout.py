@@ -22,6 +22,7 @@ from jazzmine.layouts.postgres.schema import migrations
 from jazzmine.layouts.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.records.base import Record, seal
 from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 
 TEXT = st.text(st.sampled_from("a01\0\ufdd0\\\"u'é\U0001f600") | st.characters(codec="utf-8"))
@@ -117,11 +118,11 @@ def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first(
 
 def test_a_row_that_breaks_a_records_rules_is_refused() -> None:
     with pytest.raises(ValidationError, match="metadata"):
-        CONVERSATIONS.record(("c", "u", "a", "t", 1, 2, "[]", 1))
+        CONVERSATIONS.record(("c", "u", "a", "t", 1, 2, "[]", 1), Repairs())
 
 
 def test_a_row_becomes_a_record_of_the_public_class() -> None:
-    record = CONVERSATIONS.record(("c", "u", "a", "t", 1, 2, '{"a": 0.00}', 1))
+    record = CONVERSATIONS.record(("c", "u", "a", "t", 1, 2, '{"a": 0.00}', 1), Repairs())
     assert type(record) is Conversation
     assert repr(record.metadata) == "{'a': -0.0}"
     record.title = "changed"

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from jazzmine._compat.change import Change
 from jazzmine.errors import WrongEventLoopError
 
-__all__ = ["Batcher", "Home", "KeyedLocks", "run_blocking"]
+__all__ = ["Batcher", "Home", "KeyedLocks", "Work", "run_blocking"]
 
 T = TypeVar("T")
+
+Work: TypeAlias = Callable[..., Awaitable[T]]
 
 
 class Home:

@@ -6,13 +6,15 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from jazzmine._compat.change import Change
 
-__all__ = ["Batcher", "Home", "KeyedLocks", "run_blocking"]
+__all__ = ["Batcher", "Home", "KeyedLocks", "Work", "run_blocking"]
 
 T = TypeVar("T")
+
+Work: TypeAlias = Callable[..., T]
 
 _LOOK_AGAIN_SECONDS = 0.05
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 from contextlib import suppress
 from time import monotonic
+from typing import Any
 
+from bson.codec_options import DatetimeConversion
 from pymongo import ReadPreference, WriteConcern
 from pymongo.errors import (
     ConfigurationError,
@@ -32,6 +34,7 @@ from jazzmine.errors import (
 
 __all__ = [
     "DURABLE",
+    "LENIENT",
     "MAJORITY",
     "PRIMARY",
     "SNAPSHOT",
@@ -50,6 +53,14 @@ DURABLE = WriteConcern("majority", j=True)
 MAJORITY = ReadConcern("majority")
 SNAPSHOT = ReadConcern("snapshot")
 PRIMARY = ReadPreference.PRIMARY
+
+# What another program stored in a document must not make all documents of a reply unreadable:
+# text that is no UTF-8, and dates beyond Python's years.
+# https://pymongo.readthedocs.io/en/stable/api/bson/codec_options.html
+LENIENT: dict[str, Any] = {
+    "unicode_decode_error_handler": "replace",
+    "datetime_conversion": DatetimeConversion.DATETIME_AUTO,
+}
 
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
 _AUTHENTICATION_FAILED = 18

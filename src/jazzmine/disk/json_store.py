@@ -17,6 +17,7 @@ from jazzmine.errors import JazzmineError, LockTimeoutError, StoreClosedError
 from jazzmine.layouts.json_draft import Draft
 from jazzmine.layouts.json_file import file_content, read_changes
 from jazzmine.layouts.json_tables import Tables
+from jazzmine.records.repair import Repairs
 
 __all__ = ["JSONFile"]
 
@@ -45,6 +46,7 @@ class JSONFile:
         # The last one to close a replaced file waits until the disk has freed it, which
         # takes as long as writing the new one did: a thread of its own does.
         self._janitor = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-janitor")
+        self.repairs = Repairs()
         self._mutex = FileMutex(self.path)
 
     def open(self) -> None:
@@ -53,7 +55,7 @@ class JSONFile:
         Raises:
             OSError: the file, or the folder that it is to stand in, cannot be read.
             JSONDecodeError: it is not JSON.
-            ValidationError: it is not a store, or a record in it breaks a rule.
+            ValidationError: it is not a store, or a record in it has no id or stands twice.
         """
         os.stat(os.path.dirname(self.path))
         if os.path.lexists(f"{self.path}.tmp"):
@@ -184,7 +186,7 @@ class JSONFile:
                 file.seek(0)
                 return file.read()
 
-            return read_changes(self.path, self.tables, file, whole)
+            return read_changes(self.path, self.tables, file, whole, self.repairs)
 
     def _look_at(self, view: FileView | None) -> None:
         if self._view is not None:

@@ -17,19 +17,19 @@ is next written.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TypeVar
 
-from pydantic import Field, ValidationError
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic import ValidationError
 
 from jazzmine.layouts.json_draft import Draft
-from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace
+from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace, stand_in
 from jazzmine.layouts.json_tables import ConversationRow, MessageRow, Row, Tables, TraceRow
-from jazzmine.records.base import Record, seal
+from jazzmine.layouts.json_whole import Sections, parse_whole
+from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["file_content", "read_changes"]
@@ -41,6 +41,7 @@ _SECTIONS = (
     (b'"turn_traces": [\n', b"]}\n"),
 )
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
@@ -93,37 +94,37 @@ class _OtherForm(Exception):
     """The file is not in the form that this module writes, or an id stands in it twice."""
 
 
-class _Sections(NamedTuple):
-    conversations: list[bytes]
-    messages: list[bytes]
-    traces: list[bytes]
-
-
 def read_changes(
-    path: str, tables: Tables, content: Iterable[bytes], whole: Callable[[], bytes]
+    path: str,
+    tables: Tables,
+    content: Iterable[bytes],
+    whole: Callable[[], bytes],
+    repairs: Repairs,
 ) -> Draft:
     """Return what has to change in the tables to make them those of a file.
 
-    What stands in the file as it stood before is not parsed again.
+    What stands in the file as it stood before is not parsed again. A record that breaks a rule is
+    repaired; one that can't be is kept as it is, and read when it is asked for.
 
     Args:
         path: the file's name, for the texts of errors.
         content: its lines.
         whole: returns all of it; called when the lines are not in the form written here.
+        repairs: those of the store.
 
     Raises:
         JSONDecodeError: it is not JSON; the text has the file, line and column.
-        ValidationError: a record breaks a rule or stands twice; the text has the file, and
-            the record's place in it.
+        ValidationError: a record has no id or stands twice; the text has the file, and the
+            record's place in it.
     """
     try:
-        return _difference(tables, _split(content))
+        return _difference(tables, _split(content), strict=True)
     except (_OtherForm, ValidationError):
         # Read as a whole it either is well, or the error can say where it is not.
-        return _difference(tables, _parse_whole(path, whole()))
+        return _difference(tables, parse_whole(path, whole(), repairs), strict=False)
 
 
-def _split(content: Iterable[bytes]) -> _Sections:
+def _split(content: Iterable[bytes]) -> Sections:
     lines = iter(content)
     if next(lines, None) != _HEAD:
         raise _OtherForm
@@ -134,7 +135,7 @@ def _split(content: Iterable[bytes]) -> _Sections:
         sections.append(_section(lines, end))
     if next(lines, None) is not None:
         raise _OtherForm
-    return _Sections(*sections)
+    return Sections(*sections)
 
 
 def _section(lines: Iterator[bytes], end: bytes) -> list[bytes]:
@@ -152,7 +153,7 @@ def _section(lines: Iterator[bytes], end: bytes) -> list[bytes]:
     raise _OtherForm
 
 
-def _difference(tables: Tables, sections: _Sections) -> Draft:
+def _difference(tables: Tables, sections: Sections, *, strict: bool) -> Draft:
     draft = Draft(tables)
     removed, added = _changed(tables.traces, sections.traces)
     draft.remove_traces(removed)
@@ -163,26 +164,37 @@ def _difference(tables: Tables, sections: _Sections) -> Draft:
     # What is added goes to the end of the draft, so that it is applied in the file's order.
     positions = _Positions(tables, gone)
     for line in come:
-        conversation = read_conversation(line)
+        conversation = _read(Conversation, read_conversation, line, strict)
         _refuse_twice(draft.conversations, tables.conversations, conversation.id)
         draft.conversations.pop(conversation.id, None)
         row = ConversationRow(conversation, line, positions.of(conversation.id))
         draft.conversations[row.id] = row
     positions = _Positions(tables, removed_messages)
     for line in added_messages:
-        message = read_message(line)
+        message = _read(Message, read_message, line, strict)
         _refuse_twice(draft.messages, tables.messages, message.id)
         draft.messages.pop(message.id, None)
         draft.messages[message.id] = MessageRow(message, line, positions.of(message.id))
     positions = _Positions(tables, removed)
     for line in added:
-        trace = read_trace(line)
+        trace = _read(TurnTrace, read_trace, line, strict)
         _refuse_twice(draft.traces, tables.traces, trace.id)
         if draft.trace_of(trace.message_id) is not None:
             raise _OtherForm
         draft.traces.pop(trace.id, None)
         draft.add_trace(TraceRow(trace, line, positions.of(trace.id)))
     return draft
+
+
+def _read(
+    kind: type[AnyRecord], read: Callable[[bytes], AnyRecord], line: bytes, strict: bool
+) -> AnyRecord:
+    try:
+        return read(line)
+    except ValidationError:
+        if strict:
+            raise
+        return stand_in(kind, line)
 
 
 class _Positions:
@@ -216,72 +228,3 @@ def _refuse_twice(changed: dict[str, AnyRow | None], rows: dict[str, AnyRow], ro
     known = changed[row_id] if row_id in changed else rows.get(row_id)
     if known is not None:
         raise _OtherForm
-
-
-class _StoredFile(Record):
-    version: Literal[1] = 1
-    conversations: list[Conversation] = Field(default_factory=list)
-    messages: list[Message] = Field(default_factory=list)
-    turn_traces: list[TurnTrace] = Field(default_factory=list)
-
-
-def _parse_whole(path: str, content: bytes) -> _Sections:
-    data = _parse(path, content)
-    try:
-        stored = _StoredFile.model_validate(data)
-    except ValidationError as error:
-        raise _located(path, data, error) from None
-    _refuse_duplicates(path, "conversations", "id", [r.id for r in stored.conversations])
-    _refuse_duplicates(path, "messages", "id", [r.id for r in stored.messages])
-    _refuse_duplicates(path, "turn_traces", "id", [r.id for r in stored.turn_traces])
-    owners = [trace.message_id for trace in stored.turn_traces]
-    _refuse_duplicates(path, "turn_traces", "message_id", owners)
-    return _Sections(
-        [seal(record, Conversation).json for record in stored.conversations],
-        [seal(record, Message).json for record in stored.messages],
-        [seal(record, TurnTrace).json for record in stored.turn_traces],
-    )
-
-
-def _parse(path: str, content: bytes) -> Any:
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        before = content[: error.start].decode()
-        raise json.JSONDecodeError(f"{path}: not UTF-8", before, len(before)) from None
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise json.JSONDecodeError(f"{path}: {error.msg}", text, error.pos) from None
-    except RecursionError:
-        raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
-
-
-def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) -> None:
-    seen: set[str] = set()
-    for index, value in enumerate(values):
-        if value in seen:
-            reason = PydanticCustomError("duplicate", "an earlier record has the same")
-            detail = InitErrorDetails(type=reason, loc=(section, index, name), input=value)
-            raise ValidationError.from_exception_data(path, [detail])
-        seen.add(value)
-
-
-def _located(path: str, data: Any, error: ValidationError) -> ValidationError:
-    """Say the same with the file for a title, and the record's id beside its index."""
-    details = []
-    for line in error.errors(include_url=False):
-        reason = PydanticCustomError(
-            line["type"],
-            "{said}{of}",
-            {"said": line["msg"], "of": _record_named(data, line["loc"])},
-        )
-        details.append(InitErrorDetails(type=reason, loc=line["loc"], input=line["input"]))
-    return ValidationError.from_exception_data(path, details)
-
-
-def _record_named(data: Any, loc: tuple[int | str, ...]) -> str:
-    try:
-        return f" (in the record with id {data[loc[0]][loc[1]]['id']!r})"
-    except (IndexError, KeyError, TypeError):
-        return ""

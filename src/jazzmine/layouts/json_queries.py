@@ -9,6 +9,7 @@ from jazzmine.errors import NotFoundError
 from jazzmine.layouts.json_lines import read_trace
 from jazzmine.layouts.json_tables import Index, Tables, TraceRow
 from jazzmine.layouts.trace_queries import matches
+from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
@@ -41,10 +42,11 @@ def _narrowest(tables: Tables, where: TraceFilter) -> tuple[Index[TraceRow], str
 
 
 def traces_found(
-    rows: Iterable[TraceRow], where: TraceFilter, limit: int | None
+    rows: Iterable[TraceRow], where: TraceFilter, limit: int | None, repairs: Repairs
 ) -> list[TurnTrace]:
-    """Return the first `limit` of the rows' traces that the filter means."""
-    traces = (read_trace(row.line) for row in rows if _may_match(row, where))
+    """Return the first `limit` of the rows' traces that match a filter and can be read."""
+    candidates = (row for row in rows if _may_match(row, where))
+    traces = repairs.readable(candidates, lambda row: read_trace(row.line))
     return list(islice((trace for trace in traces if matches(where, trace)), limit))
 
 

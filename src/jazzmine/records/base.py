@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import InitErrorDetails
 
-__all__ = ["Record", "Sealed", "seal"]
+__all__ = ["Record", "Sealed", "require_stored", "seal"]
 
 
 class Record(BaseModel):
@@ -16,6 +17,9 @@ class Record(BaseModel):
     # Whether its JSON leaves out what is at its default, which only works with constants:
     # "now" at the time of writing is another time than "now" at the time of reading.
     omits_defaults: ClassVar[bool] = True
+
+    # Fields whose default is for new records alone: one that is stored without them is refused.
+    always_stored: ClassVar[frozenset[str]] = frozenset()
 
     # An instance is validated again wherever it is passed, and so copied.
     model_config = ConfigDict(
@@ -27,6 +31,14 @@ class Record(BaseModel):
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def require_stored(record: Record) -> None:
+    """Raise ValidationError if a field that is always stored was missing in what was read."""
+    if not record.always_stored <= record.__pydantic_fields_set__:
+        missing = sorted(record.always_stored - record.__pydantic_fields_set__)
+        details = [InitErrorDetails(type="missing", loc=(name,), input={}) for name in missing]
+        raise ValidationError.from_exception_data(type(record).__name__, details)
 
 
 @dataclass(frozen=True)

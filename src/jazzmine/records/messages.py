@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
+from time import time_ns
+from typing import Any, ClassVar
+from uuid import uuid4
 
 from pydantic import Field
 
@@ -21,6 +24,27 @@ class MessageRole(Enum):
     SYSTEM = "system"
 
 
+# A default made from the other fields is never left out of a record's JSON: that of another
+# moment would be another, and jazzmine 0.1 needs a title to read.
+
+
+def _new_id(fields: dict[str, Any]) -> str:
+    return str(uuid4())
+
+
+def _now(fields: dict[str, Any]) -> int:
+    return time_ns() // 1_000_000
+
+
+def _created_at(fields: dict[str, Any]) -> int:
+    created_at: int = fields["created_at"]
+    return created_at
+
+
+def _no_title(fields: dict[str, Any]) -> str:
+    return ""
+
+
 class Entity(Record):
     """Something that a message mentions, and what is said of it."""
 
@@ -29,21 +53,36 @@ class Entity(Record):
 
 
 class Conversation(Record):
-    """A conversation between a user and an agent; times in ms since the Unix epoch, UTC."""
+    """A conversation between a user and an agent; times in ms since the Unix epoch, UTC.
 
-    id: Id
+    Args:
+        id: a new one by default.
+        created_at: now by default.
+        last_updated_at: `created_at` by default.
+    """
+
+    always_stored: ClassVar[frozenset[str]] = frozenset({"id", "created_at", "last_updated_at"})
+
+    id: Id = Field(default_factory=_new_id)
     user_id: Id
     agent_id: Id
-    title: Text
-    created_at: Int64
-    last_updated_at: Int64
+    title: Text = Field(default_factory=_no_title)
+    created_at: Int64 = Field(default_factory=_now)
+    last_updated_at: Int64 = Field(default_factory=_created_at)
     metadata: JsonObject = Field(default_factory=dict)
 
 
 class Message(Record):
-    """One message of a conversation; `timestamp` in ms since the Unix epoch, UTC."""
+    """One message of a conversation.
 
-    id: Id
+    Args:
+        id: a new one by default.
+        timestamp: ms since the Unix epoch, UTC; now by default.
+    """
+
+    always_stored: ClassVar[frozenset[str]] = frozenset({"id", "timestamp"})
+
+    id: Id = Field(default_factory=_new_id)
     conversation_id: Id
     user_id: Id
     role: MessageRole
@@ -57,7 +96,7 @@ class Message(Record):
     is_cancellation: bool = False
     is_continuation: bool = True
     is_flagged: bool = False
-    timestamp: Int64
+    timestamp: Int64 = Field(default_factory=_now)
     invoked_flows: list[Text] | None = None
     invoked_tools: list[Text] | None = None
     reasoning_steps: list[Text] | None = None

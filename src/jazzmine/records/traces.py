@@ -156,6 +156,7 @@ class TurnTrace(Record):
     """The trace of one turn, kept with the assistant's message that ended it; times in ms."""
 
     omits_defaults: ClassVar[bool] = False
+    always_stored: ClassVar[frozenset[str]] = frozenset({"id"})
 
     id: Id = Field(default_factory=_new_id)
     message_id: Id

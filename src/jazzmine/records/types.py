@@ -8,16 +8,26 @@ from typing import Annotated, Any
 from pydantic import Field, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import PydanticCustomError, core_schema
 
-__all__ = ["MAX_DEPTH", "Id", "Int64", "JsonObject", "JsonValue", "Text", "plain_json"]
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_INT",
+    "MIN_INT",
+    "Id",
+    "Int64",
+    "JsonObject",
+    "JsonValue",
+    "Text",
+    "plain_json",
+]
 
 MAX_DEPTH = 64
-_MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
+MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
 # A length constraint, even an empty one, makes pydantic read the string as UTF-8, which
 # is what refuses a lone surrogate; without one it would pass and fail only when written.
 Text = Annotated[str, StringConstraints(min_length=0)]
 Id = Annotated[str, StringConstraints(min_length=1)]
-Int64 = Annotated[int, Field(ge=_MIN_INT, le=_MAX_INT)]
+Int64 = Annotated[int, Field(ge=MIN_INT, le=MAX_INT)]
 
 
 class _Refused(Exception):
@@ -55,7 +65,7 @@ def _copy(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         return _encodable(value)
     if isinstance(value, int):
-        if not _MIN_INT <= value <= _MAX_INT:
+        if not MIN_INT <= value <= MAX_INT:
             raise _Refused("an integer beyond 64 bits")
         return int(value)
     if isinstance(value, float):
@@ -112,8 +122,45 @@ def _encodable(value: str) -> str:
     return value if type(value) is str else str.__str__(value)
 
 
+def _parsed_json(value: Any) -> Any:
+    """Refuse the same in what was parsed from JSON, and return it as it is."""
+    return value if not value or _is_plain(value, 1) else plain_json(value)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Return whether `plain_json` would return the same; of what a JSON parser makes, it may."""
+    kind = type(value)
+    if kind is dict:
+        if depth > MAX_DEPTH:
+            return False
+        for key in value:
+            if "\0" in key:
+                return False
+        value = value.values()
+    elif kind is not list:
+        return _is_plain_scalar(value)
+    elif depth > MAX_DEPTH:
+        return False
+    for item in value:
+        kind = type(item)
+        if kind is str or kind is bool or item is None:
+            continue
+        if kind is int:
+            if not MIN_INT <= item <= MAX_INT:
+                return False
+        elif not _is_plain(item, depth + 1):
+            return False
+    return True
+
+
+def _is_plain_scalar(value: Any) -> bool:
+    if isinstance(value, int):
+        return MIN_INT <= value <= MAX_INT
+    return not isinstance(value, float) or math.isfinite(value)
+
+
 class _PlainJson:
-    """Checks what a caller passes; what was parsed from JSON is plain already."""
+    """Checks what a caller passes, and what was parsed from JSON, which is mostly plain."""
 
     @staticmethod
     def __get_pydantic_core_schema__(
@@ -121,7 +168,7 @@ class _PlainJson:
     ) -> core_schema.CoreSchema:
         schema = handler(source)
         return core_schema.json_or_python_schema(
-            json_schema=schema,
+            json_schema=core_schema.no_info_after_validator_function(_parsed_json, schema),
             python_schema=core_schema.no_info_before_validator_function(plain_json, schema),
         )
 

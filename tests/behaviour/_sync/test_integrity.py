@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from jazzmine import IntegrityError, JazzmineError
-from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.message_store import Conversation, MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages, trace
+from tests.behaviour.support.blocking import settle
 
 each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
 
@@ -105,6 +106,68 @@ def test_a_trace_names_any_conversation_that_its_caller_likes(chat: MessageStore
 
     assert ids(chat.get_turn_traces_by_conversation_id("elsewhere")) == ["trace-of-m1"]
     assert chat.get_turn_traces_by_conversation_id("c1") == []
+
+
+each_bulk_write = pytest.mark.parametrize(
+    ("write", "besides"),
+    [
+        pytest.param("store_messages", {}, id="store_messages"),
+        pytest.param("store_turn", {}, id="store_turn"),
+        pytest.param("store_turn", {"conversation": conversation("c2")}, id="with a conversation"),
+    ],
+)
+
+
+@each_bulk_write
+@pytest.mark.parametrize("homeless", [0, 1, 2], ids=["the first", "a middle one", "the last"])
+def test_of_messages_with_one_id_each_needs_its_conversation(
+    chat: MessageStore, write: str, besides: dict[str, Conversation], homeless: int
+) -> None:
+    given = [message("m1", original_content=text) for text in ("a", "b", "c")]
+    given[homeless].conversation_id = "nowhere"
+
+    with pytest.raises(IntegrityError, match="nowhere"):
+        getattr(chat, write)(messages=[message("m0"), *given, message("m2")], **besides)
+
+    assert chat.get_messages_by_user_id("u1") == []
+    assert chat.get_conversation_by_id("c2") is None
+
+
+@each_bulk_write
+def test_of_messages_with_one_id_in_stored_conversations_the_last_is_stored(
+    chat: MessageStore, write: str, besides: dict[str, Conversation]
+) -> None:
+    chat.store_conversation(conversation("c2"))
+    last = message("m1", original_content="the last")
+
+    passed = [message("m1", conversation_id="c2"), message("m1"), last]
+    getattr(chat, write)(messages=passed, **besides)
+
+    assert chat.get_messages_by_user_id("u1") == [last]
+
+
+def test_a_message_may_pass_through_the_conversation_that_its_turn_brings(
+    chat: MessageStore,
+) -> None:
+    passed = [message("m1", conversation_id="c2"), message("m1")]
+
+    chat.store_turn(conversation=conversation("c2"), messages=passed)
+
+    assert chat.get_messages_by_user_id("u1") == [message("m1")]
+    assert chat.get_conversation_by_id("c2") == conversation("c2")
+
+
+def test_of_simultaneous_messages_with_one_id_each_needs_its_conversation(
+    chat: MessageStore,
+) -> None:
+    homes = ["nowhere", "c1"] * 20
+    given = [message("m1", conversation_id=home) for home in homes]
+
+    outcomes = settle(*(lambda m=m: chat.store_message(m) for m in given))
+
+    refused = [isinstance(outcome, IntegrityError) for outcome in outcomes]
+    assert refused == [home == "nowhere" for home in homes]
+    assert chat.get_messages_by_user_id("u1") == [message("m1")]
 
 
 def test_a_store_is_usable_after_a_refusal(chat: MessageStore) -> None:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
-from jazzmine._compat.aio import Home
+from jazzmine._compat.aio import Home, Work
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
@@ -17,13 +17,15 @@ from jazzmine.config import (
 )
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
-from jazzmine.records.base import seal
+from jazzmine.records.base import Record, seal
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import PartialPage, Repairs
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["MessageStore"]
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyStore = TypeVar("AnyStore", bound="MessageStore")
 
 
@@ -48,6 +50,7 @@ class MessageStore(MessageStoreHooks):
     def __init__(self) -> None:
         self._home = Home(self._moved_in)
         self._closed = False
+        self._repairs = Repairs()
 
     @classmethod
     async def initialize(cls, config: Mapping[str, object] | str | None = None) -> MessageStore:
@@ -129,7 +132,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        return await self._conversations_of_user(owner, *_page(limit, after))
+        return await self._filled(self._conversations_of_user, owner, *_page(limit, after))
 
     async def get_conversations_by_agent_id(
         self, agent_id: str, *, limit: int | None = None, after: str | None = None
@@ -143,7 +146,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("agent_id", agent_id)
-        return await self._conversations_of_agent(owner, *_page(limit, after))
+        return await self._filled(self._conversations_of_agent, owner, *_page(limit, after))
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         """Delete a conversation, its messages and their traces; True if it was there."""
@@ -187,7 +190,7 @@ class MessageStore(MessageStoreHooks):
         if isinstance(message_ids, str):
             raise TypeError("message_ids must be several ids, not one str")
         wanted = [require_id("message_ids", message_id) for message_id in message_ids]
-        return await self._messages(wanted) if wanted else []
+        return _as_list(await self._messages(wanted)) if wanted else []
 
     async def get_messages_by_conversation_id(
         self, conversation_id: str, *, limit: int | None = None, after: str | None = None
@@ -199,7 +202,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("conversation_id", conversation_id)
-        return await self._messages_of_conversation(owner, *_page(limit, after))
+        return await self._filled(self._messages_of_conversation, owner, *_page(limit, after))
 
     async def get_messages_by_user_id(
         self, user_id: str, *, limit: int | None = None, after: str | None = None
@@ -211,7 +214,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        return await self._messages_of_user(owner, *_page(limit, after))
+        return await self._filled(self._messages_of_user, owner, *_page(limit, after))
 
     def iter_messages(
         self, conversation_id: str, *, batch_size: int = 500
@@ -237,7 +240,7 @@ class MessageStore(MessageStoreHooks):
         """Return the `n` newest messages that are not flagged, oldest first."""
         self._check()
         owner = require_id("conversation_id", conversation_id)
-        return await self._newest_visible(owner, n) if require_count("n", n) else []
+        return await self._newest_readable(owner, n) if require_count("n", n) else []
 
     async def delete_message(self, message_id: str) -> bool:
         """Delete a message and its trace; True if it was there."""
@@ -279,7 +282,8 @@ class MessageStore(MessageStoreHooks):
     async def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
         """Return a conversation's traces by `turn_number`, ascending."""
         self._check()
-        return await self._traces_of_conversation(require_id("conversation_id", conversation_id))
+        owner = require_id("conversation_id", conversation_id)
+        return _as_list(await self._traces_of_conversation(owner))
 
     async def get_turn_traces_by_agent_id(
         self, agent_id: str, limit: int = 100, offset: int = 0
@@ -294,7 +298,7 @@ class MessageStore(MessageStoreHooks):
         self._check()
         owner = require_id("agent_id", agent_id)
         count, skipped = require_count("limit", limit), require_count("offset", offset)
-        return await self._traces_of_agent(owner, count, skipped) if count else []
+        return _as_list(await self._traces_of_agent(owner, count, skipped)) if count else []
 
     async def store_turn(
         self,
@@ -333,7 +337,7 @@ class MessageStore(MessageStoreHooks):
         self._check()
         wanted = seal(where, TraceFilter).record
         count, behind = require_count("limit", limit), _page(None, after)[1]
-        return await self._find_traces(wanted, count, behind) if count else []
+        return await self._filled(self._find_traces, wanted, count, behind) if count else []
 
     async def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
         """Sum up the traces that a filter means, one summary a group, most tokens first.
@@ -344,6 +348,36 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         return await self._summarize(seal(where, TraceFilter).record, require_usage_key(by))
+
+    # Records that can't be read are left out of listings; others take their place.
+
+    async def _filled(
+        self,
+        read: Work[list[AnyRecord]],
+        subject: str | TraceFilter,
+        limit: int | None,
+        after: str | None,
+    ) -> list[AnyRecord]:
+        page = await read(subject, limit, after)
+        if not isinstance(page, PartialPage):
+            return page
+        records, asked = list(page), limit
+        while limit is not None and isinstance(page, PartialPage) and page.rows == asked:
+            asked = limit - len(records)
+            page = await read(subject, asked, page.last_id)
+            records += page
+        return records
+
+    async def _newest_readable(self, conversation_id: str, n: int) -> list[Message]:
+        asked, found = n, await self._newest_visible(conversation_id, n)
+        while isinstance(found, PartialPage) and found.rows == asked and len(found) < n:
+            asked *= 2
+            found = await self._newest_visible(conversation_id, asked)
+        return found if asked == n and type(found) is list else found[-n:]
+
+
+def _as_list(found: list[AnyRecord]) -> list[AnyRecord]:
+    return list(found) if isinstance(found, PartialPage) else found
 
 
 def _page(limit: int | None, after: str | None) -> tuple[int | None, str | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from jazzmine._async.message_store.base import MessageStore
@@ -16,7 +17,7 @@ from jazzmine.layouts.json_lines import read_conversation, read_message, read_tr
 from jazzmine.layouts.json_queries import traces_found, traces_meant
 from jazzmine.layouts.json_tables import ConversationRow, Index, MessageRow, Row, Tables
 from jazzmine.layouts.trace_queries import summarize
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Record, Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -24,6 +25,7 @@ from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 __all__ = ["JSONMessageStore"]
 
 T = TypeVar("T")
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
@@ -76,6 +78,9 @@ class JSONMessageStore(MessageStore):
         with self._file.lock:
             return query(self._file.tables)
 
+    def _listing(self, rows: Sequence[AnyRow], reader: RecordReader[AnyRecord]) -> list[AnyRecord]:
+        return self._repairs.listing(rows, reader.once, attrgetter("id"))
+
     # Conversations
 
     async def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
@@ -92,7 +97,7 @@ class JSONMessageStore(MessageStore):
             index = tables.conversations_by_user
             return index.last(user_id, limit, _behind(index, user_id, tables.conversations, after))
 
-        return [self._conversation_of.once(row) for row in await self._read(page)]
+        return self._listing(await self._read(page), self._conversation_of)
 
     async def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
@@ -103,7 +108,7 @@ class JSONMessageStore(MessageStore):
                 agent_id, limit, _behind(index, agent_id, tables.conversations, after)
             )
 
-        return [self._conversation_of.once(row) for row in await self._read(page)]
+        return self._listing(await self._read(page), self._conversation_of)
 
     async def _delete_conversation(self, conversation_id: str) -> bool:
         return bool(
@@ -124,7 +129,7 @@ class JSONMessageStore(MessageStore):
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         rows = await self._read(lambda tables: list(map(tables.messages.get, message_ids)))
-        return [self._message_of.once(row) for row in rows if row is not None]
+        return self._listing([row for row in rows if row is not None], self._message_of)
 
     async def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
@@ -134,7 +139,7 @@ class JSONMessageStore(MessageStore):
             behind = _behind(index, conversation_id, tables.messages, after)
             return index.first(conversation_id, limit, behind)
 
-        return [self._message_of.once(row) for row in await self._read(page)]
+        return self._listing(await self._read(page), self._message_of)
 
     async def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
@@ -144,7 +149,7 @@ class JSONMessageStore(MessageStore):
             behind = _behind(index, user_id, tables.messages, after)
             return index.first(user_id, limit, behind)
 
-        return [self._message_of.once(row) for row in await self._read(page)]
+        return self._listing(await self._read(page), self._message_of)
 
     async def _batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
         # The place of the last one is known, even if it is deleted before the next batch.
@@ -155,11 +160,11 @@ class JSONMessageStore(MessageStore):
 
         while rows := await self._read(page):
             last = rows[-1]
-            yield [self._message_of.once(row) for row in rows]
+            yield self._listing(rows, self._message_of)
 
     async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         rows = await self._read(lambda tables: tables.visible_messages.rows(conversation_id)[-n:])
-        return [self._message_of.once(row) for row in rows]
+        return self._listing(rows, self._message_of)
 
     async def _delete_message(self, message_id: str) -> bool:
         return bool(await self._writes.run(lambda draft: draft.delete_message(message_id)))
@@ -184,13 +189,13 @@ class JSONMessageStore(MessageStore):
         rows = await self._read(
             lambda tables: tables.traces_by_turn.first(conversation_id, None, None)
         )
-        return [self._trace_of.once(row) for row in rows]
+        return self._listing(rows, self._trace_of)
 
     async def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         rows = await self._read(
             lambda tables: tables.traces_by_agent.last(agent_id, offset + limit, None)[offset:]
         )
-        return [self._trace_of.once(row) for row in rows]
+        return self._listing(rows, self._trace_of)
 
     async def _store_turn(
         self,
@@ -211,11 +216,13 @@ class JSONMessageStore(MessageStore):
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
         rows = await self._read(lambda tables: traces_meant(tables, where, after))
-        return await run_blocking(traces_found, rows, where, limit)
+        return await run_blocking(traces_found, rows, where, limit, self._repairs)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         rows = await self._read(lambda tables: traces_meant(tables, where, None))
-        return await run_blocking(lambda: summarize(traces_found(rows, where, None), by))
+        return await run_blocking(
+            lambda: summarize(traces_found(rows, where, None, self._repairs), by)
+        )
 
 
 def _behind(

@@ -16,6 +16,7 @@ from jazzmine.layouts.mongodb.documents import (
     read_conversation,
     read_message,
     read_trace,
+    stored_id,
     trace_document,
     turn_documents,
 )
@@ -37,6 +38,7 @@ from jazzmine.layouts.mongodb.trace_filters import traces_meant
 from jazzmine.layouts.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
@@ -99,23 +101,19 @@ class MongoDBMessageStore(MessageStore):
 
     async def _conversation(self, conversation_id: str) -> Conversation | None:
         found = await self._one(self._server.conversations, equal(id=conversation_id))
-        return None if found is None else read_conversation(found)
+        return None if found is None else read_conversation(found, self._repairs)
 
     async def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         page = (self._server.conversations, CONVERSATIONS_OF_USER, user_id, limit, after)
-        return [
-            read_conversation(found) for found in await self._server.run(self._server.page, *page)
-        ]
+        return self._read_conversations(await self._server.run(self._server.page, *page))
 
     async def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         page = (self._server.conversations, CONVERSATIONS_OF_AGENT, agent_id, limit, after)
-        return [
-            read_conversation(found) for found in await self._server.run(self._server.page, *page)
-        ]
+        return self._read_conversations(await self._server.run(self._server.page, *page))
 
     async def _delete_conversation(self, conversation_id: str) -> bool:
         return await self._writes.delete_conversation(conversation_id)
@@ -128,7 +126,7 @@ class MongoDBMessageStore(MessageStore):
 
     async def _message(self, message_id: str) -> Message | None:
         found = await self._one(self._server.messages, equal(id=message_id))
-        return None if found is None else read_message(found)
+        return None if found is None else read_message(found, self._repairs)
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         wanted = list(dict.fromkeys(message_ids))
@@ -136,25 +134,22 @@ class MongoDBMessageStore(MessageStore):
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             some = among("id", wanted[begin : begin + _IDS_A_COMMAND])
             documents = await self._server.run(self._server.found, self._server.messages, some)
-            found.update((document["id"], document) for document in documents)
+            found.update((document.get("id") or UNKNOWN_ID, document) for document in documents)
         # A document is used up when it is read, and may be asked for twice.
-        return [
-            read_message(found[message_id].copy())
-            for message_id in message_ids
-            if message_id in found
-        ]
+        there = (found.get(message_id) for message_id in message_ids)
+        return self._read_messages([document.copy() for document in there if document])
 
     async def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         page = (self._server.messages, MESSAGES_OF_CONVERSATION, conversation_id, limit, after)
-        return [read_message(found) for found in await self._server.run(self._server.page, *page)]
+        return self._read_messages(await self._server.run(self._server.page, *page))
 
     async def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         page = (self._server.messages, MESSAGES_OF_USER, user_id, limit, after)
-        return [read_message(found) for found in await self._server.run(self._server.page, *page)]
+        return self._read_messages(await self._server.run(self._server.page, *page))
 
     async def _batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
         listing, last = MESSAGES_OF_CONVERSATION, None
@@ -166,12 +161,12 @@ class MongoDBMessageStore(MessageStore):
                 return
             # The place of the last one is known, even if it is deleted before the next batch.
             last = listing.position(documents[-1])
-            yield [read_message(document) for document in documents]
+            yield self._read_messages(documents)
 
     async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         newest = (self._server.messages, visible(conversation_id), VISIBLE_MESSAGES, n)
         documents = await self._server.run(self._server.found, *newest)
-        return [read_message(document) for document in reversed(documents)]
+        return self._read_messages(documents[::-1])
 
     async def _delete_message(self, message_id: str) -> bool:
         return await self._writes.delete_message(message_id)
@@ -190,20 +185,20 @@ class MongoDBMessageStore(MessageStore):
 
     async def _trace(self, trace_id: str) -> TurnTrace | None:
         found = await self._one(self._server.traces, equal(id=trace_id))
-        return None if found is None else read_trace(found)
+        return None if found is None else read_trace(found, self._repairs)
 
     async def _trace_of_message(self, message_id: str) -> TurnTrace | None:
         found = await self._one(self._server.traces, equal(message_id=message_id))
-        return None if found is None else read_trace(found)
+        return None if found is None else read_trace(found, self._repairs)
 
     async def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
         page = (self._server.traces, TRACES_OF_CONVERSATION, conversation_id, None, None)
-        return [read_trace(found) for found in await self._server.run(self._server.page, *page)]
+        return self._read_traces(await self._server.run(self._server.page, *page))
 
     async def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         listing = TRACES_OF_AGENT
         newest = (self._server.traces, listing.of(agent_id), listing, limit, offset)
-        return [read_trace(found) for found in await self._server.run(self._server.found, *newest)]
+        return self._read_traces(await self._server.run(self._server.found, *newest))
 
     async def _store_turn(
         self,
@@ -217,7 +212,7 @@ class MongoDBMessageStore(MessageStore):
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
         found = await self._server.run(self._page_of_traces, where, limit, after)
-        return [read_trace(document) for document in found]
+        return self._read_traces(found)
 
     async def _page_of_traces(
         self, where: TraceFilter, limit: int, after: str | None
@@ -235,6 +230,18 @@ class MongoDBMessageStore(MessageStore):
         pipeline = usage_pipeline(traces_meant(where), by, percentiles=percentiles)
         groups = await self._server.run(self._server.aggregated, self._server.traces, pipeline)
         return read_summaries(groups, by, percentiles=percentiles)
+
+    def _read_conversations(self, documents: Sequence[Document]) -> list[Conversation]:
+        repairs = self._repairs
+        return repairs.listing(documents, lambda one: read_conversation(one, repairs), stored_id)
+
+    def _read_messages(self, documents: Sequence[Document]) -> list[Message]:
+        repairs = self._repairs
+        return repairs.listing(documents, lambda one: read_message(one, repairs), stored_id)
+
+    def _read_traces(self, documents: Sequence[Document]) -> list[TurnTrace]:
+        repairs = self._repairs
+        return repairs.listing(documents, lambda one: read_trace(one, repairs), stored_id)
 
     async def _one(self, collection: Collection, query: Document) -> Document | None:
         return await self._server.run(collection.find_one, query)

@@ -16,6 +16,7 @@ from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
 from jazzmine._compat.mongo_aio import Client, Collection, Session, Work, sleep
 from jazzmine._compat.mongo_driver import (
     DURABLE,
+    LENIENT,
     MAJORITY,
     PRIMARY,
     SNAPSHOT,
@@ -31,6 +32,7 @@ from jazzmine.errors import NotFoundError, StoreUnavailableError
 from jazzmine.layouts.mongodb.documents import Document
 from jazzmine.layouts.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.layouts.mongodb.queries import Listing, equal
+from jazzmine.records.repair import UNKNOWN_ID
 
 __all__ = ["MongoDBServer"]
 
@@ -74,8 +76,9 @@ class MongoDBServer:
             client = Client(self._config.uri, connect=False, driver=DriverInfo("jazzmine"))
         if client is None:
             raise invalid_address()
+        codec = client.codec_options.with_options(**LENIENT)
         database = client.get_database(
-            self._config.db, None, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
+            self._config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
         self.conversations = database[CONVERSATIONS]
         self.messages = database[MESSAGES]
@@ -274,11 +277,11 @@ class MongoDBServer:
         return await cursor.to_list()
 
     async def ids(self, collection: Collection, query: Document, session: Any = None) -> list[str]:
-        """Return the ids of what a query means."""
+        """Return the ids of the documents that match a query, as they are read."""
         cursor = collection.find(
             query, {"_id": 0, "id": 1}, batch_size=IDS_A_REPLY, session=session
         )
-        return [document["id"] for document in await cursor.to_list()]
+        return [document.get("id") or UNKNOWN_ID for document in await cursor.to_list()]
 
     async def aggregated(self, collection: Collection, pipeline: list[Any]) -> list[Document]:
         """Return what comes out of a pipeline."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine._sync.message_store.base import MessageStore
 from jazzmine.config import PostgresConfig
+from jazzmine.errors import IntegrityError
 from jazzmine.layouts.postgres import statements as sql
 from jazzmine.layouts.postgres import trace_statements as trace_sql
 from jazzmine.layouts.postgres.rows import (
@@ -18,9 +19,10 @@ from jazzmine.layouts.postgres.rows import (
     messages_json,
     row_limit,
     summaries,
+    superseded_owners,
     trace_json,
 )
-from jazzmine.layouts.postgres.text import to_text
+from jazzmine.layouts.postgres.text import from_text, to_text
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -69,14 +71,14 @@ class PostgresMessageStore(MessageStore):
 
     def _conversation(self, conversation_id: str) -> Conversation | None:
         rows = self._server.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
-        return CONVERSATIONS.record(rows[0]) if rows else None
+        return CONVERSATIONS.record(rows[0], self._repairs) if rows else None
 
     def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         statement = sql.CONVERSATIONS_OF_USER if after is None else sql.CONVERSATIONS_OF_USER_AFTER
         rows = self._server.rows(statement, _page(user_id, limit, after))
-        return CONVERSATIONS.page(rows, after)
+        return CONVERSATIONS.page(rows, after, self._repairs)
 
     def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
@@ -85,7 +87,7 @@ class PostgresMessageStore(MessageStore):
             sql.CONVERSATIONS_OF_AGENT if after is None else sql.CONVERSATIONS_OF_AGENT_AFTER
         )
         rows = self._server.rows(statement, _page(agent_id, limit, after))
-        return CONVERSATIONS.page(rows, after)
+        return CONVERSATIONS.page(rows, after, self._repairs)
 
     def _delete_conversation(self, conversation_id: str) -> bool:
         parameters = {"id": to_text(conversation_id)}
@@ -102,17 +104,29 @@ class PostgresMessageStore(MessageStore):
     def _store_all(
         self, messages: Sequence[Sealed[Message]], deadline: float | None = None
     ) -> None:
+        self._require_conversations(superseded_owners(messages))
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         parameters = {"messages": messages_json(messages)}
         self._server.count(statement, parameters, deadline=deadline)
 
+    def _require_conversations(self, conversation_ids: Sequence[str]) -> None:
+        """Check conversations that no foreign key does, as their messages are superseded."""
+        if conversation_ids:
+            parameters = {"ids": conversation_ids}
+            missing = self._server.rows(sql.MISSING_CONVERSATIONS, parameters)
+            if missing:
+                raise IntegrityError(
+                    f"the conversation {from_text(missing[0][0])!r} is not stored;"
+                    " nothing was written"
+                )
+
     def _message(self, message_id: str) -> Message | None:
         rows = self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
-        return MESSAGES.record(rows[0]) if rows else None
+        return MESSAGES.record(rows[0], self._repairs) if rows else None
 
     def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         ids = list(map(to_text, message_ids))
-        return MESSAGES.records(self._server.rows(sql.MESSAGES, {"ids": ids}))
+        return MESSAGES.records(self._server.rows(sql.MESSAGES, {"ids": ids}), self._repairs)
 
     def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
@@ -121,14 +135,14 @@ class PostgresMessageStore(MessageStore):
             sql.MESSAGES_OF_CONVERSATION if after is None else sql.MESSAGES_OF_CONVERSATION_AFTER
         )
         rows = self._server.rows(statement, _page(conversation_id, limit, after))
-        return MESSAGES.page(rows, after)
+        return MESSAGES.page(rows, after, self._repairs)
 
     def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         statement = sql.MESSAGES_OF_USER if after is None else sql.MESSAGES_OF_USER_AFTER
         rows = self._server.rows(statement, _page(user_id, limit, after))
-        return MESSAGES.page(rows, after)
+        return MESSAGES.page(rows, after, self._repairs)
 
     def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         # The place of the last one is known, even if it is deleted before the next batch.
@@ -139,13 +153,14 @@ class PostgresMessageStore(MessageStore):
             rows = self._server.rows(sql.NEXT_MESSAGES, parameters)
             if not rows:
                 return
-            messages = MESSAGES.records(rows)
-            place = {"timestamp": messages[-1].timestamp, "seq": rows[-1][-1]}
+            messages = MESSAGES.records(rows, self._repairs)
+            place = {"timestamp": MESSAGES.value(rows[-1], "timestamp"), "seq": rows[-1][-1]}
             yield messages
 
     def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
-        return MESSAGES.records(self._server.rows(sql.NEWEST_VISIBLE, parameters))
+        rows = self._server.rows(sql.NEWEST_VISIBLE, parameters)
+        return MESSAGES.records(rows, self._repairs)
 
     def _delete_message(self, message_id: str) -> bool:
         return self._server.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
@@ -161,15 +176,16 @@ class PostgresMessageStore(MessageStore):
 
     def _trace(self, trace_id: str) -> TurnTrace | None:
         rows = self._server.rows(sql.TRACE, {"id": to_text(trace_id)})
-        return TRACES.record(rows[0]) if rows else None
+        return TRACES.record(rows[0], self._repairs) if rows else None
 
     def _trace_of_message(self, message_id: str) -> TurnTrace | None:
         rows = self._server.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
-        return TRACES.record(rows[0]) if rows else None
+        return TRACES.record(rows[0], self._repairs) if rows else None
 
     def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
         parameters = {"owner": to_text(conversation_id)}
-        return TRACES.records(self._server.rows(sql.TRACES_OF_CONVERSATION, parameters))
+        rows = self._server.rows(sql.TRACES_OF_CONVERSATION, parameters)
+        return TRACES.records(rows, self._repairs)
 
     def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         parameters = {
@@ -177,7 +193,8 @@ class PostgresMessageStore(MessageStore):
             "limit": row_limit(limit),
             "offset": row_limit(offset),
         }
-        return TRACES.records(self._server.rows(sql.TRACES_OF_AGENT, parameters))
+        rows = self._server.rows(sql.TRACES_OF_AGENT, parameters)
+        return TRACES.records(rows, self._repairs)
 
     def _store_turn(
         self,
@@ -185,6 +202,9 @@ class PostgresMessageStore(MessageStore):
         messages: Sequence[Sealed[Message]],
         trace: Sealed[TurnTrace] | None,
     ) -> None:
+        own = None if conversation is None else to_text(conversation.record.id)
+        owners = superseded_owners(messages)
+        self._require_conversations([owner for owner in owners if owner != own])
         statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
         parameters = {}
         if conversation is not None:
@@ -203,7 +223,8 @@ class PostgresMessageStore(MessageStore):
         parameters["limit"] = row_limit(limit)
         if after is not None:
             parameters["after"] = to_text(after)
-        return TRACES.page(self._server.rows(statement, parameters, prepare=False), after)
+        rows = self._server.rows(statement, parameters, prepare=False)
+        return TRACES.page(rows, after, self._repairs)
 
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         conditions, parameters = filter_parameters(where)

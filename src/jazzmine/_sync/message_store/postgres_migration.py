@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+from psycopg.errors import Diagnostic
+
 from jazzmine._compat.postgres_blocking import Connection
 from jazzmine.errors import ConfigurationError
 from jazzmine.layouts.postgres.schema import (
@@ -19,6 +23,8 @@ from jazzmine.layouts.postgres.schema import (
 
 __all__ = ["migrate"]
 
+logger = logging.getLogger(__name__)
+
 
 def migrate(connection: Connection, schema: str) -> None:
     """Apply the migrations that the schema lacks; others that start now wait for the first.
@@ -32,6 +38,7 @@ def migrate(connection: Connection, schema: str) -> None:
         raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
     if _version(connection, schema) == migrations()[-1].version:
         return
+    connection.add_notice_handler(_log_warning)
     with connection.transaction():
         connection.execute(bind(LOCK, schema), {"schema": schema})
         if not _holds(connection, HAS_SCHEMA, quoted(schema)):
@@ -43,6 +50,12 @@ def migrate(connection: Connection, schema: str) -> None:
                 connection.execute(bind(step.sql, schema), prepare=False)
                 noted = {"version": step.version, "name": step.name}
                 connection.execute(bind(NOTE_VERSION, schema), noted)
+
+
+def _log_warning(diagnostic: Diagnostic) -> None:
+    """Log what a migration had to change in the data."""
+    if diagnostic.severity_nonlocalized == "WARNING":
+        logger.warning("%s", diagnostic.message_primary)
 
 
 def _version(connection: Connection, schema: str) -> int:

@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from pydantic import ValidationError
+
 from jazzmine.errors import RecordTooLargeError
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Sealed, require_stored
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "read_conversation",
     "read_message",
     "read_trace",
+    "stored_id",
     "trace_document",
     "turn_documents",
 ]
@@ -144,30 +148,53 @@ def _fitting(document: Document, json: bytes) -> Document:
     return document
 
 
-def read_conversation(document: Document) -> Conversation:
-    """Return the conversation that a document holds, which is used up."""
-    del document["_id"]
-    if document.get("metadata"):
-        document["metadata"] = _unescaped(document["metadata"])
-    conversation: Conversation = Conversation.__pydantic_validator__.validate_python(document)
+def read_conversation(document: Document, repairs: Repairs) -> Conversation:
+    """Return the conversation that a document holds, which is used up.
+
+    Raises:
+        ValidationError: it can't be read, and not be repaired.
+    """
+    _take_metadata(document)
+    try:
+        conversation: Conversation = Conversation.__pydantic_validator__.validate_python(document)
+        require_stored(conversation)
+    except ValidationError:
+        return repairs.record(Conversation, document)
     return conversation
 
 
-def read_message(document: Document) -> Message:
-    """Return the message that a document holds, which is used up."""
-    del document["_id"]
-    if document.get("metadata"):
-        document["metadata"] = _unescaped(document["metadata"])
-    message: Message = Message.__pydantic_validator__.validate_python(document)
+def read_message(document: Document, repairs: Repairs) -> Message:
+    """Return the message that a document holds, as in `read_conversation`."""
+    _take_metadata(document)
+    try:
+        message: Message = Message.__pydantic_validator__.validate_python(document)
+        require_stored(message)
+    except ValidationError:
+        return repairs.record(Message, document)
     return message
 
 
-def read_trace(document: Document) -> TurnTrace:
-    """Return the trace that a document holds, which is used up."""
+def read_trace(document: Document, repairs: Repairs) -> TurnTrace:
+    """Return the trace that a document holds, as in `read_conversation`."""
     del document["_id"]
     _change_free_form(document, _unescaped)
-    trace: TurnTrace = TurnTrace.__pydantic_validator__.validate_python(document)
+    try:
+        trace: TurnTrace = TurnTrace.__pydantic_validator__.validate_python(document)
+        require_stored(trace)
+    except ValidationError:
+        return repairs.record(TurnTrace, document)
     return trace
+
+
+def _take_metadata(document: Document) -> None:
+    del document["_id"]
+    if document.get("metadata"):
+        document["metadata"] = _unescaped(document["metadata"])
+
+
+def stored_id(document: Document) -> Any:
+    """Return a document's id, which another program may have made of any type, or left out."""
+    return document.get("id")
 
 
 # Where a trace holds data of any form: in which of its lists, under which names.
@@ -180,9 +207,12 @@ _FREE_FORM = (
 
 def _change_free_form(trace: Document, change: Callable[[Any], Any]) -> None:
     for section, names in _FREE_FORM:
-        for element in trace.get(section) or ():
+        elements = trace.get(section)
+        if not isinstance(elements, list):
+            continue
+        for element in elements:
             for name in names:
-                if element.get(name):
+                if isinstance(element, dict) and element.get(name):
                     element[name] = change(element[name])
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jazzmine.layouts.mongodb.documents import Document
+from jazzmine.records.repair import UNKNOWN_ID
 
 __all__ = [
     "CONVERSATIONS_OF_AGENT",
@@ -28,14 +30,20 @@ __all__ = [
 ]
 
 
-def equal(**values: str) -> Document:
-    """Mean the documents that have these values."""
-    return {field: {"$eq": value} for field, value in values.items()}
+def equal(**ids: str) -> Document:
+    """Build the query for the documents that have these ids.
+
+    jazzmine 0.1 also stored empty ids, which are read as "unknown".
+    """
+    return {
+        name: {"$in": [UNKNOWN_ID, ""]} if value == UNKNOWN_ID else {"$eq": value}
+        for name, value in ids.items()
+    }
 
 
 def among(field: str, values: Sequence[str]) -> Document:
-    """Mean the documents that have one of these values."""
-    return {field: {"$in": list(values)}}
+    """Build the query for the documents that have one of these ids, as in `equal`."""
+    return {field: {"$in": [*values, ""] if UNKNOWN_ID in values else list(values)}}
 
 
 def flag(flagged: bool) -> Document:
@@ -70,7 +78,7 @@ class Listing:
 
     def position(self, document: Document) -> Document:
         """Return the position of a document."""
-        return {self.field: document[self.field], "_id": document["_id"]}
+        return {self.field: document.get(self.field), "_id": document["_id"]}
 
     def of(self, owner: str, last: Document | None = None) -> Document:
         """Mean what belongs to an owner, from behind the position of a document."""
@@ -80,7 +88,9 @@ class Listing:
     def behind(self, query: Document, last: Document) -> Document:
         """Mean those of a query's documents that come after one of them."""
         later = "$gt" if self.direction > 0 else "$lt"
-        at, stored = last[self.field], last["_id"]
+        at, stored = last.get(self.field), last["_id"]
+        if not isinstance(at, (int, float)) or not math.isfinite(at):
+            return {**query, "$or": self._after_any(later, at, stored)}
         # The first condition bounds the walk along the index, the second is exact.
         bounds = {**query.get(self.field, {}), f"{later}e": at}
         exact = [
@@ -88,6 +98,14 @@ class Listing:
             {self.field: {"$eq": at}, "_id": {later: stored}},
         ]
         return {**query, self.field: bounds, "$or": exact}
+
+    def _after_any(self, later: str, at: Any, stored: Any) -> list[Document]:
+        # Another program stored what is no number. A query compares it with its like alone, an
+        # expression with all.
+        return [
+            {"$expr": {later: [f"${self.field}", {"$literal": at}]}},
+            {self.field: {"$eq": at}, "_id": {later: stored}},
+        ]
 
 
 CONVERSATIONS_OF_USER = Listing("last_updated_at", -1, "user_id", "conversation of this user")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jazzmine.layouts.mongodb.documents import Document, escaped
+from jazzmine.layouts.mongodb.queries import equal
 from jazzmine.records.usage import TraceFilter
 
 __all__ = ["traces_meant"]
@@ -33,7 +34,7 @@ def traces_meant(where: TraceFilter) -> Document:
     for name, field in _EQUAL:
         value = getattr(where, name)
         if value is not None:
-            query[field] = {"$eq": value}
+            query.update({field: {"$eq": value}} if name == "intent" else equal(**{field: value}))
     for name, field, operator in _BOUNDS:
         value = getattr(where, name)
         if value is not None:

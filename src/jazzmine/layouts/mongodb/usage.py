@@ -5,6 +5,7 @@ https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import date, timedelta
 from itertools import groupby
@@ -76,10 +77,17 @@ def _turns(key: Any) -> list[Document]:
         "completion_tokens": "$total_completion_tokens",
         "total_tokens": 1,
         "latency_ms": "$total_latency_ms",
-        "total_energy_kwh": 1,
-        "total_co2_g": 1,
+        "total_energy_kwh": _finite("$total_energy_kwh"),
+        "total_co2_g": _finite("$total_co2_g"),
     }
     return [{"$project": row}]
+
+
+def _finite(number: str) -> Document:
+    """Build an expression that is 0 for NaN and infinity, which jazzmine 0.1 stored."""
+    # NaN is the least of all numbers to MongoDB.
+    finite = {"$and": [{"$gt": [number, -math.inf]}, {"$lt": [number, math.inf]}]}
+    return {"$cond": [finite, number, 0.0]}
 
 
 def _calls() -> list[Document]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Generic, Optional, TypeVar, get_type_hints
 
-from pydantic import Json, create_model
+from pydantic import Json, ValidationError, create_model
 from pydantic_core import to_json
 
 from jazzmine.errors import NotFoundError, RecordTooLargeError
@@ -19,6 +20,7 @@ from jazzmine.layouts.postgres.text import (
 )
 from jazzmine.records.base import Record, Sealed
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import Repairs, parse_json
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageSummary
 
@@ -32,6 +34,7 @@ __all__ = [
     "messages_json",
     "row_limit",
     "summaries",
+    "superseded_owners",
     "trace_json",
 ]
 
@@ -54,6 +57,16 @@ def messages_json(messages: Iterable[Sealed[Message]]) -> str:
     """Return the parameter `messages`: the last one of each id, where its first one stands."""
     by_id = {message.record.id: message.json for message in messages}
     return _fitting(f"[{','.join(map(_json_with_metadata, by_id.values()))}]")
+
+
+def superseded_owners(messages: Sequence[Sealed[Message]]) -> list[str]:
+    """Return the conversations that only messages name that a later duplicate id replaces."""
+    if len(messages) == 1:
+        return []
+    by_id = {message.record.id: message.record.conversation_id for message in messages}
+    stored = set(by_id.values())
+    owners = dict.fromkeys(message.record.conversation_id for message in messages)
+    return [to_text(owner) for owner in owners if owner not in stored]
 
 
 def trace_json(trace: Sealed[TurnTrace]) -> str:
@@ -106,31 +119,55 @@ class RecordRows(Generic[AnyRecord]):
         row = create_model(f"{kind.__name__}Row", __base__=kind, **fields)
         self._validate = row.__pydantic_validator__.validate_python
 
-    def record(self, row: Row) -> AnyRecord:
-        """Return a row as a record; columns behind its fields are left out."""
+    def record(self, row: Row, repairs: Repairs) -> AnyRecord:
+        """Return a row as a record; columns after its fields are left out.
+
+        Raises:
+            ValidationError: it can't be read, and not be repaired.
+        """
         if self._is_marked(row):
             row = self._restored(row)
-        record: AnyRecord = self._validate(dict(zip(self._names, row, strict=False)))
+        values = dict(zip(self._names, row, strict=False))
+        try:
+            record: AnyRecord = self._validate(values)
+        except ValidationError:
+            return repairs.record(self._kind, self._parsed(values))
         # The row's class differs in what it was read from alone.
         record.__class__ = self._kind
         return record
 
-    def records(self, rows: Iterable[Row]) -> list[AnyRecord]:
-        """Return rows as records."""
-        return [self.record(row) for row in rows]
+    def records(self, rows: Sequence[Row], repairs: Repairs) -> list[AnyRecord]:
+        """Return rows as records, without those that can't be read."""
+        return repairs.listing(rows, lambda row: self.record(row, repairs), self._stored_id)
 
-    def page(self, rows: Sequence[Row], after: str | None) -> list[AnyRecord]:
-        """Return the rows of a page as records.
+    def page(self, rows: Sequence[Row], after: str | None, repairs: Repairs) -> list[AnyRecord]:
+        """Return the rows of a page as records, without those that can't be read.
 
         Raises:
-            NotFoundError: it should begin behind a record that is not in the listing.
+            NotFoundError: it should start after a record that is not in the listing.
         """
         if after is not None:
             if not rows:
                 raise NotFoundError(f"after={after!r} is no record of this listing")
             if rows[0][0] is None:
                 return []
-        return self.records(rows)
+        return self.records(rows, repairs)
+
+    def value(self, row: Row, name: str) -> Any:
+        """Return what a row holds for a field."""
+        return row[self._names.index(name)]
+
+    @staticmethod
+    def _stored_id(row: Row) -> str:
+        return from_text(row[0])
+
+    def _parsed(self, values: dict[str, Any]) -> dict[str, Any]:
+        for place in self._nested:
+            name = self._names[place]
+            with suppress(RecursionError):
+                if values[name] is not None:
+                    values[name] = parse_json(values[name])
+        return values
 
     def _is_marked(self, row: Row) -> bool:
         for place in self._texts:

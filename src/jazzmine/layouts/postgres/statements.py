@@ -25,6 +25,7 @@ __all__ = [
     "MESSAGES_OF_USER",
     "MESSAGES_OF_USER_AFTER",
     "MESSAGE_COLUMNS",
+    "MISSING_CONVERSATIONS",
     "NEWEST_VISIBLE",
     "NEXT_MESSAGES",
     "PING",
@@ -229,6 +230,11 @@ CONVERSATION = f"SELECT {CONVERSATION_COLUMNS} FROM $schema.conversations WHERE 
 MESSAGE = f"SELECT {MESSAGE_COLUMNS} FROM $schema.messages WHERE id = %(id)s"
 TRACE = f"SELECT {TRACE_COLUMNS} FROM $schema.turn_traces WHERE id = %(id)s"
 TRACE_OF_MESSAGE = f"SELECT {TRACE_COLUMNS} FROM $schema.turn_traces WHERE message_id = %(id)s"
+
+MISSING_CONVERSATIONS = """
+SELECT id FROM unnest(%(ids)s::text[]) AS wanted (id)
+WHERE NOT EXISTS (SELECT FROM $schema.conversations AS stored WHERE stored.id = wanted.id)
+"""
 
 # Listings
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from jazzmine.layouts.postgres.statements import TRACE_COLUMNS
+from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.records.usage import UsageKey
 
 __all__ = ["find_traces", "summarize"]
@@ -95,6 +96,16 @@ _KEYS: dict[UsageKey, str] = {
 }
 
 
+def _finite_sum(column: str) -> str:
+    # jazzmine 0.1 stored NaN and infinity, which are read as 0: each minus itself is NaN.
+    return f"coalesce(sum({column}) FILTER (WHERE {column} - {column} = 0), 0)"
+
+
+def _fitting(column: str) -> str:
+    # It also stored integers beyond 64 bits, which are read as the nearest that fits.
+    return f"greatest(least({column}, {MAX_INT}), {MIN_INT})::bigint AS {column}"
+
+
 def summarize(conditions: Collection[str], by: UsageKey) -> str:
     """Return the statement that sums up what a filter with these conditions means."""
     if by == "model":
@@ -109,7 +120,7 @@ SELECT
     percentile_disc(0.5) WITHIN GROUP (ORDER BY total_latency_ms),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY total_latency_ms),
     max(total_latency_ms),
-    sum(total_energy_kwh), sum(total_co2_g)
+    {_finite_sum("total_energy_kwh")}, {_finite_sum("total_co2_g")}
 FROM $schema.turn_traces
 WHERE {_where(conditions)}
 GROUP BY 1
@@ -132,8 +143,13 @@ FROM (
     SELECT seq, errors, llm_calls FROM $schema.turn_traces
     WHERE {_where(conditions)}
 ) AS meant
-CROSS JOIN LATERAL jsonb_to_recordset(llm_calls) AS call (
-    model text, prompt_tokens bigint, completion_tokens bigint, total_tokens bigint,
-    latency_ms bigint)
+CROSS JOIN LATERAL (
+    SELECT
+        model, {_fitting("prompt_tokens")}, {_fitting("completion_tokens")},
+        {_fitting("total_tokens")}, {_fitting("latency_ms")}
+    FROM jsonb_to_recordset(llm_calls) AS stored (
+        model text, prompt_tokens numeric, completion_tokens numeric, total_tokens numeric,
+        latency_ms numeric)
+) AS call
 GROUP BY 1
 """

@@ -19,6 +19,50 @@ ALTER TABLE IF EXISTS $schema.turn_traces
 ALTER TABLE IF EXISTS $schema.messages
     DROP CONSTRAINT IF EXISTS messages_conversation_id_fkey;
 
+-- An empty id is "unknown" from now on, except where that would be the id of two records.
+DO $empty$
+DECLARE
+    field record;
+    changed bigint;
+    ids text;
+BEGIN
+    FOR field IN
+        SELECT * FROM (VALUES
+            (1, 'conversations', 'id', 'SELECT FROM $schema.conversations WHERE id = ''unknown'''),
+            (2, 'conversations', 'user_id', 'SELECT WHERE false'),
+            (3, 'conversations', 'agent_id', 'SELECT WHERE false'),
+            (4, 'messages', 'id', 'SELECT FROM $schema.messages WHERE id = ''unknown'''),
+            (5, 'messages', 'conversation_id', 'SELECT FROM $schema.conversations WHERE id = '''''),
+            (6, 'messages', 'user_id', 'SELECT WHERE false'),
+            (7, 'turn_traces', 'id', 'SELECT FROM $schema.turn_traces WHERE id = ''unknown'''),
+            (8, 'turn_traces', 'message_id', 'SELECT FROM $schema.messages WHERE id = '''''),
+            (9, 'turn_traces', 'conversation_id', 'SELECT WHERE false'),
+            (10, 'turn_traces', 'user_id', 'SELECT WHERE false'),
+            (11, 'turn_traces', 'agent_id', 'SELECT WHERE false')
+        ) AS fields (step, place, name, hindrance)
+        ORDER BY step
+    LOOP
+        CONTINUE WHEN to_regclass('$schema.' || field.place) IS NULL;
+        EXECUTE format(
+            'WITH changed AS (
+                UPDATE $schema.%1$I SET %2$I = ''unknown''
+                WHERE %2$I = '''' AND NOT EXISTS (%3$s)
+                RETURNING id
+            ), numbered AS (
+                SELECT id, row_number() OVER () AS number FROM changed
+            )
+            SELECT count(*), string_agg(quote_literal(id), '', '') FILTER (WHERE number <= 100)
+            FROM numbered',
+            field.place, field.name, field.hindrance)
+        INTO changed, ids;
+        IF changed > 0 THEN
+            RAISE WARNING 'the empty % of % stored in % is "unknown" from now on: %',
+                field.name, changed, field.place, ids;
+        END IF;
+    END LOOP;
+END
+$empty$;
+
 DO $adopt$
 BEGIN
     IF to_regclass('$schema.conversations') IS NOT NULL THEN

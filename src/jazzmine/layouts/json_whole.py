@@ -1,0 +1,176 @@
+"""A JSON store's file in another form than ours: read as a whole, repaired where it must be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from jazzmine.records.base import Record, require_stored, seal
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import Repairs, parse_json, plain_value
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_INT
+
+__all__ = ["Sections", "parse_whole"]
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+class Sections(NamedTuple):
+    """The lines of a file, without their commas."""
+
+    conversations: list[bytes]
+    messages: list[bytes]
+    traces: list[bytes]
+
+
+class _StoredFile(Record):
+    version: Literal[1] = 1
+    conversations: list[Conversation] = Field(default_factory=list)
+    messages: list[Message] = Field(default_factory=list)
+    turn_traces: list[TurnTrace] = Field(default_factory=list)
+
+
+class _Identified(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+
+
+class _Frame(Record):
+    version: Literal[1] = 1
+    conversations: list[_Identified] = Field(default_factory=list)
+    messages: list[_Identified] = Field(default_factory=list)
+    turn_traces: list[_Identified] = Field(default_factory=list)
+
+
+def parse_whole(path: str, content: bytes, repairs: Repairs) -> Sections:
+    """Return the lines that a file's records have in our form.
+
+    Args:
+        path: the file's name, for the texts of errors.
+        content: all of it.
+        repairs: those of the store.
+
+    Raises:
+        JSONDecodeError: it is not JSON; the text has the file, line and column.
+        ValidationError: it is not a store, or a record has no id or stands twice; the text has
+            the file, and the place in it.
+    """
+    data = _parse(path, content)
+    try:
+        stored = _StoredFile.model_validate(data)
+        for record in (*stored.conversations, *stored.messages, *stored.turn_traces):
+            require_stored(record)
+    except ValidationError:
+        return _repaired(path, data, repairs)
+    _refuse_duplicates(path, "conversations", "id", [r.id for r in stored.conversations])
+    _refuse_duplicates(path, "messages", "id", [r.id for r in stored.messages])
+    _refuse_duplicates(path, "turn_traces", "id", [r.id for r in stored.turn_traces])
+    owners = [trace.message_id for trace in stored.turn_traces]
+    _refuse_duplicates(path, "turn_traces", "message_id", owners)
+    return Sections(
+        [seal(record, Conversation).json for record in stored.conversations],
+        [seal(record, Message).json for record in stored.messages],
+        [seal(record, TurnTrace).json for record in stored.turn_traces],
+    )
+
+
+def _repaired(path: str, data: Any, repairs: Repairs) -> Sections:
+    try:
+        _Frame.model_validate(data)
+    except ValidationError as error:
+        raise _located(path, data, error) from None
+    for section in ("conversations", "messages", "turn_traces"):
+        _refuse_duplicates(path, section, "id", [raw["id"] for raw in data.get(section, ())])
+    owners = [raw.get("message_id") for raw in data.get("turn_traces", ())]
+    _refuse_duplicates(path, "turn_traces", "message_id", [o for o in owners if type(o) is str])
+    return Sections(
+        _repaired_lines(Conversation, data.get("conversations", ()), repairs),
+        _repaired_lines(Message, data.get("messages", ()), repairs),
+        _repaired_lines(TurnTrace, data.get("turn_traces", ()), repairs),
+    )
+
+
+def _repaired_lines(
+    kind: type[AnyRecord], stored: Sequence[dict[str, Any]], repairs: Repairs
+) -> list[bytes]:
+    taken = {raw["id"] for raw in stored}
+    lines = []
+    for raw in stored:
+        try:
+            record = kind.__pydantic_validator__.validate_python(raw)
+            require_stored(record)
+        except ValidationError:
+            record = _repaired_record(kind, raw, taken, repairs)
+        lines.append(_unread_line(raw) if record is None else seal(record, kind).json)
+    return lines
+
+
+def _repaired_record(
+    kind: type[AnyRecord], raw: dict[str, Any], taken: set[str], repairs: Repairs
+) -> AnyRecord | None:
+    """Return the record under an id that no other has, or None if it can't be repaired."""
+    try:
+        record: Any = repairs.record(kind, raw)
+    except ValidationError:
+        return None
+    if record.id != raw["id"]:
+        while record.id in taken:
+            record.id += "-2"
+        taken.add(record.id)
+    return cast("AnyRecord", record)
+
+
+def _unread_line(raw: dict[str, Any]) -> bytes:
+    # JSON has no NaN and UTF-8 no lone surrogate, so these are replaced at least.
+    return json.dumps(plain_value(raw, -MAX_INT), ensure_ascii=False).encode()
+
+
+def _parse(path: str, content: bytes) -> Any:
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        raise json.JSONDecodeError(f"{path}: not UTF-8", before, len(before)) from None
+    try:
+        return parse_json(text)
+    except json.JSONDecodeError as error:
+        raise json.JSONDecodeError(f"{path}: {error.msg}", text, error.pos) from None
+    except RecursionError:
+        raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
+
+
+def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) -> None:
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        if value in seen:
+            reason = PydanticCustomError("duplicate", "an earlier record has the same")
+            detail = InitErrorDetails(type=reason, loc=(section, index, name), input=value)
+            raise ValidationError.from_exception_data(path, [detail])
+        seen.add(value)
+
+
+def _located(path: str, data: Any, error: ValidationError) -> ValidationError:
+    """Say the same with the file for a title, and the record's id beside its index."""
+    details = []
+    for line in error.errors(include_url=False):
+        reason = PydanticCustomError(
+            line["type"],
+            "{said}{of}",
+            {"said": line["msg"], "of": _record_named(data, line["loc"])},
+        )
+        details.append(InitErrorDetails(type=reason, loc=line["loc"], input=line["input"]))
+    return ValidationError.from_exception_data(path, details)
+
+
+def _record_named(data: Any, loc: tuple[int | str, ...]) -> str:
+    try:
+        return f" (in the record with id {data[loc[0]][loc[1]]['id']!r})"
+    except (IndexError, KeyError, TypeError):
+        return ""

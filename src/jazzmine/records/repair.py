@@ -1,0 +1,279 @@
+"""Reading stored records that break a rule, which jazzmine 0.1 and other programs have stored.
+
+Nothing here runs before strict validation has refused a record. A value that a record can't hold
+is replaced where it stands:
+
+- NaN, infinity: null in free-form data, else the field's default;
+- an integer beyond 64 bits: its decimal text, and in a field of integers the nearest that fits;
+- U+0000 in a key of free-form data, and a lone surrogate: U+FFFD;
+- an empty id: "unknown";
+- data nested deeper than the limit: its JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+from jazzmine.records.base import Record, require_stored
+from jazzmine.records.types import MAX_DEPTH, MAX_INT, MIN_INT
+
+__all__ = [
+    "UNKNOWN_ID",
+    "PartialPage",
+    "Repairs",
+    "parse_json",
+    "plain_value",
+    "repaired",
+    "unreadable",
+]
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN_ID = "unknown"
+
+_LOGGED_AT_MOST = 10_000
+_ROUNDS = 10  # a replacement may be refused for another reason, but not again and again
+_MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyRow = TypeVar("AnyRow")
+
+
+class PartialPage(list[AnyRecord]):
+    """The records of a page from which unreadable ones are left out.
+
+    Args:
+        records: those that could be read.
+        rows: how many are stored where the page is.
+        last_id: the id of the last of these, as it is stored; the next page starts after it.
+    """
+
+    def __init__(self, records: Iterable[AnyRecord], rows: int, last_id: Any) -> None:
+        super().__init__(records)
+        self.rows = rows
+        self.last_id = last_id
+
+
+class Repairs:
+    """The repairs of one store, of which each is logged once."""
+
+    def __init__(self) -> None:
+        self._logged: dict[tuple[str, ...], None] = {}
+
+    def record(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
+        """Read a record that strict validation refused, and log what was replaced.
+
+        Args:
+            kind: the record's class.
+            raw: its fields as they are stored, in plain Python types.
+
+        Raises:
+            ValidationError: it can't be repaired; the text names the record, the field and what
+                to do.
+        """
+        try:
+            record, replaced = repaired(kind, raw)
+        except ValidationError as error:
+            raise unreadable(kind, raw.get("id"), error) from None
+        for field, reason in replaced.items():
+            if self._is_new(kind.__name__, ascii(raw.get("id")), field):
+                logger.warning(
+                    "the stored %s %a is read with a replacement in %s, which breaks a rule: %s",
+                    kind.__name__,
+                    raw.get("id"),
+                    field,
+                    reason,
+                )
+        return record
+
+    def listing(
+        self,
+        rows: Sequence[AnyRow],
+        read: Callable[[AnyRow], AnyRecord],
+        id_of: Callable[[AnyRow], Any],
+    ) -> list[AnyRecord]:
+        """Read the rows of a listing; one that can't be read is left out, and logged.
+
+        Args:
+            rows: as they are stored.
+            read: makes a record of one, or raises the error of `record`.
+            id_of: returns the id of one, as it is stored.
+
+        Returns:
+            The records; a `PartialPage` if any is left out.
+        """
+        records = list(self.readable(rows, read))
+        if len(records) == len(rows):
+            return records
+        return PartialPage(records, len(rows), id_of(rows[-1]))
+
+    def readable(
+        self, rows: Iterable[AnyRow], read: Callable[[AnyRow], AnyRecord]
+    ) -> Iterator[AnyRecord]:
+        """Yield the records of rows; one that can't be read is left out, and logged."""
+        for row in rows:
+            try:
+                record = read(row)
+            except ValidationError as error:
+                self._log_missing(error)
+            else:
+                yield record
+
+    def _log_missing(self, error: ValidationError) -> None:
+        if self._is_new(error.title):
+            # Without the values, which are private.
+            reasons = (f"{_name(one['loc'])}: {one['msg']}" for one in error.errors())
+            logger.error("a listing is returned without %s: %s", error.title, "; ".join(reasons))
+
+    def _is_new(self, *key: str) -> bool:
+        if key in self._logged:
+            return False
+        if len(self._logged) >= _LOGGED_AT_MOST:
+            self._logged.clear()
+        self._logged[key] = None
+        return True
+
+
+def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
+    """Read a record with replacements for what it can't hold.
+
+    Returns:
+        The record, and for each field with a replacement the reason.
+
+    Raises:
+        ValidationError: something in it has no replacement.
+    """
+    try:
+        data = deepcopy(dict(raw))
+    except RecursionError:
+        # Nested too deeply to be copied: this tells where.
+        return kind.__pydantic_validator__.validate_python(raw), {}
+    replaced: dict[str, str] = {}
+    first: ValidationError | None = None
+    for _ in range(_ROUNDS):
+        try:
+            record: AnyRecord = kind.__pydantic_validator__.validate_python(data)
+            require_stored(record)
+            return record, replaced
+        except ValidationError as error:
+            first = first or error
+            found = [one for one in error.errors(include_url=False) if _replace(data, one)]
+        if not found:
+            break
+        replaced.update((_name(one["loc"]), one["msg"]) for one in found)
+    assert first is not None
+    raise first
+
+
+def _replace(data: Any, error: ErrorDetails) -> bool:
+    """Replace a value that was refused, in place; return whether there is a replacement."""
+    *path, name = error["loc"]
+    try:
+        for step in path:
+            data = data[step]
+        value = data[name]
+    except (IndexError, KeyError, TypeError):
+        # It is missing, or a field that the record does not have.
+        return False
+    if error["type"] == "extra_forbidden":
+        return False
+    if error["type"] == "json_value":
+        replacement = plain_value(value)
+    elif _is_infinite(value, error["type"]) and isinstance(data, dict):
+        del data[name]
+        return True
+    else:
+        replacement = _replacement(value, error["type"])
+    if replacement is value or replacement == value:
+        return False
+    data[name] = replacement
+    return True
+
+
+def _is_infinite(value: Any, refused_as: str) -> bool:
+    # As text it comes from JSON that has no such numbers, as PostgreSQL writes it.
+    return refused_as == "finite_number" or (isinstance(value, float) and not math.isfinite(value))
+
+
+def _replacement(value: Any, refused_as: str) -> Any:
+    """Return what stands for the value of a typed field, or the value itself."""
+    if isinstance(value, str):
+        if not value and refused_as == "string_too_short":
+            return UNKNOWN_ID
+        return _SURROGATE.sub(_REPLACEMENT, value) if _SURROGATE.search(value) else value
+    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+        if refused_as == "string_type":
+            return str(value)
+        if refused_as in ("greater_than_equal", "less_than_equal"):
+            return MAX_INT if value > 0 else MIN_INT
+    return value
+
+
+def plain_value(value: Any, depth: int = 1) -> Any:
+    """Return free-form data with replacements for what JSON or a back end can't hold."""
+    if isinstance(value, str):
+        return _SURROGATE.sub(_REPLACEMENT, value)
+    if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, (dict, list)) and depth > MAX_DEPTH:
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return _plain_object(value, depth)
+    if isinstance(value, list):
+        return [plain_value(item, depth + 1) for item in value]
+    return value
+
+
+def _plain_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
+    plain: dict[Any, Any] = {}
+    for key, item in value.items():
+        if isinstance(key, str):
+            key = _SURROGATE.sub(_REPLACEMENT, key).replace("\0", _REPLACEMENT)
+            while key in plain:
+                key += _REPLACEMENT
+        plain[key] = plain_value(item, depth + 1)
+    return plain
+
+
+def parse_json(text: bytes | str) -> Any:
+    """Parse JSON as leniently as jazzmine 0.1 does: NaN, lone surrogates and all integers."""
+    return json.loads(text, parse_int=_parse_int)
+
+
+def _parse_int(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+def _name(location: Sequence[int | str]) -> str:
+    return ".".join(map(str, location))
+
+
+_REMEDIES = {
+    "Conversation": "mend it where it is stored, or store it again",
+    "Message": "mend it where it is stored, store it again, or delete it with delete_message()",
+    "TurnTrace": "mend it where it is stored, or store another trace for its message",
+}
+
+
+def unreadable(kind: type[Record], stored_id: Any, error: ValidationError) -> ValidationError:
+    """Return the same error with the record's id and what to do."""
+    details = []
+    for one in error.errors(include_url=False):
+        reason = PydanticCustomError(one["type"], "{said}", {"said": one["msg"]})
+        details.append(InitErrorDetails(type=reason, loc=one["loc"], input=one["input"]))
+    name = kind.__name__
+    title = f"the stored {name} {stored_id!a} ({_REMEDIES[name]})"
+    return ValidationError.from_exception_data(title, details)
