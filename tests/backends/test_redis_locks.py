@@ -231,10 +231,11 @@ def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
     freed = []
 
     def free() -> None:
-        [channel] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
-        time.sleep(0.8)  # by now whoever waits looks again only every half second or more
+        [entry] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
+        time.sleep(0.8)  # by now the waiting call asks again only every half second or more
         client.delete(LOCK)
-        client.publish(channel, "")
+        token, _, channel = entry.partition("@")
+        client.publish(channel, token)
         freed.append(time.monotonic())
 
     helper = threading.Thread(target=free)

@@ -14,7 +14,6 @@ import pytest
 import redis
 import redis.asyncio
 
-from jazzmine._compat import redis_aio, redis_blocking
 from jazzmine.core import working_memory as core
 from jazzmine.errors import LockTimeoutError, WrongEventLoopError
 from jazzmine.sync import working_memory as sync
@@ -82,24 +81,6 @@ async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     await asyncio.sleep(0.1)
     assert client.get(LOCK) is None
     assert (await store.end_turn("c", "Hello", "greet")).revision in (2, 3)
-
-
-async def test_connecting_counts_towards_the_time_for_a_reply(proxy: Proxy) -> None:
-    proxy.delay = 0.3
-    async with redis.asyncio.Redis.from_url(proxy.url) as client:
-        wire = redis_aio.Wire(redis_aio.client_dialer(client).connection(None))
-        with pytest.raises((TimeoutError, redis.TimeoutError)):
-            await wire.ask(("PING",), 0.5)
-        await wire.close()
-
-
-def test_connecting_counts_towards_the_time_for_a_reply_in_plain_calls(proxy: Proxy) -> None:
-    proxy.delay = 0.3
-    with redis.Redis.from_url(proxy.url) as client:
-        wire = redis_blocking.Wire(redis_blocking.client_dialer(client).connection(None))
-        with pytest.raises((TimeoutError, redis.TimeoutError)):
-            wire.ask(("PING",), 0.5)
-        wire.close()
 
 
 async def test_a_waiter_that_is_cancelled_leaves_the_lock_to_the_others(

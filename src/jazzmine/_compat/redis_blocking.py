@@ -1,94 +1,146 @@
-"""Connections to Redis in the blocking world."""
+"""The clients of redis-py for threads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine._compat.redis_driver import Dialer, dialer_of, packed, redis_driver
+from jazzmine._compat.redis_driver import has_time_limit, redis_driver
 
 if TYPE_CHECKING:
     import redis
 
-__all__ = ["RedisClient", "Wire", "client_at", "client_dialer", "close_client"]
+__all__ = [
+    "AnyRedis",
+    "AnyTimeoutError",
+    "client_for",
+    "cluster_client_for",
+    "require_client",
+    "time_limit",
+]
 
-RedisClient: TypeAlias = "redis.Redis | redis.RedisCluster"
+AnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
+AnyTimeoutError = TimeoutError
+
+_end: ContextVar[float] = ContextVar("_end")
 
 
-def client_dialer(client: Any) -> Dialer:
-    """Find out how a client connects, alone, through Sentinel or to a cluster.
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Limit how long the connections that a store made itself wait in a block, all in all."""
+    token = _end.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _end.reset(token)
+
+
+def require_client(client: Any) -> None:
+    """Raise `TypeError` unless this is a sync client; warn if it may wait for ever."""
+    driver = redis_driver()
+    if type(client).__module__.startswith("redis.asyncio"):
+        raise TypeError("a sync store takes a client of redis, not of redis.asyncio")
+    if not isinstance(client, (driver.Redis, driver.RedisCluster)):
+        raise TypeError(f"redis_client must be a client of redis, not a {type(client).__name__}")
+    if not has_time_limit(client):
+        warnings.warn(
+            "redis_client has no socket_timeout: a call may wait for a silent server for ever",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def client_for(url: str, patience: float) -> AnyRedis:
+    """Return a client of one server, without connecting to it.
+
+    Args:
+        patience: how long connecting, and each wait for a reply, may take, in s.
 
     Raises:
-        TypeError: it is no client of this world.
+        ValueError, TypeError: the URL is malformed, or has an unknown option.
     """
     driver = redis_driver()
-    if isinstance(client, (driver.Redis, driver.RedisCluster)):
-        return dialer_of(client)
-    if type(client).__module__.startswith("redis.asyncio"):
-        raise TypeError("a store with plain calls takes a client of redis, not of redis.asyncio")
-    raise TypeError(f"redis_client must be a client of redis, not a {type(client).__name__}")
-
-
-def client_at(url: str) -> RedisClient:
-    """Return a client of the server with this URL, without connecting to it.
-
-    Raises:
-        ValueError: the URL is malformed.
-    """
-    client: RedisClient = redis_driver().Redis.from_url(url)
+    pool = _pool_class().from_url(url, protocol=2, **_settings(patience))
+    pool.make_connection()  # refuses an unknown option; does not connect
+    pool.reset()
+    client: AnyRedis = driver.Redis.from_pool(pool)
     return client
 
 
-def close_client(client: RedisClient) -> None:
-    """Release what a client holds."""
-    client.close()
+def cluster_client_for(url: str, patience: float) -> AnyRedis:
+    """Return a client of the cluster that a server belongs to; it connects to that one."""
+    client: AnyRedis = redis_driver().RedisCluster.from_url(
+        url, connection_pool_class=_pool_class(), **_settings(patience)
+    )
+    return client
 
 
-class Wire:
-    """One connection, for one command after the other; after any error but an answer, of no use.
+def _settings(patience: float) -> dict[str, Any]:
+    from redis.backoff import NoBackoff
+    from redis.retry import Retry
 
-    Args:
-        connection: a connection of the driver's.
-    """
+    retry = Retry(NoBackoff(), 0)
+    return {"retry": retry, "socket_timeout": patience, "socket_connect_timeout": patience}
 
-    __slots__ = ("_connection", "_timeout")
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self._timeout = 0.0
+def _pool_class() -> Any:
+    from redis.connection import Connection, ConnectionPool
 
-    def ask(self, command: Sequence[str | bytes | int], timeout: float) -> Any:
-        """Send a command and return the reply, bytes where it is text.
+    class Pool(ConnectionPool):
+        """A pool of connections that obey `time_limit`."""
 
-        Raises:
-            TimeoutError: there was no reply within `timeout` s.
-            RedisError, OSError: the connection broke, or (ResponseError) the server says no.
-        """
-        connection = self._connection
-        if timeout != self._timeout:
-            self._limit(timeout)
-        connection.send_packed_command([packed(command)], check_health=False)
-        return connection.read_response(disable_decoding=True)
+        def __init__(self, connection_class: type = Connection, **settings: Any) -> None:
+            limited = type("LimitedConnection", (_Limited, connection_class), {})
+            super().__init__(connection_class=limited, **settings)
 
-    def hear(self, timeout: float) -> Any:
-        """Return the next message of a channel, or None if there was none within `timeout` s."""
-        if not self._connection.can_read(timeout=timeout):
-            return None
-        return self._connection.read_response(disable_decoding=True)
+    return Pool
 
-    def close(self) -> None:
-        """Hang up, without waiting for anybody."""
-        self._timeout = 0.0
-        self._connection.disconnect()
 
-    def _limit(self, timeout: float) -> None:
-        """Let each wait for the network last this long at most, connected or not."""
-        connection = self._connection
-        connection.socket_timeout = connection.socket_connect_timeout = timeout
-        if not self._timeout:
-            due = time.monotonic() + timeout
-            connection.connect()
-            timeout = max(due - time.monotonic(), 0.001)
-        connection._sock.settimeout(timeout)
+class _Limited:
+    """A connection whose waits end with `time_limit`, however often it waits."""
+
+    socket_timeout: float | None
+
+    @property
+    def socket_connect_timeout(self) -> float | None:
+        return _sooner(self._socket_connect_timeout)
+
+    @socket_connect_timeout.setter
+    def socket_connect_timeout(self, value: float | None) -> None:
+        self._socket_connect_timeout = value
+
+    def _connect(self) -> Any:
+        usual, self.socket_timeout = self.socket_timeout, self.socket_connect_timeout
+        try:
+            return _LimitedSocket(super()._connect(), usual)  # type: ignore[misc]
+        finally:
+            self.socket_timeout = usual
+
+
+class _LimitedSocket:
+    def __init__(self, sock: Any, timeout: float | None) -> None:
+        self._sock = sock
         self._timeout = timeout
+
+    def settimeout(self, timeout: float | None) -> None:
+        self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("recv", "recv_into", "sendall"):
+            self._sock.settimeout(_sooner(self._timeout))
+        return getattr(self._sock, name)
+
+
+def _sooner(timeout: float | None) -> float | None:
+    """Return the shorter of a time-out and what is left of the limit."""
+    end = _end.get(None)
+    if end is None:
+        return timeout
+    remaining = end - time.monotonic()
+    if remaining <= 0 and timeout != 0:
+        raise TimeoutError("the time limit is over")
+    return remaining if timeout is None else min(timeout, remaining)

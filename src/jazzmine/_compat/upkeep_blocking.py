@@ -5,10 +5,38 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from threading import Event
 
-__all__ = ["Chores", "Repeating", "sleep"]
+__all__ = ["BackgroundTask", "Chores", "Event", "Repeating", "sleep"]
 
 sleep = time.sleep
+
+
+class BackgroundTask:
+    """Work beside the calls, one run at a time.
+
+    Args:
+        work: what is run; it raises nothing.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start a run, unless one is under way."""
+        with self._mutex:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="jazzmine-background", daemon=True
+                )
+                self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """Wait for the run that is under way, `timeout` s at most."""
+        if self._thread is not None:
+            self._thread.join(timeout)
 
 
 class Chores:

@@ -112,8 +112,8 @@ class WorkingMemoryStore(ABC):
         """Take new connections and locks, in a process forked from the store's own."""
 
     @abstractmethod
-    async def _load(self, cid: str) -> WorkingMemory | None:
-        """Read without the lock."""
+    async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        """Read without the lock; `renew` renews the time to live in the same step."""
 
     @abstractmethod
     async def _acquire(self, cid: str) -> Lease:
@@ -165,7 +165,7 @@ class WorkingMemoryStore(ABC):
             require_id("user_id", user_id),
             require_id("agent_id", agent_id),
         )
-        known = await self._load(cid)
+        known = await self._load(cid, renew=True)
         if known is not None:
             return known
         async with self._leased(cid) as lease:

@@ -43,8 +43,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         self._locks = KeyedLocks()
         self._holders.clear()
 
-    async def _load(self, cid: str) -> WorkingMemory | None:
-        stored = self._stored.get(cid)
+    async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        stored = self._stored.get(conversation_id)
         return None if stored is None else deep_copy(stored)
 
     async def _acquire(self, cid: str) -> Lease:
