@@ -233,7 +233,7 @@ def test_a_client_of_the_other_world_is_refused(url: str) -> None:
         core.RedisWorkingMemoryStore(redis.Redis.from_url(url))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"redis\.asyncio"):
         sync.RedisWorkingMemoryStore(redis.asyncio.Redis.from_url(url))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="not a str"):
+    with pytest.raises(TypeError, match="not <class 'str'>"):
         sync.RedisWorkingMemoryStore(url)  # type: ignore[arg-type]
 
 

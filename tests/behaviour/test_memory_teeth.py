@@ -85,9 +85,9 @@ class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
         super().__init__()
         self._kept: dict[str, WorkingMemory] = {}
 
-    def _load(self, cid: str) -> WorkingMemory | None:
-        known = super()._load(cid)
-        return known and self._kept.setdefault(cid, known)
+    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        known = super()._load(conversation_id)
+        return known and self._kept.setdefault(conversation_id, known)
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         self._kept[lease.cid] = memory
@@ -95,8 +95,8 @@ class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
 
 
 class TakesBracesForItsOwn(InMemoryWorkingMemoryStore):
-    def _load(self, cid: str) -> WorkingMemory | None:
-        return super()._load(cid.strip("{}"))
+    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        return super()._load(conversation_id.strip("{}"))
 
     def _acquire(self, cid: str) -> Lease:
         return super()._acquire(cid.strip("{}"))

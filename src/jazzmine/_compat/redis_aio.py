@@ -17,63 +17,51 @@ if TYPE_CHECKING:
     import redis.asyncio
 
 __all__ = [
+    "INTERRUPTIBLE",
     "AnyRedis",
     "AnyTimeoutError",
     "client_for",
-    "cluster_client_for",
-    "require_client",
+    "cluster_for",
+    "is_client",
     "time_limit",
 ]
+
+# Whether `time_limit` ends a wait of any client, rather than of those of `client_for` alone.
+INTERRUPTIBLE = True
 
 AnyRedis: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
 
 
-def require_client(client: Any) -> None:
-    """Raise `TypeError` unless this is an async client."""
-    driver = redis_driver()
-    import redis.asyncio
+def is_client(client: Any) -> bool:
+    """Whether this is an async client."""
+    redis_driver()
+    from redis.asyncio import Redis, RedisCluster
 
-    if isinstance(client, (driver.Redis, driver.RedisCluster)):
-        raise TypeError("an async store takes a client of redis.asyncio, not of redis")
-    if not isinstance(client, (redis.asyncio.Redis, redis.asyncio.RedisCluster)):
-        raise TypeError(
-            f"redis_client must be a client of redis.asyncio, not a {type(client).__name__}"
-        )
+    return isinstance(client, (Redis, RedisCluster))
 
 
 def client_for(url: str, patience: float) -> AnyRedis:
-    """Return a client of one server, without connecting to it.
-
-    Args:
-        patience: how long connecting may take, in s.
+    """Return a client of one server that waits `patience` s for it; does not connect.
 
     Raises:
         ValueError, TypeError: the URL is malformed, or has an unknown option.
     """
     redis_driver()
     from redis.asyncio import Redis
-    from redis.asyncio.retry import Retry
-    from redis.backoff import NoBackoff
 
-    # The store limits the time of each command, for less than `socket_timeout` costs.
-    client = Redis.from_url(
-        url,
-        protocol=2,
-        retry=Retry(NoBackoff(), 0),
-        socket_connect_timeout=patience,
-        socket_timeout=None,
-    )
+    # The store limits the time of each command itself, for less than `socket_timeout` costs.
+    client = Redis.from_url(url, protocol=2, socket_connect_timeout=patience, socket_timeout=None)
     pool: Any = client.connection_pool
-    pool.connection_class = type("AbortingConnection", (_Aborting, pool.connection_class), {})
-    pool.make_connection()  # refuses an unknown option; does not connect
+    pool.connection_class = type("StoreConnection", (_Aborting, pool.connection_class), {})
+    pool.make_connection()  # refuses an unknown option
     return client
 
 
-def cluster_client_for(url: str, patience: float) -> AnyRedis:
+async def cluster_for(url: str, patience: float) -> AnyRedis:
     """Return a client of the cluster that a server belongs to."""
     from redis.asyncio import RedisCluster
 
-    return RedisCluster.from_url(url, socket_timeout=patience, socket_connect_timeout=patience)
+    return RedisCluster.from_url(url, socket_connect_timeout=patience, socket_timeout=patience)
 
 
 class _Aborting:

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine._compat.redis_driver import has_time_limit, redis_driver
+from jazzmine._compat.redis_driver import redis_driver
 
 if TYPE_CHECKING:
     import redis
 
 __all__ = [
+    "INTERRUPTIBLE",
     "AnyRedis",
     "AnyTimeoutError",
     "client_for",
-    "cluster_client_for",
-    "require_client",
+    "cluster_for",
+    "is_client",
     "time_limit",
 ]
+
+# Whether `time_limit` ends a wait of any client, rather than of those of `client_for` alone.
+INTERRUPTIBLE = False
 
 AnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
 AnyTimeoutError = TimeoutError
@@ -31,7 +34,7 @@ _end: ContextVar[float] = ContextVar("_end")
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Limit how long the connections that a store made itself wait in a block, all in all."""
+    """Limit how long the connections of a store's own client wait in a block, all in all."""
     token = _end.set(time.monotonic() + seconds)
     try:
         yield
@@ -39,71 +42,48 @@ def time_limit(seconds: float) -> Iterator[None]:
         _end.reset(token)
 
 
-def require_client(client: Any) -> None:
-    """Raise `TypeError` unless this is a sync client; warn if it may wait for ever."""
+def is_client(client: Any) -> bool:
+    """Whether this is a sync client."""
     driver = redis_driver()
-    if type(client).__module__.startswith("redis.asyncio"):
-        raise TypeError("a sync store takes a client of redis, not of redis.asyncio")
-    if not isinstance(client, (driver.Redis, driver.RedisCluster)):
-        raise TypeError(f"redis_client must be a client of redis, not a {type(client).__name__}")
-    if not has_time_limit(client):
-        warnings.warn(
-            "redis_client has no socket_timeout: a call may wait for a silent server for ever",
-            RuntimeWarning,
-            stacklevel=4,
-        )
+    return isinstance(client, (driver.Redis, driver.RedisCluster))
 
 
 def client_for(url: str, patience: float) -> AnyRedis:
-    """Return a client of one server, without connecting to it.
-
-    Args:
-        patience: how long connecting, and each wait for a reply, may take, in s.
+    """Return a client of one server that waits `patience` s for it; does not connect.
 
     Raises:
         ValueError, TypeError: the URL is malformed, or has an unknown option.
     """
-    driver = redis_driver()
-    pool = _pool_class().from_url(url, protocol=2, **_settings(patience))
-    pool.make_connection()  # refuses an unknown option; does not connect
-    pool.reset()
-    client: AnyRedis = driver.Redis.from_pool(pool)
-    return client
+    limits = {"socket_connect_timeout": patience, "socket_timeout": patience}
+    client: Any = redis_driver().Redis.from_url(url, protocol=2, **limits)
+    pool = _limited(client.connection_pool)
+    pool.connection_class(**pool.connection_kwargs)  # refuses an unknown option
+    made: AnyRedis = client
+    return made
 
 
-def cluster_client_for(url: str, patience: float) -> AnyRedis:
-    """Return a client of the cluster that a server belongs to; it connects to that one."""
-    client: AnyRedis = redis_driver().RedisCluster.from_url(
-        url, connection_pool_class=_pool_class(), **_settings(patience)
+def cluster_for(url: str, patience: float) -> AnyRedis:
+    """Return a client of the cluster that a server belongs to, which is asked for the others."""
+    driver, limits = (
+        redis_driver(),
+        {"socket_connect_timeout": patience, "socket_timeout": patience},
+    )
+    client: AnyRedis = driver.RedisCluster.from_url(
+        url, connection_pool_class=lambda **kw: _limited(driver.ConnectionPool(**kw)), **limits
     )
     return client
 
 
-def _settings(patience: float) -> dict[str, Any]:
-    from redis.backoff import NoBackoff
-    from redis.retry import Retry
-
-    retry = Retry(NoBackoff(), 0)
-    return {"retry": retry, "socket_timeout": patience, "socket_connect_timeout": patience}
-
-
-def _pool_class() -> Any:
-    from redis.connection import Connection, ConnectionPool
-
-    class Pool(ConnectionPool):
-        """A pool of connections that obey `time_limit`."""
-
-        def __init__(self, connection_class: type = Connection, **settings: Any) -> None:
-            limited = type("LimitedConnection", (_Limited, connection_class), {})
-            super().__init__(connection_class=limited, **settings)
-
-    return Pool
+def _limited(pool: Any) -> Any:
+    pool.connection_class = type("StoreConnection", (_Limited, pool.connection_class), {})
+    return pool
 
 
 class _Limited:
-    """A connection whose waits end with `time_limit`, however often it waits."""
+    """A connection that waits no longer than `time_limit` says, however often it waits."""
 
     socket_timeout: float | None
+    _socket_connect_timeout: float | None
 
     @property
     def socket_connect_timeout(self) -> float | None:
@@ -124,7 +104,7 @@ class _Limited:
 class _LimitedSocket:
     def __init__(self, sock: Any, timeout: float | None) -> None:
         self._sock = sock
-        self._timeout = timeout
+        self.settimeout(timeout)
 
     def settimeout(self, timeout: float | None) -> None:
         self._timeout = timeout
@@ -137,10 +117,7 @@ class _LimitedSocket:
 
 def _sooner(timeout: float | None) -> float | None:
     """Return the shorter of a time-out and what is left of the limit."""
-    end = _end.get(None)
-    if end is None:
-        return timeout
-    remaining = end - time.monotonic()
+    remaining = _end.get(float("inf")) - time.monotonic()
     if remaining <= 0 and timeout != 0:
         raise TimeoutError("the time limit is over")
-    return remaining if timeout is None else min(timeout, remaining)
+    return min(float("inf") if timeout is None else timeout, max(remaining, 0.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -16,8 +17,14 @@ from jazzmine._sync.working_memory.redis_client import RedisClient, backoff
 from jazzmine._sync.working_memory.redis_wakeups import WakeUps
 from jazzmine._compat.blocking import KeyedLocks
 from jazzmine._compat.deadline import Deadline
-from jazzmine._compat.redis_blocking import AnyRedis, client_for, cluster_client_for, require_client
-from jazzmine._compat.redis_driver import has_time_limit
+from jazzmine._compat.redis_blocking import (
+    INTERRUPTIBLE,
+    AnyRedis,
+    client_for,
+    cluster_for,
+    is_client,
+)
+from jazzmine._compat.redis_driver import settings_of
 from jazzmine._compat.upkeep_blocking import Chores, Repeating
 from jazzmine.config import RedisConfig, require_seconds
 from jazzmine.errors import (
@@ -105,13 +112,20 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             ("timeout", timeout),
         ):
             require_seconds(name, value)
-        require_client(redis_client)
+        if not is_client(redis_client):
+            raise TypeError(f"redis_client must be a {AnyRedis}, not {type(redis_client)!r}")
         self._client = redis_client
-        self._url = ""  # of a client that is the store's own
+        self._config: RedisConfig | None = None  # of a client that is the store's own
         self._ttl = milliseconds(ttl_seconds)
         self._lock_timeout = lock_timeout
         self._timeout = timeout
         self._moved_in()
+        if not INTERRUPTIBLE and settings_of(redis_client)["socket_timeout"] is None:
+            warnings.warn(
+                "redis_client has no socket_timeout: a call may wait for a silent server for ever",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     @classmethod
     def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
@@ -121,16 +135,19 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             # The driver's text may repeat the URL, and with it the password.
             raise InvalidAddressError("url is not a URL that redis-py accepts") from None
         store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
-        store._url = config.url
+        store._config = config
         return store
 
     def _open(self) -> None:
-        deadline = Deadline(self._timeout)
+        assert self._config is not None
+        deadline, url = Deadline(self._timeout), self._config.url
+        patience = _patience(self._timeout, self._lock_timeout)
         try:
             if self._redis.needs_cluster(deadline):
-                self._close()
-                patience = _patience(self._timeout, self._lock_timeout)
-                self._client = cluster_client_for(self._url, patience)
+                self._client.close()
+                self._client = self._redis.retry_until(
+                    deadline, lambda: cluster_for(url, patience)
+                )
                 self._moved_in()
                 self._redis.ping(deadline)
         except BaseException:
@@ -140,7 +157,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     def _close(self) -> None:
         self._wake_ups.close()
         self._chores.close(timeout=1.0)
-        if self._url:
+        if self._config is not None:
             self._client.close()
 
     def _ping(self) -> None:
@@ -149,7 +166,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     def _moved_in(self) -> None:
         # The locks of a parent's threads are never released in a forked child.
         patience = _patience(self._timeout, self._lock_timeout)
-        limited = has_time_limit(self._client)
+        limited = settings_of(self._client)["socket_timeout"] is not None
         self._redis = RedisClient(self._client, None if limited else patience)
         self._wake_ups = WakeUps(self._client)
         self._locks = KeyedLocks()
