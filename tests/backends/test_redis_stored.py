@@ -253,10 +253,10 @@ def test_a_token_that_let_go_never_gets_the_lock_again(store: Any, client: Any) 
     store.get_or_create("c", "user", "agent")
     keys = Keys("c")
     names = [keys.memory, keys.lock, keys.result("late"), keys.queue]
-    client.eval(RELEASE.text, 3, *names[1:], "late", 1000, "", 1000)
+    client.eval(RELEASE.text, 3, *names[1:], "late", 1000, "")
 
-    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "RPUSH", "", 1000)
-    saved = client.eval(SAVE.text, 4, *names, "late", "{}", "user", 1, 1000, 1000, 1000)
+    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "late", "RPUSH")
+    saved = client.eval(SAVE.text, 4, *names, "late", "{}", "user", 1, 1000, 1000)
 
     assert (taken, saved) == (0, 0)
     assert client.exists(LOCK) == 0

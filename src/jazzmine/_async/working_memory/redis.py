@@ -45,9 +45,6 @@ logger = logging.getLogger(__name__)
 # The result of a token is kept for longer than any call repeats its request.
 _RESULT_KEPT = 2
 
-# How long, in s, a lock that was handed over waits for its new owner.
-_CLAIM = 2.0
-
 # Of how many conversations the last token is remembered.
 _REMEMBERED = 1000
 
@@ -211,7 +208,6 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             layout.FORMAT,
             self._ttl,
             self._result_kept,
-            self._claim,
         )
         if not await self._redis.run(layout.SAVE, attempt.locking, arguments, attempt.deadline):
             raise self._lost(lease.cid)
@@ -219,7 +215,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     async def _delete(self, lease: Lease) -> bool:
         attempt = self._own(lease)
-        arguments = (attempt.token, self._result_kept, self._claim)
+        arguments = (attempt.token, self._result_kept)
         deleted = await self._redis.run(layout.DELETE, attempt.locking, arguments, attempt.deadline)
         if deleted < 0:
             raise self._lost(lease.cid)
@@ -269,9 +265,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         if not isinstance(found, int):
             return found
         async with self._wake_ups.waiting(attempt.token) as (woken, attempt.entry):
-            # An owner that is not woken has to ask within the time that the lock waits for it.
-            slowest = 1.0 if attempt.entry != attempt.token else 0.25
-            pauses = backoff(0.02, min(slowest, self._claim / 3000))
+            # A call that is not woken has to ask while a lock that is handed over waits for it.
+            pauses = backoff(0.02, 0.25 if attempt.entry == attempt.token else 1.0)
             end = "RPUSH"
             while isinstance(found := await self._try(conversation_id, attempt, end), int):
                 if lock_deadline.expired:
@@ -286,18 +281,13 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     async def _try(self, conversation_id: str, attempt: _LockAttempt, end: str = "RPUSH") -> Any:
         """Return what is stored or, as a number, for how many ms another token has the lock."""
         attempt.expiry = Deadline(self._lock_timeout)
-        arguments = (
-            attempt.token,
-            milliseconds(self._lock_timeout),
-            attempt.entry,
-            end,
-            self._released_tokens.get(conversation_id, ""),
-            self._claim,
-        )
+        released = self._released_tokens.get(conversation_id, "")
+        queueing = (attempt.entry, end) if attempt.entry else ()
+        arguments = (attempt.token, milliseconds(self._lock_timeout), released, *queueing)
         return await self._redis.run(layout.ACQUIRE, attempt.locking, arguments, attempt.deadline)
 
     async def _release_remote(self, attempt: _LockAttempt, deadline: Deadline) -> None:
-        arguments = (attempt.token, self._result_kept, attempt.entry, self._claim)
+        arguments = (attempt.token, self._result_kept, attempt.entry)
         await self._redis.run(layout.RELEASE, attempt.locking[1:], arguments, deadline)
 
     async def _release_after_error(
@@ -353,10 +343,6 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     @property
     def _result_kept(self) -> int:
         return milliseconds(_RESULT_KEPT * self._timeout)
-
-    @property
-    def _claim(self) -> int:
-        return milliseconds(min(_CLAIM, self._lock_timeout))
 
     # What is stored
 

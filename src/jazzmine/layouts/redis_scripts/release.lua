@@ -4,7 +4,7 @@
 -- the lock that is still on its way, or a late write, finds the result and does nothing.
 --
 -- KEYS: lock, result, queue. ARGV: token, how long the result is kept (ms), the token's entry in the
--- queue ('' for none), how long a lock that is handed over waits for its owner (ms).
+-- queue ('' for none).
 -- Returns 1 if the lock was held, otherwise 0.
 redis.call('SET', KEYS[2], 'released', 'NX', 'PX', ARGV[2])
 if ARGV[3] ~= '' then
@@ -13,5 +13,5 @@ end
 if redis.pcall('GET', KEYS[1]) ~= ARGV[1] then
     return 0
 end
-hand_over(KEYS[1], KEYS[3], ARGV[4])
+hand_over(KEYS[1], KEYS[3])
 return 1
