@@ -28,7 +28,7 @@ class Opened:
         self._loop = asyncio.new_event_loop()
         self._close_client = close
         try:
-            self._store = self._loop.run_until_complete(open_store())
+            self.store = self._loop.run_until_complete(open_store())
         except BaseException:
             self._loop.close()
             raise
@@ -37,31 +37,23 @@ class Opened:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.run(self._store.close())
+        self.run(self.store.close())
         if self._close_client is not None:
             self.run(self._close_client())
         self._loop.close()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._store, name)
+        method = getattr(self.store, name)
         return lambda *arguments: self.run(method(*arguments))
 
     def run(self, call: Any) -> Any:
         """Run something on the loop to its end."""
         return self._loop.run_until_complete(call)
 
-    def at_once(self, calls: Callable[[Any], Any]) -> list[Any]:
-        """Make several calls of the store at once, and return their results."""
-
-        async def gather() -> list[Any]:
-            return await asyncio.gather(*calls(self._store))
-
-        return list(self.run(gather()))
-
     @contextmanager
     def locked(self, conversation_id: str) -> Iterator[WorkingMemory]:
         """Hold a conversation's lock; nothing else runs on the loop meanwhile."""
-        block = self._store.locked(conversation_id)
+        block = self.store.locked(conversation_id)
         memory = self.run(block.__aenter__())
         try:
             yield memory

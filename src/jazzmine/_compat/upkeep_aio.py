@@ -57,11 +57,16 @@ class Chores:
         Args:
             wait: whether the caller has the time to wait for it; one that is cancelled has not.
         """
+        task = self.start(work)
+        if wait:
+            await asyncio.shield(task)
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Have the work done beside the calls; it raises nothing."""
         task = asyncio.ensure_future(_await(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if wait:
-            await asyncio.shield(task)
+        return task
 
     async def close(self, timeout: float) -> None:
         """Give what is under way `timeout` s to come to its end."""

@@ -42,6 +42,9 @@ class BackgroundTask:
 class Chores:
     """Work that must be done whether or not its caller is still there."""
 
+    def __init__(self) -> None:
+        self._threads: set[threading.Thread] = set()
+
     def run(self, work: Callable[[], None], *, wait: bool) -> None:
         """Have the work done; it raises nothing.
 
@@ -50,8 +53,23 @@ class Chores:
         """
         work()
 
+    def start(self, work: Callable[[], None]) -> None:
+        """Have the work done beside the calls; it raises nothing."""
+        thread = threading.Thread(target=self._do, args=(work,), name="jazzmine-chore", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
     def close(self, timeout: float) -> None:
-        """Give what is under way `timeout` s to come to its end: nothing is."""
+        """Give what is under way `timeout` s to come to its end."""
+        end = time.monotonic() + timeout
+        for thread in list(self._threads):
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._threads.discard(threading.current_thread())
 
 
 class Repeating:

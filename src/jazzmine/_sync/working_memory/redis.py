@@ -235,13 +235,17 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         if isinstance(error, LockLostError):
             self._release_local(lease)
             return
-        # A server that just failed gets one chance, and no call waits for it for long.
+        # A server that just failed gets one chance, and the call does not wait for it.
         failed = isinstance(error, StoreUnavailableError)
         deadline = Deadline(min(0.3 if failed else self._lock_timeout, self._timeout))
-        wait = isinstance(error, Exception) and not failed
-        self._chores.run(
-            lambda: self._release_after_error(lease, attempt, deadline), wait=wait
-        )
+
+        def release() -> None:
+            self._release_after_error(lease, attempt, deadline)
+
+        if failed:
+            self._chores.start(release)
+        else:
+            self._chores.run(release, wait=isinstance(error, Exception))
 
     @contextmanager
     def _prolonged(self, lease: Lease) -> Iterator[None]:

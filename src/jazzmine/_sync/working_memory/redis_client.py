@@ -101,12 +101,13 @@ class RedisClient:
             patience: how long an attempt may take, in s, if not as long as a command.
             repeat: whether to try again where no connection can be had.
         """
-        pauses = backoff(0.01, 1.0)
+        pauses: Iterator[float] | None = None
         while True:
             try:
                 with time_limit(min(patience or self._patience, deadline.remaining())):
                     return attempt()
             except self._failures as error:
+                pauses = pauses or backoff(0.01, 1.0)
                 remedy, pause = remedy_for(error), next(pauses)
                 if remedy is Remedy.RAISE:
                     raise
