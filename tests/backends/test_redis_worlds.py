@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
@@ -15,7 +16,7 @@ import redis
 import redis.asyncio
 
 from jazzmine.core import working_memory as core
-from jazzmine.errors import LockTimeoutError, WrongEventLoopError
+from jazzmine.errors import LockLostError, LockTimeoutError, WrongEventLoopError
 from jazzmine.sync import working_memory as sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import database
@@ -208,6 +209,77 @@ def test_a_forked_child_connects_by_itself_and_leaves_the_parents_connection(
 
         assert status == 0
         assert store.end_turn("c", "Hello", "greet").revision == 3
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("error", [None, ValueError("the child's")])
+def test_a_child_that_was_forked_in_a_block_cannot_save_and_its_parent_can(
+    url: str, client: Any, used: bool, error: Exception | None
+) -> None:
+    with sync.WorkingMemoryStore.initialize(url) as store:
+        store.get_or_create("c", "user", "agent")
+        block = store.locked("c")
+        memory = block.__enter__()
+        memory.end_turn("the parent's", "greet")
+
+        child = os.fork()
+        if child == 0:
+            if used:
+                store.get("another")
+            memory.end_turn("the child's", "greet")
+            os._exit(0 if refused(block, error) else 1)
+        _, status = os.waitpid(child, 0)
+        assert client.exists(LOCK) == 1
+        block.__exit__(None, None, None)
+
+        stored = store.get("c")
+        assert status == 0
+        assert stored is not None
+        assert (stored.last_agent_response, stored.revision) == ("the parent's", 2)
+
+
+def refused(block: Any, error: Exception | None) -> bool:
+    """Whether the end of a block is refused in a forked child, or its error comes through."""
+    try:
+        swallowed = block.__exit__(type(error) if error else None, error, None)
+    except LockLostError as raised:
+        return error is None and "forked" in str(raised)
+    return error is not None and not swallowed
+
+
+@pytest.mark.parametrize("world", ["async", "sync"])
+async def test_a_renewal_that_failed_is_tried_again_while_the_lock_lasts(
+    proxy: Proxy, client: Any, world: str
+) -> None:
+    """The server is silent for half of the lock's time, and the first renewal falls into it."""
+    config = {"storage": "redis", "url": proxy.url, "lock_timeout": 1.5}
+
+    def fall_silent() -> None:
+        proxy.swallow_replies = True
+
+    def speak_again() -> None:
+        proxy.swallow_replies = False
+
+    for after, act in ((0.3, fall_silent), (1.0, speak_again)):
+        threading.Timer(after, act).start()
+    if world == "async":
+        async with await core.WorkingMemoryStore.initialize(config) as store:
+            await store.get_or_create("c", "user", "agent")
+            async with store.locked("c") as memory:
+                await asyncio.sleep(2.5)
+                memory.end_turn("Hello", "greet")
+    else:
+        await asyncio.to_thread(hold_for, config, 2.5)
+
+    assert client.hget("wm:{c}", "data").count('"Hello"') == 1
+
+
+def hold_for(config: dict[str, object], seconds: float) -> None:
+    with sync.WorkingMemoryStore.initialize(config) as store:
+        store.get_or_create("c", "user", "agent")
+        with store.locked("c") as memory:
+            time.sleep(seconds)
+            memory.end_turn("Hello", "greet")
 
 
 def test_what_a_thread_held_when_the_parent_forked_is_not_held_in_the_child(url: str) -> None:
