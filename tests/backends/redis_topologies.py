@@ -24,7 +24,7 @@ from tests.backends.redis_faces import FACES, Opened, open_core, open_sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Cluster, Sentinels, Server, running
 
-__all__ = ["TOPOLOGIES", "Topology", "close", "sentinel_client", "topology"]
+__all__ = ["TOPOLOGIES", "Topology", "close", "close_sync", "sentinel_client", "topology"]
 
 TOPOLOGIES = ["standalone", "sentinel", "cluster"]
 

@@ -240,7 +240,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         deadline = Deadline(min(0.3 if failed else self._lock_timeout, self._timeout))
 
         async def release() -> None:
-            await self._release_after_error(lease, attempt, deadline)
+            await self._release_in_background(lease, attempt, deadline)
 
         if failed:
             self._chores.start(release)
@@ -294,7 +294,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         arguments = (attempt.token, self._result_kept, attempt.entry)
         await self._redis.run(layout.RELEASE, attempt.locking[1:], arguments, deadline)
 
-    async def _release_after_error(
+    async def _release_in_background(
         self, lease: Lease, attempt: _LockAttempt, deadline: Deadline
     ) -> None:
         """Release a lock that may or may not be held."""

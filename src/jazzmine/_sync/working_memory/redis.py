@@ -240,7 +240,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         deadline = Deadline(min(0.3 if failed else self._lock_timeout, self._timeout))
 
         def release() -> None:
-            self._release_after_error(lease, attempt, deadline)
+            self._release_in_background(lease, attempt, deadline)
 
         if failed:
             self._chores.start(release)
@@ -294,7 +294,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         arguments = (attempt.token, self._result_kept, attempt.entry)
         self._redis.run(layout.RELEASE, attempt.locking[1:], arguments, deadline)
 
-    def _release_after_error(
+    def _release_in_background(
         self, lease: Lease, attempt: _LockAttempt, deadline: Deadline
     ) -> None:
         """Release a lock that may or may not be held."""
