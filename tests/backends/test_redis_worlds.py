@@ -18,6 +18,8 @@ import redis.asyncio
 from jazzmine.core import working_memory as core
 from jazzmine.errors import LockLostError, LockTimeoutError, WrongEventLoopError
 from jazzmine.sync import working_memory as sync
+from tests.backends.redis_faces import open_sync
+from tests.backends.redis_topologies import TOPOLOGIES, topology
 from tests.servers.proxy import Proxy
 from tests.servers.redis import database
 
@@ -211,12 +213,14 @@ def test_a_forked_child_connects_by_itself_and_leaves_the_parents_connection(
         assert store.end_turn("c", "Hello", "greet").revision == 3
 
 
+@pytest.mark.parametrize("name", TOPOLOGIES)
 @pytest.mark.parametrize("used", [False, True])
 @pytest.mark.parametrize("error", [None, ValueError("the child's")])
 def test_a_child_that_was_forked_in_a_block_cannot_save_and_its_parent_can(
-    url: str, client: Any, used: bool, error: Exception | None
+    name: str, used: bool, error: Exception | None
 ) -> None:
-    with sync.WorkingMemoryStore.initialize(url) as store:
+    with topology(name, open_sync) as servers:
+        store = servers.open()
         store.get_or_create("c", "user", "agent")
         block = store.locked("c")
         memory = block.__enter__()
@@ -229,7 +233,7 @@ def test_a_child_that_was_forked_in_a_block_cannot_save_and_its_parent_can(
             memory.end_turn("the child's", "greet")
             os._exit(0 if refused(block, error) else 1)
         _, status = os.waitpid(child, 0)
-        assert client.exists(LOCK) == 1
+        assert servers.keys(LOCK) == [LOCK.encode()]
         block.__exit__(None, None, None)
 
         stored = store.get("c")
