@@ -28,7 +28,7 @@ __all__ = ["TOPOLOGIES", "Topology", "close", "close_sync", "sentinel_client", "
 
 TOPOLOGIES = ["standalone", "sentinel", "cluster"]
 
-SHORT = 0.5
+LIMIT = 2.0
 
 
 @dataclass
@@ -64,7 +64,9 @@ def retry(asynchronous: bool, retries: int) -> Any:
     return kind(NoBackoff(), retries)
 
 
-def sentinel_client(sentinels: Sentinels, asynchronous: bool, proxy: Proxy | None = None) -> Any:
+def sentinel_client(
+    sentinels: Sentinels, asynchronous: bool, proxy: Proxy | None = None, limit: float = LIMIT
+) -> Any:
     """A client of the primary that Sentinels name, as the documentation recommends it."""
     base: Any = redis.asyncio.sentinel.Sentinel if asynchronous else redis.sentinel.Sentinel
     found = ("127.0.0.1", proxy.port) if proxy else None
@@ -78,7 +80,7 @@ def sentinel_client(sentinels: Sentinels, asynchronous: bool, proxy: Proxy | Non
             return found or super().discover_master(name)
 
     kind: Any = AsyncThroughProxy if asynchronous else ThroughProxy
-    limits = {"socket_timeout": SHORT, "socket_connect_timeout": SHORT}
+    limits = {"socket_timeout": limit, "socket_connect_timeout": limit}
     sentinel = kind(
         sentinels.addresses,
         sentinel_kwargs={**limits, "retry": retry(asynchronous, 0)},
@@ -88,7 +90,9 @@ def sentinel_client(sentinels: Sentinels, asynchronous: bool, proxy: Proxy | Non
     return sentinel.master_for(sentinels.name)
 
 
-def cluster_client(cluster: Cluster, asynchronous: bool, remap: Any = None) -> Any:
+def cluster_client(
+    cluster: Cluster, asynchronous: bool, remap: Any = None, limit: float = LIMIT
+) -> Any:
     """A client of a cluster, as the documentation recommends it."""
     nodes: Any = [(host, port) for host, port in cluster.addresses]
     if asynchronous:
@@ -101,8 +105,8 @@ def cluster_client(cluster: Cluster, asynchronous: bool, remap: Any = None) -> A
     return kind(
         startup_nodes=nodes,
         address_remap=remap,
-        socket_timeout=SHORT,
-        socket_connect_timeout=SHORT,
+        socket_timeout=limit,
+        socket_connect_timeout=limit,
         retry=retry(asynchronous, 1),
     )
 
@@ -145,8 +149,12 @@ def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Cal
 
 
 @contextmanager
-def topology(name: str, face: Any) -> Iterator[Topology]:
-    """Have an empty Redis of a kind in a block, for an API."""
+def topology(name: str, face: Any, limit: float = LIMIT) -> Iterator[Topology]:
+    """Have an empty Redis of a kind in a block, for an API.
+
+    Args:
+        limit: the time-outs of the clients behind Sentinel and of a cluster, in s.
+    """
     assert face in FACES
     asynchronous = face is open_core
     with ExitStack() as stack:
@@ -170,7 +178,9 @@ def topology(name: str, face: Any) -> Iterator[Topology]:
         elif name == "sentinel":
             sentinels = running(Sentinels)
             open_store = opener(
-                stack, asynchronous, lambda: sentinel_client(sentinels, asynchronous, proxies[0])
+                stack,
+                asynchronous,
+                lambda: sentinel_client(sentinels, asynchronous, proxies[0], limit),
             )
             open_beside = opener(stack, False, lambda: sentinel_client(sentinels, False))
         else:
@@ -179,7 +189,7 @@ def topology(name: str, face: Any) -> Iterator[Topology]:
                 stack,
                 asynchronous,
                 lambda: cluster_client(
-                    cluster, asynchronous, lambda at: (at[0], ports.get(at[1], at[1]))
+                    cluster, asynchronous, lambda at: (at[0], ports.get(at[1], at[1])), limit
                 ),
             )
             open_beside = opener(stack, False, lambda: cluster_client(cluster, False))

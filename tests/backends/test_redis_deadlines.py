@@ -142,7 +142,7 @@ def test_waiting_for_the_lock_counts_towards_the_deadline(face: Any, server: Ser
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_a_silent_primary_ends_a_call_at_its_deadline(face: Any, name: str) -> None:
-    with topology(name, face) as servers:
+    with topology(name, face, limit=0.5) as servers:
         store = servers.open(timeout=TIMEOUT)
         store.get_or_create("c", "user", "agent")
         proxy = servers.proxy_of("c")
@@ -168,7 +168,7 @@ def elsewhere_and_there(servers: Topology) -> tuple[list[str], list[str]]:
 def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(face: Any) -> None:
     with topology("cluster", face) as servers:
         silent, healthy = elsewhere_and_there(servers)
-        store, other = servers.open(timeout=3), servers.open(timeout=3)
+        store, other = servers.open(timeout=5), servers.open(timeout=5)
         for name in silent + healthy:
             store.get_or_create(name, "user", "agent")
             other.get(name)
@@ -193,14 +193,14 @@ def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(face: Any) 
         servers.proxies[0].swallow_replies = False
         servers.proxies[0].cut()
 
-        assert slowest < 1
+        assert slowest < 1.5
 
 
 def test_tasks_on_healthy_nodes_do_not_wait_for_a_silent_one() -> None:
     """The tasks share the client that meets the silence."""
     with topology("cluster", open_core) as servers:
         silent, healthy = elsewhere_and_there(servers)
-        opened = servers.open(timeout=3)
+        opened = servers.open(timeout=5)
         for name in silent + healthy:
             opened.get_or_create(name, "user", "agent")
         servers.proxies[0].swallow_replies = True
@@ -228,7 +228,7 @@ def test_tasks_on_healthy_nodes_do_not_wait_for_a_silent_one() -> None:
         servers.proxies[0].swallow_replies = False
         servers.proxies[0].cut()
 
-    assert slowest < 1
+    assert slowest < 1.5
 
 
 def master_of(sentinels: Sentinels, asynchronous: bool, first: Server) -> Any:
@@ -236,7 +236,7 @@ def master_of(sentinels: Sentinels, asynchronous: bool, first: Server) -> Any:
     others = [each for each in sentinels.sentinels if each is not first]
     addresses = [("127.0.0.1", each.port) for each in (first, *others)]
     kind: Any = redis.asyncio.sentinel.Sentinel if asynchronous else redis.sentinel.Sentinel
-    limits = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
+    limits = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
     retry: Any = redis.asyncio.retry.Retry if asynchronous else redis.retry.Retry
     sentinel = kind(addresses, sentinel_kwargs={**limits, "retry": retry(NoBackoff(), 0)}, **limits)
     return sentinel.master_for(sentinels.name)
@@ -255,7 +255,7 @@ def test_a_silent_sentinel_delays_no_sync_call_for_long() -> None:
         each.close()
     client.close()
 
-    assert took < 2
+    assert took < 4
 
 
 async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
@@ -272,4 +272,4 @@ async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
         await each.aclose()
     await client.aclose()
 
-    assert took < 2
+    assert took < 4

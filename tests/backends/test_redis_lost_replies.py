@@ -10,35 +10,37 @@ from typing import Any
 import pytest
 
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
+from jazzmine.errors import StaleWorkingMemoryError
 from tests.backends.redis_faces import FACES
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
 
-Call = Callable[[Any], Any]
+Call = Callable[[Any, WorkingMemory], Any]  # with what was read before
 CID = "a {strange} conversation: 100 %"
 
 
-def turn_in_a_block(store: Any) -> None:
+def turn_in_a_block(store: Any, read: WorkingMemory) -> None:
     with store.locked(CID) as memory:
         memory.begin_turn(TurnCache(1, intent="ask"))
         memory.end_turn("Hello", "greet")
 
 
-def stale_save(store: Any) -> None:
-    with pytest.raises(Exception, match="revision"):
-        store.save(WorkingMemory(CID, "user", "agent", revision=17))
+def stale_save(store: Any, read: WorkingMemory) -> None:
+    read.revision = 17
+    with pytest.raises(StaleWorkingMemoryError, match="revision"):
+        store.save(read)
 
 
 CALLS: dict[str, Call] = {
-    "get": lambda store: store.get(CID),
-    "get_or_create": lambda store: store.get_or_create("another", "user", "agent"),
-    "begin_turn": lambda store: store.begin_turn(CID, TurnCache(1, intent="ask")),
-    "a transition that changes nothing": lambda store: store.confirm_action(CID),
+    "get": lambda store, read: store.get(CID),
+    "get_or_create": lambda store, read: store.get_or_create("another", "user", "agent"),
+    "begin_turn": lambda store, read: store.begin_turn(CID, TurnCache(1, intent="ask")),
+    "a transition that changes nothing": lambda store, read: store.confirm_action(CID),
     "locked": turn_in_a_block,
-    "save": lambda store: store.save(WorkingMemory(CID, "user", "agent", revision=1)),
+    "save": lambda store, read: store.save(read),
     "a save that is refused": stale_save,
-    "delete": lambda store: store.delete(CID),
-    "active_count": lambda store: store.active_count(),
+    "delete": lambda store, read: store.delete(CID),
+    "active_count": lambda store, read: store.active_count(),
 }
 ROUND_TRIPS = {
     "get": 1,
@@ -84,10 +86,10 @@ def proxy_of(name: str, servers: Topology) -> Proxy:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_takes_so_many_round_trips(store: Any, servers: Topology, name: str) -> None:
-    proxy = proxy_of(name, servers)
+    proxy, read = proxy_of(name, servers), store.get(CID)
     before = proxy.round_trips
 
-    CALLS[name](store)
+    CALLS[name](store, read)
 
     assert proxy.round_trips - before == ROUND_TRIPS[name]
 
@@ -98,13 +100,14 @@ def test_a_call_takes_so_many_round_trips(store: Any, servers: Topology, name: s
 def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
     store: Any, servers: Topology, name: str, number: int
 ) -> None:
-    revision = store.get(CID).revision
+    read = store.get(CID)
+    revision = read.revision
     changes = name in ("begin_turn", "locked", "save")
     proxy = proxy_of(name, servers)
     proxy.lose_reply(number)
     started = time.monotonic()
 
-    CALLS[name](store)
+    CALLS[name](store, read)
 
     assert proxy.lost == 1
     assert time.monotonic() - started < 3
