@@ -60,6 +60,7 @@ TREES = (
         replacements={
             "AbstractAsyncContextManager": "AbstractContextManager",
             "_async": "_sync",
+            "aclose": "close",
             "aio": "blocking",
             "mongo_aio": "mongo_blocking",
             "postgres_aio": "postgres_blocking",

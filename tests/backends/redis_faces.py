@@ -1,4 +1,4 @@
-"""Both faces of the Redis store behind plain calls, so that one test speaks to either."""
+"""Both APIs of the Redis store behind plain calls, so that one test speaks to either."""
 
 from __future__ import annotations
 
@@ -15,13 +15,20 @@ __all__ = ["FACES", "Opened", "open_core", "open_sync"]
 
 
 class Opened:
-    """An awaitable store, on an event loop of its own, called without awaiting."""
+    """An async store, on an event loop of its own, called without awaiting.
 
-    def __init__(self, url: str, **options: Any) -> None:
+    Args:
+        open_store: returns the store.
+        close: is run after the store is closed.
+    """
+
+    def __init__(
+        self, open_store: Callable[[], Any], close: Callable[[], Any] | None = None
+    ) -> None:
         self._loop = asyncio.new_event_loop()
+        self._close_client = close
         try:
-            opened = core.WorkingMemoryStore.initialize({"storage": "redis", "url": url, **options})
-            self._store = self._loop.run_until_complete(opened)
+            self.store = self._loop.run_until_complete(open_store())
         except BaseException:
             self._loop.close()
             raise
@@ -30,33 +37,40 @@ class Opened:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._loop.run_until_complete(self._store.close())
+        self.run(self.store.close())
+        if self._close_client is not None:
+            self.run(self._close_client())
         self._loop.close()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._store, name)
-        return lambda *arguments: self._loop.run_until_complete(method(*arguments))
+        method = getattr(self.store, name)
+        return lambda *arguments: self.run(method(*arguments))
+
+    def run(self, call: Any) -> Any:
+        """Run something on the loop to its end."""
+        return self._loop.run_until_complete(call)
 
     @contextmanager
-    def locked(self, cid: str) -> Iterator[WorkingMemory]:
+    def locked(self, conversation_id: str) -> Iterator[WorkingMemory]:
         """Hold a conversation's lock; nothing else runs on the loop meanwhile."""
-        block = self._store.locked(cid)
-        memory = self._loop.run_until_complete(block.__aenter__())
+        block = self.store.locked(conversation_id)
+        memory = self.run(block.__aenter__())
         try:
             yield memory
         except BaseException as error:
-            self._loop.run_until_complete(block.__aexit__(type(error), error, None))
+            self.run(block.__aexit__(type(error), error, None))
             raise
-        self._loop.run_until_complete(block.__aexit__(None, None, None))
+        self.run(block.__aexit__(None, None, None))
 
 
 def open_core(url: str, **options: Any) -> Any:
-    """Open a store of the awaitable face."""
-    return Opened(url, **options)
+    """Open an async store."""
+    config = {"storage": "redis", "url": url, **options}
+    return Opened(lambda: core.WorkingMemoryStore.initialize(config))
 
 
 def open_sync(url: str, **options: Any) -> Any:
-    """Open a store of the blocking face."""
+    """Open a sync store."""
     return sync.WorkingMemoryStore.initialize({"storage": "redis", "url": url, **options})
 
 

@@ -231,10 +231,11 @@ def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
     freed = []
 
     def free() -> None:
-        [channel] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
-        time.sleep(0.8)  # by now whoever waits looks again only every half second or more
+        [entry] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
+        time.sleep(0.8)  # by now the waiting call asks again only every half second or more
         client.delete(LOCK)
-        client.publish(channel, "")
+        token, _, channel = entry.partition("@")
+        client.publish(channel, token)
         freed.append(time.monotonic())
 
     helper = threading.Thread(target=free)
@@ -281,6 +282,144 @@ def test_processes_lose_no_update_of_one_conversation_and_hand_over_fast(url: st
     ]
     assert min(hand_overs) > 0
     assert statistics.median(hand_overs) < 0.05  # with nothing else to do on the machine: 0.005
+
+
+def wait_until_queued(client: redis.Redis, count: int) -> None:
+    eventually(lambda: client.llen("wm_line:{c}") == count)
+
+
+def test_stores_get_a_lock_in_the_order_in_which_they_asked(url: str, client: redis.Redis) -> None:
+    with ExitStack() as stack:
+        stores = [stack.enter_context(open_sync(url)) for _ in range(5)]
+        stores[0].get_or_create("c", "user", "agent")
+        order: list[int] = []
+
+        def update(number: int) -> None:
+            with stores[number].locked("c"):
+                order.append(number)
+
+        threads = [threading.Thread(target=update, args=(number,)) for number in range(1, 5)]
+        with stores[0].locked("c"):
+            for count, thread in enumerate(threads, start=1):
+                thread.start()
+                wait_until_queued(client, count)
+        again = threading.Thread(target=update, args=(0,))  # the one that has just let go
+        again.start()
+        for thread in [*threads, again]:
+            thread.join()
+
+        assert order[:4] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("waiters", [1, 3])
+def test_threads_that_take_the_lock_again_at_once_keep_no_other_store_out(
+    open_store: Callable[..., Any], url: str, waiters: int
+) -> None:
+    """Also where the greedy store's threads are many."""
+    over = threading.Event()
+    taken = [0]
+    with open_sync(url) as greedy:
+        greedy.get_or_create("c", "user", "agent")
+        store = open_store(lock_timeout=5)
+        store.get("c")
+
+        def take() -> None:
+            while not over.is_set():
+                with greedy.locked("c"):
+                    taken[0] += 1
+                    time.sleep(0.002)
+
+        threads = [threading.Thread(target=take) for _ in range(waiters)]
+        for thread in threads:
+            thread.start()
+        between = []
+        for _ in range(10):
+            before = taken[0]
+            store.end_turn("c", "Hello", "greet")
+            between.append(taken[0] - before)
+        over.set()
+        for thread in threads:
+            thread.join()
+
+    # Two or three, and some more while the store subscribes or the machine is busy.
+    assert statistics.median(between) <= 5
+
+
+def test_a_process_that_takes_the_lock_again_at_once_keeps_no_other_out(
+    open_store: Callable[..., Any], url: str
+) -> None:
+    store = open_store(lock_timeout=5)
+    store.get_or_create("c", "user", "agent")
+    with process("update", url, "2000", "greedy") as greedy:
+        assert line_from(greedy) == "ready"
+        tell(greedy)
+        eventually(lambda: store.get("c").revision > 10)
+        between = []
+        for _ in range(10):
+            before = store.get("c").revision
+            between.append(store.end_turn("c", "Hello", "greet").revision - before)
+
+    assert statistics.median(between) <= 6
+
+
+def test_a_waiting_process_that_was_killed_holds_the_queue_up_no_longer(
+    open_store: Callable[..., Any], url: str, client: redis.Redis
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    with store.locked("c"):
+        with process("hold", url, "5") as waiting:
+            wait_until_queued(client, 1)
+            waiting.kill()
+        started = time.monotonic()
+    updated = store.end_turn("c", "Hello", "greet")
+
+    assert updated.revision == 3
+    assert time.monotonic() - started < 0.9
+
+
+def test_a_waiting_process_that_was_stopped_holds_the_queue_up_for_a_moment_only(
+    open_store: Callable[..., Any], url: str, client: redis.Redis
+) -> None:
+    """The server takes it for a listener."""
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    with ExitStack() as stack:
+        with store.locked("c"):
+            waiting = stack.enter_context(process("hold", url, "5"))
+            wait_until_queued(client, 1)
+            os.kill(waiting.pid, signal.SIGSTOP)
+        started = time.monotonic()
+
+        updated = store.end_turn("c", "Hello", "greet")
+
+        assert updated.revision == 3
+        assert time.monotonic() - started < 2
+
+
+def test_a_call_that_gives_up_leaves_the_queue(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store(lock_timeout=0.3)
+    store.get_or_create("c", "user", "agent")
+    client.set(LOCK, "somebody else", px=60_000)
+
+    with pytest.raises(LockTimeoutError):
+        store.end_turn("c", "Hello", "greet")
+
+    assert client.lrange("wm_line:{c}", 0, -1) == []
+
+
+def test_an_entry_of_the_former_version_in_the_queue_costs_a_moment(
+    open_store: Callable[..., Any], client: redis.Redis
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    client.rpush("wm_line:{c}", "wm_wake:0123456789abcdef01234567")
+    started = time.monotonic()
+
+    assert store.end_turn("c", "Hello", "greet").revision == 2
+    assert time.monotonic() - started < 1.5
 
 
 def test_threads_lose_no_update_of_one_conversation(url: str) -> None:

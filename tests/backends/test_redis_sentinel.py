@@ -6,11 +6,8 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-import redis.asyncio.sentinel
-import redis.sentinel
 
 from jazzmine.core import working_memory as core
 from jazzmine.errors import JazzmineError
@@ -18,6 +15,7 @@ from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import working_memory as sync
+from tests.backends.redis_topologies import close, close_sync, sentinel_client
 from tests.servers.redis import Sentinels, eventually
 
 CALLERS = 4
@@ -27,10 +25,6 @@ CALLERS = 4
 def sentinels() -> Iterator[Sentinels]:
     with Sentinels() as started:
         yield started
-
-
-def watch(sentinels: Sentinels, kind: Any) -> Any:
-    return kind(sentinels.addresses, socket_timeout=1)
 
 
 def check(memory: WorkingMemory | None, tried: Counter[str]) -> None:
@@ -43,11 +37,11 @@ def check(memory: WorkingMemory | None, tried: Counter[str]) -> None:
 
 
 async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: Sentinels) -> None:
-    sentinel = watch(sentinels, redis.asyncio.sentinel.Sentinel)
+    client = sentinel_client(sentinels, asynchronous=True)
     tried: Counter[str] = Counter()
     done: list[str] = []
     over = asyncio.Event()
-    async with core.RedisWorkingMemoryStore(sentinel.master_for(sentinels.name)) as store:
+    async with core.RedisWorkingMemoryStore(client) as store:
         await store.get_or_create("c", "user", "agent")
         await store.begin_turn("c", TurnCache(1))
         sentinels.primary.client.wait(1, 2000)
@@ -74,18 +68,17 @@ async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: S
         await asyncio.gather(*callers)
 
         check(await store.get("c"), tried)
-    for each in sentinel.sentinels:
-        await each.aclose()
+    await close(client)
 
 
 def test_threads_go_on_after_a_failover_and_no_update_is_there_twice(
     sentinels: Sentinels,
 ) -> None:
-    sentinel = watch(sentinels, redis.sentinel.Sentinel)
+    client = sentinel_client(sentinels, asynchronous=False)
     tried: Counter[str] = Counter()
     done: list[str] = []
     over = threading.Event()
-    with sync.RedisWorkingMemoryStore(sentinel.master_for(sentinels.name)) as store:
+    with sync.RedisWorkingMemoryStore(client) as store:
         store.get_or_create("c", "user", "agent")
         store.begin_turn("c", TurnCache(1))
         sentinels.primary.client.wait(1, 2000)
@@ -114,13 +107,12 @@ def test_threads_go_on_after_a_failover_and_no_update_is_there_twice(
             caller.join()
 
         check(store.get("c"), tried)
-    for each in sentinel.sentinels:
-        each.close()
+    close_sync(client)
 
 
 def test_a_primary_that_was_demoted_is_left_for_the_new_one(sentinels: Sentinels) -> None:
-    sentinel = watch(sentinels, redis.sentinel.Sentinel)
-    with sync.RedisWorkingMemoryStore(sentinel.master_for(sentinels.name)) as store:
+    client = sentinel_client(sentinels, asynchronous=False)
+    with sync.RedisWorkingMemoryStore(client) as store:
         store.get_or_create("c", "user", "agent")
         sentinels.primary.client.wait(1, 2000)
 
@@ -130,5 +122,4 @@ def test_a_primary_that_was_demoted_is_left_for_the_new_one(sentinels: Sentinels
 
         assert updated.revision == 2
         assert eventually(lambda: sentinels.replica.client.hget("wm:{c}", "data"))
-    for each in sentinel.sentinels:
-        each.close()
+    close_sync(client)

@@ -104,6 +104,25 @@ def test_reading_does_not_renew_the_expiry(store: Any, client: Any) -> None:
     assert client.ttl(MEMORY) <= 5
 
 
+def test_get_or_create_renews_the_expiry(open_store: Callable[..., Any], client: Any) -> None:
+    store = open_store(ttl_seconds=100)
+    store.get_or_create("c", "user", "agent")
+    client.expire(MEMORY, 5)
+
+    store.get_or_create("c", "user", "agent")
+
+    assert 95 < client.ttl(MEMORY) <= 100
+
+
+def test_the_user_and_the_format_stand_beside_the_state(store: Any, client: Any) -> None:
+    store.get_or_create("c", "né {user}", "agent")
+
+    assert (client.hget(MEMORY, "user"), client.hget(MEMORY, "format")) == ("né {user}", "1")
+    client.hset(MEMORY, "data", "unreadable")
+    assert store.get("c") is None
+    assert client.hget(CORRUPT, "user") == "né {user}"
+
+
 @pytest.mark.parametrize(
     "unreadable",
     ['{"conversation_id": "c", "user', "[]", "{}", '"text"', "null", "", '{"revision": NaN}'],
@@ -233,18 +252,18 @@ def test_a_token_that_let_go_never_gets_the_lock_again(store: Any, client: Any) 
     """A request for the lock that was held up on its way arrives after all is over."""
     store.get_or_create("c", "user", "agent")
     keys = Keys("c")
-    names = [keys.memory, keys.lock, keys.spent("late"), keys.line]
-    client.eval(RELEASE.text, 3, *names[1:], "late", 1000)
+    names = [keys.memory, keys.lock, keys.result("late"), keys.queue]
+    client.eval(RELEASE.text, 3, *names[1:], "late", 1000, "")
 
-    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "RPUSH", "")
-    saved = client.eval(SAVE.text, 4, *names, "late", "{}", 1000, 1000)
+    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "late", "RPUSH")
+    saved = client.eval(SAVE.text, 4, *names, "late", "{}", "user", 1, 1000, 1000)
 
     assert (taken, saved) == (0, 0)
     assert client.exists(LOCK) == 0
     assert store.get("c") is not None
 
 
-def test_the_first_in_line_is_woken_and_whoever_is_gone_is_passed_over(
+def test_the_head_of_the_queue_gets_the_lock_and_one_without_a_listener_is_skipped(
     store: Any, client: Any
 ) -> None:
     store.get_or_create("c", "user", "agent")
@@ -252,12 +271,13 @@ def test_the_first_in_line_is_woken_and_whoever_is_gone_is_passed_over(
         listener.subscribe("second")
         assert listener.get_message(timeout=1)["type"] == "subscribe"
         with store.locked("c"):
-            client.rpush("wm_line:{c}", "gone", "second", "third")
+            client.rpush("wm_line:{c}", "one@gone", "two@second", "three@third")
 
         heard = listener.get_message(timeout=1)
 
-    assert heard["channel"] == "second"
-    assert client.lrange("wm_line:{c}", 0, -1) == ["third"]
+    assert (heard["channel"], heard["data"]) == ("second", "two")
+    assert client.get(LOCK) == "two"
+    assert client.lrange("wm_line:{c}", 0, -1) == ["three@third"]
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)
@@ -265,7 +285,7 @@ ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7B
 
 def names(cid: str) -> set[str]:
     keys = Keys(cid)
-    return {keys.memory, keys.lock, keys.line, keys.corrupt, keys.spent("token")}
+    return {keys.memory, keys.lock, keys.queue, keys.corrupt, keys.result("token")}
 
 
 @given(ids, ids)

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
@@ -14,10 +15,11 @@ import pytest
 import redis
 import redis.asyncio
 
-from jazzmine._compat import redis_aio, redis_blocking
 from jazzmine.core import working_memory as core
-from jazzmine.errors import LockTimeoutError, WrongEventLoopError
+from jazzmine.errors import LockLostError, LockTimeoutError, WrongEventLoopError
 from jazzmine.sync import working_memory as sync
+from tests.backends.redis_faces import open_sync
+from tests.backends.redis_topologies import TOPOLOGIES, topology
 from tests.servers.proxy import Proxy
 from tests.servers.redis import database
 
@@ -82,24 +84,6 @@ async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     await asyncio.sleep(0.1)
     assert client.get(LOCK) is None
     assert (await store.end_turn("c", "Hello", "greet")).revision in (2, 3)
-
-
-async def test_connecting_counts_towards_the_time_for_a_reply(proxy: Proxy) -> None:
-    proxy.delay = 0.3
-    async with redis.asyncio.Redis.from_url(proxy.url) as client:
-        wire = redis_aio.Wire(redis_aio.client_dialer(client).connection(None))
-        with pytest.raises((TimeoutError, redis.TimeoutError)):
-            await wire.ask(("PING",), 0.5)
-        await wire.close()
-
-
-def test_connecting_counts_towards_the_time_for_a_reply_in_plain_calls(proxy: Proxy) -> None:
-    proxy.delay = 0.3
-    with redis.Redis.from_url(proxy.url) as client:
-        wire = redis_blocking.Wire(redis_blocking.client_dialer(client).connection(None))
-        with pytest.raises((TimeoutError, redis.TimeoutError)):
-            wire.ask(("PING",), 0.5)
-        wire.close()
 
 
 async def test_a_waiter_that_is_cancelled_leaves_the_lock_to_the_others(
@@ -229,6 +213,79 @@ def test_a_forked_child_connects_by_itself_and_leaves_the_parents_connection(
         assert store.end_turn("c", "Hello", "greet").revision == 3
 
 
+@pytest.mark.parametrize("name", TOPOLOGIES)
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("error", [None, ValueError("the child's")])
+def test_a_child_that_was_forked_in_a_block_cannot_save_and_its_parent_can(
+    name: str, used: bool, error: Exception | None
+) -> None:
+    with topology(name, open_sync) as servers:
+        store = servers.open()
+        store.get_or_create("c", "user", "agent")
+        block = store.locked("c")
+        memory = block.__enter__()
+        memory.end_turn("the parent's", "greet")
+
+        child = os.fork()
+        if child == 0:
+            if used:
+                store.get("another")
+            memory.end_turn("the child's", "greet")
+            os._exit(0 if refused(block, error) else 1)
+        _, status = os.waitpid(child, 0)
+        assert servers.keys(LOCK) == [LOCK.encode()]
+        block.__exit__(None, None, None)
+
+        stored = store.get("c")
+        assert status == 0
+        assert stored is not None
+        assert (stored.last_agent_response, stored.revision) == ("the parent's", 2)
+
+
+def refused(block: Any, error: Exception | None) -> bool:
+    """Whether the end of a block is refused in a forked child, or its error comes through."""
+    try:
+        swallowed = block.__exit__(type(error) if error else None, error, None)
+    except LockLostError as raised:
+        return error is None and "forked" in str(raised)
+    return error is not None and not swallowed
+
+
+@pytest.mark.parametrize("world", ["async", "sync"])
+async def test_a_renewal_that_failed_is_tried_again_while_the_lock_lasts(
+    proxy: Proxy, client: Any, world: str
+) -> None:
+    """The server is silent for half of the lock's time, and the first renewal falls into it."""
+    config = {"storage": "redis", "url": proxy.url, "lock_timeout": 1.5}
+
+    def fall_silent() -> None:
+        proxy.swallow_replies = True
+
+    def speak_again() -> None:
+        proxy.swallow_replies = False
+
+    for after, act in ((0.3, fall_silent), (1.0, speak_again)):
+        threading.Timer(after, act).start()
+    if world == "async":
+        async with await core.WorkingMemoryStore.initialize(config) as store:
+            await store.get_or_create("c", "user", "agent")
+            async with store.locked("c") as memory:
+                await asyncio.sleep(2.5)
+                memory.end_turn("Hello", "greet")
+    else:
+        await asyncio.to_thread(hold_for, config, 2.5)
+
+    assert client.hget("wm:{c}", "data").count('"Hello"') == 1
+
+
+def hold_for(config: dict[str, object], seconds: float) -> None:
+    with sync.WorkingMemoryStore.initialize(config) as store:
+        store.get_or_create("c", "user", "agent")
+        with store.locked("c") as memory:
+            time.sleep(seconds)
+            memory.end_turn("Hello", "greet")
+
+
 def test_what_a_thread_held_when_the_parent_forked_is_not_held_in_the_child(url: str) -> None:
     config = {"storage": "redis", "url": url, "lock_timeout": 0.4}
     with sync.WorkingMemoryStore.initialize(config) as store:
@@ -252,7 +309,7 @@ def test_a_client_of_the_other_world_is_refused(url: str) -> None:
         core.RedisWorkingMemoryStore(redis.Redis.from_url(url))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"redis\.asyncio"):
         sync.RedisWorkingMemoryStore(redis.asyncio.Redis.from_url(url))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="not a str"):
+    with pytest.raises(TypeError, match="not <class 'str'>"):
         sync.RedisWorkingMemoryStore(url)  # type: ignore[arg-type]
 
 

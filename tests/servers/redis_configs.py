@@ -93,10 +93,10 @@ def _with_sentinels(client: Any) -> Any:
 @contextmanager
 def _clients(make: Callable[[], Any], make_blocking: Callable[[], Any]) -> Iterator[None]:
     """Let a URL stand for a client that a URL cannot describe."""
-    module = "working_memory.redis.client_at"
+    module = "working_memory.redis.client_for"
     with (
-        patch(f"jazzmine._async.{module}", lambda url: make()),
-        patch(f"jazzmine._sync.{module}", lambda url: make_blocking()),
+        patch(f"jazzmine._async.{module}", lambda url, patience: make()),
+        patch(f"jazzmine._sync.{module}", lambda url, patience: make_blocking()),
     ):
         yield
 

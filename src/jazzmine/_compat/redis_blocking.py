@@ -1,94 +1,123 @@
-"""Connections to Redis in the blocking world."""
+"""The clients of redis-py for threads."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine._compat.redis_driver import Dialer, dialer_of, packed, redis_driver
+from jazzmine._compat.redis_driver import redis_driver
 
 if TYPE_CHECKING:
     import redis
 
-__all__ = ["RedisClient", "Wire", "client_at", "client_dialer", "close_client"]
+__all__ = [
+    "INTERRUPTIBLE",
+    "AnyRedis",
+    "AnyTimeoutError",
+    "client_for",
+    "cluster_for",
+    "is_client",
+    "time_limit",
+]
 
-RedisClient: TypeAlias = "redis.Redis | redis.RedisCluster"
+# Whether `time_limit` ends a wait of any client, rather than of those of `client_for` alone.
+INTERRUPTIBLE = False
+
+AnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
+AnyTimeoutError = TimeoutError
+
+_end: ContextVar[float] = ContextVar("_end")
 
 
-def client_dialer(client: Any) -> Dialer:
-    """Find out how a client connects, alone, through Sentinel or to a cluster.
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Limit how long the connections of a store's own client wait in a block, all in all."""
+    token = _end.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _end.reset(token)
 
-    Raises:
-        TypeError: it is no client of this world.
-    """
+
+def is_client(client: Any) -> bool:
+    """Whether this is a sync client."""
     driver = redis_driver()
-    if isinstance(client, (driver.Redis, driver.RedisCluster)):
-        return dialer_of(client)
-    if type(client).__module__.startswith("redis.asyncio"):
-        raise TypeError("a store with plain calls takes a client of redis, not of redis.asyncio")
-    raise TypeError(f"redis_client must be a client of redis, not a {type(client).__name__}")
+    return isinstance(client, (driver.Redis, driver.RedisCluster))
 
 
-def client_at(url: str) -> RedisClient:
-    """Return a client of the server with this URL, without connecting to it.
+def client_for(url: str, patience: float) -> AnyRedis:
+    """Return a client of one server that waits `patience` s for it; does not connect.
 
     Raises:
-        ValueError: the URL is malformed.
+        ValueError, TypeError: the URL is malformed, or has an unknown option.
     """
-    client: RedisClient = redis_driver().Redis.from_url(url)
+    limits = {"socket_connect_timeout": patience, "socket_timeout": patience}
+    client: Any = redis_driver().Redis.from_url(url, protocol=2, **limits)
+    pool = _limited(client.connection_pool)
+    pool.connection_class(**pool.connection_kwargs)  # refuses an unknown option
+    made: AnyRedis = client
+    return made
+
+
+def cluster_for(url: str, patience: float) -> AnyRedis:
+    """Return a client of the cluster that a server belongs to, which is asked for the others."""
+    driver, limits = (
+        redis_driver(),
+        {"socket_connect_timeout": patience, "socket_timeout": patience},
+    )
+    client: AnyRedis = driver.RedisCluster.from_url(
+        url, connection_pool_class=lambda **kw: _limited(driver.ConnectionPool(**kw)), **limits
+    )
     return client
 
 
-def close_client(client: RedisClient) -> None:
-    """Release what a client holds."""
-    client.close()
+def _limited(pool: Any) -> Any:
+    pool.connection_class = type("StoreConnection", (_Limited, pool.connection_class), {})
+    return pool
 
 
-class Wire:
-    """One connection, for one command after the other; after any error but an answer, of no use.
+class _Limited:
+    """A connection that waits no longer than `time_limit` says, however often it waits."""
 
-    Args:
-        connection: a connection of the driver's.
-    """
+    socket_timeout: float | None
+    _socket_connect_timeout: float | None
 
-    __slots__ = ("_connection", "_timeout")
+    @property
+    def socket_connect_timeout(self) -> float | None:
+        return _sooner(self._socket_connect_timeout)
 
-    def __init__(self, connection: Any) -> None:
-        self._connection = connection
-        self._timeout = 0.0
+    @socket_connect_timeout.setter
+    def socket_connect_timeout(self, value: float | None) -> None:
+        self._socket_connect_timeout = value
 
-    def ask(self, command: Sequence[str | bytes | int], timeout: float) -> Any:
-        """Send a command and return the reply, bytes where it is text.
+    def _connect(self) -> Any:
+        usual, self.socket_timeout = self.socket_timeout, self.socket_connect_timeout
+        try:
+            return _LimitedSocket(super()._connect(), usual)  # type: ignore[misc]
+        finally:
+            self.socket_timeout = usual
 
-        Raises:
-            TimeoutError: there was no reply within `timeout` s.
-            RedisError, OSError: the connection broke, or (ResponseError) the server says no.
-        """
-        connection = self._connection
-        if timeout != self._timeout:
-            self._limit(timeout)
-        connection.send_packed_command([packed(command)], check_health=False)
-        return connection.read_response(disable_decoding=True)
 
-    def hear(self, timeout: float) -> Any:
-        """Return the next message of a channel, or None if there was none within `timeout` s."""
-        if not self._connection.can_read(timeout=timeout):
-            return None
-        return self._connection.read_response(disable_decoding=True)
+class _LimitedSocket:
+    def __init__(self, sock: Any, timeout: float | None) -> None:
+        self._sock = sock
+        self.settimeout(timeout)
 
-    def close(self) -> None:
-        """Hang up, without waiting for anybody."""
-        self._timeout = 0.0
-        self._connection.disconnect()
-
-    def _limit(self, timeout: float) -> None:
-        """Let each wait for the network last this long at most, connected or not."""
-        connection = self._connection
-        connection.socket_timeout = connection.socket_connect_timeout = timeout
-        if not self._timeout:
-            due = time.monotonic() + timeout
-            connection.connect()
-            timeout = max(due - time.monotonic(), 0.001)
-        connection._sock.settimeout(timeout)
+    def settimeout(self, timeout: float | None) -> None:
         self._timeout = timeout
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("recv", "recv_into", "sendall"):
+            self._sock.settimeout(_sooner(self._timeout))
+        return getattr(self._sock, name)
+
+
+def _sooner(timeout: float | None) -> float | None:
+    """Return the shorter of a time-out and what is left of the limit."""
+    remaining = _end.get(float("inf")) - time.monotonic()
+    if remaining <= 0 and timeout != 0:
+        raise TimeoutError("the time limit is over")
+    return min(float("inf") if timeout is None else timeout, max(remaining, 0.0))

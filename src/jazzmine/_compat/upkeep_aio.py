@@ -4,10 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
-__all__ = ["Chores", "Repeating", "sleep"]
+__all__ = ["BackgroundTask", "Chores", "Event", "Repeating", "sleep"]
 
 sleep = asyncio.sleep
+
+
+class Event(asyncio.Event):
+    """An event that is waited for with a time-out."""
+
+    async def wait(self, timeout: float) -> None:  # type: ignore[override]
+        """Wait until the event is set, `timeout` s at most."""
+        if not self.is_set():
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(super().wait(), timeout)
+
+
+class BackgroundTask:
+    """Work beside the calls, one run at a time.
+
+    Args:
+        work: what is run; it raises nothing.
+    """
+
+    def __init__(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start a run, unless one is under way."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(_await(self._work))
+
+    async def close(self, timeout: float) -> None:
+        """Wait for the run that is under way, `timeout` s at most."""
+        if self._task is not None and not self._task.done():
+            await asyncio.wait([self._task], timeout=timeout)
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
 
 class Chores:
@@ -22,11 +57,16 @@ class Chores:
         Args:
             wait: whether the caller has the time to wait for it; one that is cancelled has not.
         """
+        task = self.start(work)
+        if wait:
+            await asyncio.shield(task)
+
+    def start(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Have the work done beside the calls; it raises nothing."""
         task = asyncio.ensure_future(_await(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if wait:
-            await asyncio.shield(task)
+        return task
 
     async def close(self, timeout: float) -> None:
         """Give what is under way `timeout` s to come to its end."""

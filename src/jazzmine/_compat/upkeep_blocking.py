@@ -5,14 +5,45 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from threading import Event
 
-__all__ = ["Chores", "Repeating", "sleep"]
+__all__ = ["BackgroundTask", "Chores", "Event", "Repeating", "sleep"]
 
 sleep = time.sleep
 
 
+class BackgroundTask:
+    """Work beside the calls, one run at a time.
+
+    Args:
+        work: what is run; it raises nothing.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start a run, unless one is under way."""
+        with self._mutex:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._work, name="jazzmine-background", daemon=True
+                )
+                self._thread.start()
+
+    def close(self, timeout: float) -> None:
+        """Wait for the run that is under way, `timeout` s at most."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+
 class Chores:
     """Work that must be done whether or not its caller is still there."""
+
+    def __init__(self) -> None:
+        self._threads: set[threading.Thread] = set()
 
     def run(self, work: Callable[[], None], *, wait: bool) -> None:
         """Have the work done; it raises nothing.
@@ -22,8 +53,23 @@ class Chores:
         """
         work()
 
+    def start(self, work: Callable[[], None]) -> None:
+        """Have the work done beside the calls; it raises nothing."""
+        thread = threading.Thread(target=self._do, args=(work,), name="jazzmine-chore", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
     def close(self, timeout: float) -> None:
-        """Give what is under way `timeout` s to come to its end: nothing is."""
+        """Give what is under way `timeout` s to come to its end."""
+        end = time.monotonic() + timeout
+        for thread in list(self._threads):
+            thread.join(max(0.0, end - time.monotonic()))
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        finally:
+            self._threads.discard(threading.current_thread())
 
 
 class Repeating:

@@ -3,10 +3,10 @@
 All keys of a conversation hold its escaped id in braces, the hash tag of Redis Cluster, so that
 they lie on one server.
 
-    wm:{id}              a hash; its field `data` is the state as JSON
-    wm_lock:{id}         the token of who holds the lock
-    wm_line:{id}         a list of the channels of those who wait for the lock
-    wm_spent:{id}:token  for a while, what the holder of this token did last
+    wm:{id}              a hash: `data` is the state as JSON, `user` its user, `format` its format
+    wm_lock:{id}         the token that holds the lock
+    wm_line:{id}         a list: the queue of the tokens that wait for the lock
+    wm_spent:{id}:token  for a while, the result of the last request of this token
     wm_corrupt:{id}      for a week, a state that could not be read
 """
 
@@ -20,6 +20,8 @@ __all__ = [
     "ACQUIRE",
     "ANY_MEMORY",
     "DELETE",
+    "FORMAT",
+    "LOAD",
     "RELEASE",
     "RENEW",
     "SAVE",
@@ -31,6 +33,7 @@ __all__ = [
 ]
 
 ANY_MEMORY = "wm:{*}"
+FORMAT = 1
 SET_ASIDE_MS = 7 * 24 * 3600 * 1000
 
 # A percent sign is escaped so that no two ids look alike once the braces are.
@@ -40,35 +43,37 @@ _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 class Keys:
     """The names of a conversation's keys; no other conversation has any of them."""
 
-    __slots__ = ("_tag", "corrupt", "line", "lock", "memory")
+    __slots__ = ("_tag", "corrupt", "lock", "memory", "queue")
 
-    def __init__(self, cid: str) -> None:
-        self._tag = tag = "{" + cid.translate(_ESCAPES) + "}"
+    def __init__(self, conversation_id: str) -> None:
+        self._tag = tag = "{" + conversation_id.translate(_ESCAPES) + "}"
         self.memory = "wm:" + tag
         self.lock = "wm_lock:" + tag
-        self.line = "wm_line:" + tag
+        self.queue = "wm_line:" + tag
         self.corrupt = "wm_corrupt:" + tag
 
-    def spent(self, token: str) -> str:
-        """Return where it is kept what the holder of a token did last."""
+    def result(self, token: str) -> str:
+        """Return the key of the result of a token's last request."""
         return f"wm_spent:{self._tag}:{token}"
 
 
 @dataclass(frozen=True)
 class Script:
-    """A program that the server runs in one step, and the digest that it knows it by."""
+    """A program that the server runs in one step, and the digest that the server knows it by."""
 
     text: str
     digest: str
 
 
 def _script(name: str) -> Script:
-    text = (files("jazzmine.layouts") / "redis_scripts" / f"{name}.lua").read_text("utf-8")
+    folder = files("jazzmine.layouts") / "redis_scripts"
+    text = "\n".join((folder / f"{part}.lua").read_text("utf-8") for part in ("common", name))
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 ACQUIRE = _script("acquire")
 DELETE = _script("delete")
+LOAD = _script("load")
 RELEASE = _script("release")
 RENEW = _script("renew")
 SAVE = _script("save")

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import logging
 import os
-import time
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
 from jazzmine._async.working_memory.base import WorkingMemoryStore
 from jazzmine._async.working_memory.hooks import Lease
-from jazzmine._async.working_memory.redis_link import Link, pauses
+from jazzmine._async.working_memory.redis_client import RedisClient, backoff
+from jazzmine._async.working_memory.redis_wakeups import WakeUps
 from jazzmine._compat.aio import KeyedLocks
-from jazzmine._compat.redis_aio import RedisClient, client_at, client_dialer, close_client
-from jazzmine._compat.redis_driver import redis_driver
+from jazzmine._compat.deadline import Deadline
+from jazzmine._compat.redis_aio import (
+    INTERRUPTIBLE,
+    AnyRedis,
+    client_for,
+    cluster_for,
+    is_client,
+)
+from jazzmine._compat.redis_driver import settings_of
 from jazzmine._compat.upkeep_aio import Chores, Repeating
 from jazzmine.config import RedisConfig, require_seconds
 from jazzmine.errors import (
@@ -35,29 +43,35 @@ __all__ = ["RedisWorkingMemoryStore"]
 
 logger = logging.getLogger(__name__)
 
-# A token's last act is remembered for longer than anybody repeats it.
-_REMEMBERED = 2
+# The result of a token is kept for longer than any call repeats its request.
+_RESULT_KEPT = 2
 
-# Of how many conversations the last token is kept in mind.
-_IN_MIND = 1000
+# Of how many conversations the last token is remembered.
+_REMEMBERED = 1000
 
 
 @dataclass
-class _Hold:
+class _LockAttempt:
     """A lock that this store holds, or is about to.
 
     Args:
-        until: when the call that wants it has to end.
+        deadline: when the call that needs the lock has to end.
+        expiry: when the lock expires unless it is renewed.
+        entry: the token's entry in the queue for the lock; empty while there is none.
+        pid: the process that may use the lock.
     """
 
     token: str
     keys: Keys
-    until: float
+    deadline: Deadline
+    expiry: Deadline
+    entry: str = ""
+    pid: int = field(default_factory=os.getpid)
 
     @property
     def locking(self) -> tuple[str, str, str, str]:
-        """The keys that the lock is taken and given back with."""
-        return self.keys.memory, self.keys.lock, self.keys.spent(self.token), self.keys.line
+        """The keys that the lock is taken and released with."""
+        return self.keys.memory, self.keys.lock, self.keys.result(self.token), self.keys.queue
 
 
 class RedisWorkingMemoryStore(WorkingMemoryStore):
@@ -69,17 +83,21 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     Args:
         redis_client: a client of redis-py, for one server, from Sentinel's `master_for`, or for
-            a cluster. The store opens connections of its own with the client's settings, but
-            for decoding, repetition and time-outs; closing the store leaves the client open.
+            a cluster. All traffic goes through it, with its settings: a call can end at its
+            deadline only if the client has a `socket_timeout` and few retries. Closing the store
+            leaves the client open.
         ttl_seconds: how long, in s, a working memory is kept after it was saved last.
         lock_timeout: how long, in s, an update waits for the conversation's lock, and how long
             the lock of a process that died blocks the others.
-        timeout: how long, in s, a call goes on trying while the server is not available.
+        timeout: how long, in s, a call may take, however often it repeats its commands.
+
+    Raises:
+        TypeError: `redis_client` is not a client of redis-py of the store's own kind.
     """
 
     def __init__(
         self,
-        redis_client: RedisClient,
+        redis_client: AnyRedis,
         ttl_seconds: float = 3600,
         lock_timeout: float = 15,
         *,
@@ -92,211 +110,252 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             ("timeout", timeout),
         ):
             require_seconds(name, value)
+        if not is_client(redis_client):
+            raise TypeError(f"redis_client must be a {AnyRedis}, not {type(redis_client)!r}")
         self._client = redis_client
-        self._owns_client = False
+        self._config: RedisConfig | None = None  # of a client that is the store's own
         self._ttl = milliseconds(ttl_seconds)
         self._lock_timeout = lock_timeout
         self._timeout = timeout
-        self._dialer = client_dialer(redis_client)
         self._after_fork()
+        if not INTERRUPTIBLE and settings_of(redis_client)["socket_timeout"] is None:
+            warnings.warn(
+                "redis_client has no socket_timeout: a call may wait for a silent server for ever",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     @classmethod
     def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
         try:
-            client = client_at(config.url)
-            client_dialer(client).connection(None)  # refuses an unknown option; does not connect
+            client = client_for(config.url, _patience(config.timeout, config.lock_timeout))
         except (TypeError, ValueError):
             # The driver's text may repeat the URL, and with it the password.
             raise InvalidAddressError("url is not a URL that redis-py accepts") from None
         store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
-        store._owns_client = True
+        store._config = config
         return store
 
     async def _open(self) -> None:
-        await self._link.open()
+        assert self._config is not None
+        deadline, url = Deadline(self._timeout), self._config.url
+        patience = _patience(self._timeout, self._lock_timeout)
+        try:
+            if await self._redis.needs_cluster(deadline):
+                await self._client.aclose()
+                self._client = await self._redis.retry_until(
+                    deadline, lambda: cluster_for(url, patience)
+                )
+                self._after_fork()
+                await self._redis.ping(deadline)
+        except BaseException:
+            await self._client.aclose()
+            raise
 
     async def _close(self) -> None:
+        await self._wake_ups.close()
         await self._chores.close(timeout=1.0)
-        await self._link.close()
-        if self._owns_client:
-            await close_client(self._client)
-
-    def _after_fork(self) -> None:
-        # What a parent's threads held when it forked is held for ever in the child.
-        patience = min(5.0, self._timeout / 3, self._lock_timeout / 2)
-        self._link = Link(self._dialer, self._timeout, patience)
-        self._locks = KeyedLocks()
-        self._held: dict[str, _Hold] = {}
-        self._left: dict[str, str] = {}  # tokens of which nobody knows whether they hold a lock
-        self._past: dict[str, str] = {}  # tokens that let go
-        self._chores = Chores()
+        if self._config is not None:
+            await self._client.aclose()
 
     async def _ping(self) -> None:
-        await self._link.open()
+        await self._redis.ping(Deadline(self._timeout))
+
+    def _after_fork(self) -> None:
+        # The locks of a parent's threads are never released in a forked child.
+        patience = _patience(self._timeout, self._lock_timeout)
+        limited = settings_of(self._client)["socket_timeout"] is not None
+        self._redis = RedisClient(self._client, None if limited else patience)
+        self._wake_ups = WakeUps(self._client)
+        self._locks = KeyedLocks()
+        self._held: dict[str, _LockAttempt] = {}
+        self._doubtful_tokens: dict[str, str] = {}  # they may hold a lock
+        self._released_tokens: dict[str, str] = {}
+        self._chores = Chores()
 
     async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
-        keys, until = Keys(conversation_id), self._link.deadline()
-        try:
-            if renew:
-                await self._link.command(("PEXPIRE", keys.memory, self._ttl), keys.memory, until)
-            found = await self._link.command(("HGET", keys.memory, "data"), keys.memory, until)
-        except redis_driver().ResponseError as error:
-            if "WRONGTYPE" not in str(error):
-                raise
-            found = [b"a key of another type"]
-        return await self._read(conversation_id, found, until)
+        keys, deadline = Keys(conversation_id), Deadline(self._timeout)
+        arguments = (self._ttl if renew else 0,)
+        found = await self._redis.run(layout.LOAD, (keys.memory,), arguments, deadline)
+        return await self._read(conversation_id, found, deadline)
 
     async def _count(self) -> int:
-        found: set[bytes] = set()
-        until = self._link.deadline()
-        for address in await self._link.primaries(until):
-            cursor: bytes | int = b"0"
-            while True:
-                command = ("SCAN", cursor, "MATCH", layout.ANY_MEMORY, "COUNT", 1000)
-                cursor, keys = await self._link.command_at(address, command, until)
-                found.update(keys)
-                if int(cursor) == 0:
-                    break
-        return len(found)
+        return await self._redis.count(layout.ANY_MEMORY, Deadline(self._timeout))
 
     # Under the lock
 
     async def _acquire(self, conversation_id: str) -> Lease:
-        give_up = time.monotonic() + self._lock_timeout
-        if not await self._locks.acquire(conversation_id, self._lock_timeout):
+        deadline = Deadline(self._timeout)
+        lock_deadline = Deadline(min(self._lock_timeout, self._timeout))
+        if not await self._locks.acquire(conversation_id, lock_deadline.remaining()):
             raise self._not_free(conversation_id)
-        hold = _Hold(os.urandom(12).hex(), Keys(conversation_id), self._link.deadline())
-        self._held[conversation_id] = hold
+        token, keys = os.urandom(12).hex(), Keys(conversation_id)
+        attempt = _LockAttempt(token, keys, deadline, Deadline(self._lock_timeout))
+        self._held[conversation_id] = attempt
         try:
-            found = await self._take(conversation_id, hold, give_up)
-            memory = await self._read(conversation_id, found, hold.until)
+            found = await self._take(conversation_id, attempt, lock_deadline)
+            memory = await self._read(conversation_id, found, deadline)
         except BaseException as error:
-            await self._release_after_error(Lease(conversation_id, hold.token, None), error)
+            await self._release_after_error(Lease(conversation_id, token, None), error)
             raise
-        return Lease(conversation_id, hold.token, memory)
+        return Lease(conversation_id, token, memory)
 
     async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        data, hold = to_json(memory), self._held[lease.conversation_id]
-        arguments = (hold.token, data, self._ttl, self._remember)
-        if not await self._link.run(layout.SAVE, hold.locking, arguments, hold.until):
+        attempt = self._own(lease)
+        arguments = (
+            attempt.token,
+            to_json(memory),
+            memory.user_id,
+            layout.FORMAT,
+            self._ttl,
+            self._result_kept,
+        )
+        if not await self._redis.run(layout.SAVE, attempt.locking, arguments, attempt.deadline):
             raise self._lost(lease.conversation_id)
-        self._pass_on(lease)
+        self._release_local(lease)
 
     async def _delete(self, lease: Lease) -> bool:
-        hold = self._held[lease.conversation_id]
-        arguments = (hold.token, self._remember)
-        deleted = await self._link.run(layout.DELETE, hold.locking, arguments, hold.until)
+        attempt = self._own(lease)
+        arguments = (attempt.token, self._result_kept)
+        deleted = await self._redis.run(layout.DELETE, attempt.locking, arguments, attempt.deadline)
         if deleted < 0:
             raise self._lost(lease.conversation_id)
-        self._pass_on(lease)
+        self._release_local(lease)
         return bool(deleted)
 
     async def _release(self, lease: Lease) -> None:
-        hold = self._held.get(lease.conversation_id)
-        if hold is not None and hold.token == lease.token:
-            await self._give_back(hold.keys, hold.token, hold.until)
-            self._pass_on(lease)
+        attempt = self._held_by(lease)
+        if attempt is not None:
+            await self._release_remote(attempt, attempt.deadline)
+            self._release_local(lease)
 
     async def _release_after_error(self, lease: Lease, error: BaseException) -> None:
-        hold = self._held.get(lease.conversation_id)
-        if hold is None or hold.token != lease.token:
+        attempt = self._held_by(lease)
+        if attempt is None:
             return
-        # A store that was closed meanwhile opens no connection again: the lock expires.
-        if self._closed or isinstance(error, (LockLostError, LockTimeoutError)):
-            self._pass_on(lease)
+        if isinstance(error, LockLostError):
+            self._release_local(lease)
             return
-        # A server that just failed gets one chance, and nobody waits for it for long.
-        patience = 0.3 if isinstance(error, StoreUnavailableError) else self._lock_timeout
-        until = time.monotonic() + min(patience, self._timeout)
-        wait = isinstance(error, Exception) and not isinstance(error, StoreUnavailableError)
-        await self._chores.run(lambda: self._clear_up(lease, hold, until), wait=wait)
+        # A server that just failed gets one chance, and the call does not wait for it.
+        failed = isinstance(error, StoreUnavailableError)
+        deadline = Deadline(min(0.3 if failed else self._lock_timeout, self._timeout))
+
+        async def release() -> None:
+            await self._release_in_background(lease, attempt, deadline)
+
+        if failed:
+            self._chores.start(release)
+        else:
+            await self._chores.run(release, wait=isinstance(error, Exception))
 
     @asynccontextmanager
     async def _renewing(self, lease: Lease) -> AsyncIterator[None]:
-        hold = self._held[lease.conversation_id]
+        attempt = self._own(lease)
         async with Repeating(
-            self._lock_timeout / 3, lambda: self._renew(lease.conversation_id, hold)
+            self._lock_timeout / 3, lambda: self._renew(lease.conversation_id, attempt)
         ):
             yield
-        hold.until = self._link.deadline()
+        attempt.deadline = Deadline(self._timeout)
 
-    # How the lock comes and goes
+    # How the lock is taken and released
 
-    async def _take(self, conversation_id: str, hold: _Hold, give_up: float) -> Any:
+    async def _take(
+        self, conversation_id: str, attempt: _LockAttempt, lock_deadline: Deadline
+    ) -> Any:
         """Wait until the lock is taken, and return what is stored."""
-        left = self._left.get(conversation_id)
-        if left is not None:
-            await self._give_back(hold.keys, left, hold.until)
-            self._left.pop(conversation_id, None)
-        found = await self._try(conversation_id, hold)
+        doubtful = self._doubtful_tokens.get(conversation_id)
+        if doubtful is not None:
+            other = _LockAttempt(doubtful, attempt.keys, attempt.deadline, attempt.expiry)
+            await self._release_remote(other, attempt.deadline)
+            self._doubtful_tokens.pop(conversation_id, None)
+        found = await self._try(conversation_id, attempt)
         if not isinstance(found, int):
             return found
-        again = pauses(0.1, 1.0)
-        async with self._link.listening(hold.keys.lock) as ear:
-            push = "RPUSH"
-            while isinstance(
-                found := await self._try(conversation_id, hold, ear.channel, push), int
-            ):
-                remaining = give_up - time.monotonic()
-                if remaining <= 0:
+        async with self._wake_ups.waiting(attempt.token) as (woken, attempt.entry):
+            # A call that is not woken has to ask while a lock that is handed over waits for it.
+            pauses = backoff(0.02, 0.25 if attempt.entry == attempt.token else 1.0)
+            end = "RPUSH"
+            while isinstance(found := await self._try(conversation_id, attempt, end), int):
+                if lock_deadline.expired:
                     raise self._not_free(conversation_id)
-                expiry = (found + 1) / 1000 if found >= 0 else remaining
-                await ear.wait(min(remaining, expiry, next(again)))
-                push = "LPUSH"
+                expiry = (found + 1) / 1000 if found >= 0 else self._lock_timeout
+                await woken.wait(min(lock_deadline.remaining(), expiry, next(pauses)))
+                woken.clear()
+                # It was the head of the queue if it left the queue without the lock.
+                end = "LPUSH"
         return found
 
-    async def _try(
-        self, conversation_id: str, hold: _Hold, channel: str = "", push: str = "RPUSH"
-    ) -> Any:
-        """Return what is stored or, as a number, for how many ms somebody else has the lock."""
-        hold.until = self._link.deadline()
-        over = self._past.get(conversation_id, "")
-        arguments = (hold.token, milliseconds(self._lock_timeout), channel, push, over)
-        return await self._link.run(layout.ACQUIRE, hold.locking, arguments, hold.until)
+    async def _try(self, conversation_id: str, attempt: _LockAttempt, end: str = "RPUSH") -> Any:
+        """Return what is stored or, as a number, for how many ms another token has the lock."""
+        attempt.expiry = Deadline(self._lock_timeout)
+        released = self._released_tokens.get(conversation_id, "")
+        queueing = (attempt.entry, end) if attempt.entry else ()
+        arguments = (attempt.token, milliseconds(self._lock_timeout), released, *queueing)
+        return await self._redis.run(layout.ACQUIRE, attempt.locking, arguments, attempt.deadline)
 
-    async def _give_back(self, keys: Keys, token: str, until: float) -> None:
-        arguments = (token, self._remember)
-        names = keys.lock, keys.spent(token), keys.line
-        await self._link.run(layout.RELEASE, names, arguments, until)
+    async def _release_remote(self, attempt: _LockAttempt, deadline: Deadline) -> None:
+        arguments = (attempt.token, self._result_kept, attempt.entry)
+        await self._redis.run(layout.RELEASE, attempt.locking[1:], arguments, deadline)
 
-    async def _clear_up(self, lease: Lease, hold: _Hold, until: float) -> None:
-        """Give a lock back that may or may not be held."""
+    async def _release_in_background(
+        self, lease: Lease, attempt: _LockAttempt, deadline: Deadline
+    ) -> None:
+        """Release a lock that may or may not be held."""
         try:
-            await self._give_back(hold.keys, hold.token, until)
+            await self._release_remote(attempt, deadline)
         except Exception as error:
-            _keep_in_mind(self._left, lease.conversation_id, hold.token)
+            _remember(self._doubtful_tokens, lease.conversation_id, attempt.token)
             logger.debug("%r: the lock is left to expire: %s", lease.conversation_id, error)
         finally:
-            self._pass_on(lease)
+            self._release_local(lease)
 
-    async def _renew(self, conversation_id: str, hold: _Hold) -> bool:
+    async def _renew(self, conversation_id: str, attempt: _LockAttempt) -> bool:
         """Let the lock last longer; False if it is lost."""
-        arguments = (hold.token, milliseconds(self._lock_timeout))
-        until = time.monotonic() + self._lock_timeout / 3
+        expiry = Deadline(self._lock_timeout)
+        arguments = (attempt.token, milliseconds(self._lock_timeout))
         try:
-            if await self._link.run(layout.RENEW, (hold.keys.lock,), arguments, until):
+            # Until the lock expires, a renewal that failed is tried again at once.
+            if await self._redis.run(layout.RENEW, (attempt.keys.lock,), arguments, attempt.expiry):
+                attempt.expiry = expiry
                 return True
         except Exception as error:
             logger.warning("%r: the lock could not be renewed: %s", conversation_id, error)
-            return True
+            return not attempt.expiry.expired
         logger.warning("%r: the lock was lost while it was held", conversation_id)
         return False
 
-    def _pass_on(self, lease: Lease) -> None:
-        """Let the next in this process have its turn."""
-        hold = self._held.get(lease.conversation_id)
-        if hold is not None and hold.token == lease.token:
+    def _release_local(self, lease: Lease) -> None:
+        """Let the next call of this process have its turn."""
+        if self._held_by(lease) is not None:
             del self._held[lease.conversation_id]
-            _keep_in_mind(self._past, lease.conversation_id, lease.token)
+            _remember(self._released_tokens, lease.conversation_id, lease.token)
             self._locks.release(lease.conversation_id)
 
+    def _held_by(self, lease: Lease) -> _LockAttempt | None:
+        """Return the attempt of a lease; None if it is over, or the parent's of this process."""
+        attempt = self._held.get(lease.conversation_id)
+        if attempt is None or attempt.token != lease.token or attempt.pid != os.getpid():
+            return None
+        return attempt
+
+    def _own(self, lease: Lease) -> _LockAttempt:
+        attempt = self._held_by(lease)
+        if attempt is None:
+            raise LockLostError(
+                f"the lock of conversation {lease.conversation_id!r} is not held by this process:"
+                " it was forked while its parent held the lock, and only the parent can save"
+            )
+        return attempt
+
     @property
-    def _remember(self) -> int:
-        return milliseconds(_REMEMBERED * self._timeout)
+    def _result_kept(self) -> int:
+        return milliseconds(_RESULT_KEPT * self._timeout)
 
     # What is stored
 
-    async def _read(self, conversation_id: str, found: Any, until: float) -> WorkingMemory | None:
+    async def _read(
+        self, conversation_id: str, found: Any, deadline: Deadline
+    ) -> WorkingMemory | None:
         """Build the working memory; one that cannot be read is moved out of the way."""
         if found is None:
             return None
@@ -309,7 +368,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             reason = "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3])
         keys = Keys(conversation_id)
         arguments = (data, layout.SET_ASIDE_MS)
-        await self._link.run(layout.SET_ASIDE, (keys.memory, keys.corrupt), arguments, until)
+        await self._redis.run(layout.SET_ASIDE, (keys.memory, keys.corrupt), arguments, deadline)
         logger.error(
             "the working memory of conversation %r cannot be read (%s): it is kept for 7 days at"
             " %s, and the conversation starts anew",
@@ -322,8 +381,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     def _not_free(self, conversation_id: str) -> LockTimeoutError:
         return LockTimeoutError(
             f"the lock of conversation {conversation_id!r} was not free within"
-            f" {self._lock_timeout:g} s; in a locked() block use the methods of its"
-            " working memory, not the store's"
+            f" {min(self._lock_timeout, self._timeout):g} s; in a locked() block use the methods"
+            " of its working memory, not the store's"
         )
 
     def _lost(self, conversation_id: str) -> LockLostError:
@@ -334,10 +393,15 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         )
 
 
-def _keep_in_mind(tokens: dict[str, str], conversation_id: str, token: str) -> None:
+def _patience(timeout: float, lock_timeout: float) -> float:
+    """Return how long to wait for a reply before a command is repeated, in s."""
+    return min(5.0, timeout / 3, max(0.1, lock_timeout / 4))
+
+
+def _remember(tokens: dict[str, str], conversation_id: str, token: str) -> None:
     """Note a conversation's last token, and forget the oldest if there are many."""
     tokens.pop(conversation_id, None)
     tokens[conversation_id] = token
-    if len(tokens) > _IN_MIND:
+    if len(tokens) > _REMEMBERED:
         with suppress(KeyError, RuntimeError):  # another thread was faster
             del tokens[next(iter(tokens))]

@@ -1,0 +1,143 @@
+"""Commands to Redis through a client of redis-py, each repeated until a deadline."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from jazzmine._compat.deadline import Deadline
+from jazzmine._compat.redis_aio import AnyRedis, AnyTimeoutError, time_limit
+from jazzmine._compat.redis_driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
+from jazzmine._compat.upkeep_aio import sleep
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.layouts.redis import Script
+
+__all__ = ["RedisClient", "backoff"]
+
+
+class RedisClient:
+    """Sends commands through a client of redis-py, and repeats those that failed.
+
+    Every command may be repeated: its connection may break before or after it took effect.
+
+    Args:
+        client: a client for one server, from Sentinel's `master_for`, or for a cluster.
+        patience: how long to wait for a reply before a command is sent again, in s; None where
+            the settings of the client limit that.
+    """
+
+    def __init__(self, client: AnyRedis, patience: float | None) -> None:
+        self._client: Any = client
+        self._patience = patience or float("inf")
+        known = redis_driver().exceptions
+        self._failures = (known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError)
+
+    async def run(
+        self,
+        script: Script,
+        keys: Sequence[str],
+        arguments: Sequence[str | bytes | int],
+        deadline: Deadline,
+    ) -> Any:
+        """Run a script where its keys are, and return its reply, with bytes for text."""
+        # The client encodes text as its owner wants it.
+        parts = [part.encode() if isinstance(part, str) else part for part in (*keys, *arguments)]
+        command = ("EVALSHA", script.digest, len(keys), *parts)
+        try:
+            return await self.execute(*command, deadline=deadline, NEVER_DECODE=True)
+        except redis_driver().exceptions.NoScriptError:
+            command = ("EVAL", script.text, *command[2:])
+            return await self.execute(*command, deadline=deadline, NEVER_DECODE=True)
+
+    async def needs_cluster(self, deadline: Deadline) -> bool:
+        """Whether the server is a node of a cluster, and the client is not made for one.
+
+        A server that refuses is asked only once.
+        """
+        if is_cluster(self._client):
+            await self.ping(deadline)
+            return False
+        ask = self._client.execute_command
+        try:
+            info = await self.retry_until(deadline, lambda: ask("INFO", "cluster"), repeat=False)
+        except redis_driver().ResponseError:  # the user may not ask
+            return False
+        return bool(info.get("cluster_enabled"))
+
+    async def ping(self, deadline: Deadline) -> None:
+        """Ask a server, in a cluster any of them, for a sign of life."""
+        options = {"target_nodes": "random"} if is_cluster(self._client) else {}
+        await self.execute("PING", deadline=deadline, **options)
+
+    async def count(self, pattern: str, deadline: Deadline) -> int:
+        """Return how many keys match a pattern, on all servers."""
+        return int(await self.retry_until(deadline, lambda: self._scan(pattern), float("inf")))
+
+    async def _scan(self, pattern: str) -> int:
+        return len({key async for key in self._client.scan_iter(match=pattern, count=1000)})
+
+    async def execute(self, *command: Any, deadline: Deadline, **options: Any) -> Any:
+        """Send a command, again if need be, and return the reply.
+
+        Raises:
+            StoreUnavailableError: there was no reply before the deadline.
+            ResponseError: the server's answer is an error.
+        """
+        execute = self._client.execute_command
+        return await self.retry_until(deadline, lambda: execute(*command, **options))
+
+    async def retry_until(
+        self,
+        deadline: Deadline,
+        attempt: Callable[[], Any],
+        patience: float = 0.0,
+        *,
+        repeat: bool = True,
+    ) -> Any:
+        """Make attempts with redis-py, with growing pauses, until one succeeds.
+
+        Args:
+            patience: how long an attempt may take, in s, if not as long as a command.
+            repeat: whether to try again where no connection can be had.
+        """
+        pauses: Iterator[float] | None = None
+        while True:
+            try:
+                async with time_limit(min(patience or self._patience, deadline.remaining())):
+                    return await attempt()
+            except self._failures as error:
+                pauses = pauses or backoff(0.01, 1.0)
+                remedy, pause = remedy_for(error), next(pauses)
+                if remedy is Remedy.RAISE:
+                    raise
+                refused = not repeat and isinstance(error, redis_driver().ConnectionError)
+                if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
+                    raise self._unavailable(error) from error
+                if remedy is Remedy.RECONNECT:
+                    await self._close_idle_connections()
+            await sleep(pause)
+
+    async def _close_idle_connections(self) -> None:
+        # They may lead to a server that is gone. The client of a cluster closes its own.
+        if not is_cluster(self._client):
+            try:
+                async with time_limit(0.1):
+                    await self._client.connection_pool.disconnect(inuse_connections=False)
+            except self._failures:
+                pass
+
+    def _unavailable(self, error: BaseException) -> Exception:
+        where = f"Redis at {address_of(self._client)}"
+        if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
+            return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
+        reason = str(error) or "no reply in time"
+        return StoreUnavailableError(f"{where} is not available: {reason}")
+
+
+def backoff(first: float, most: float) -> Iterator[float]:
+    """Yield pauses, in s, that grow from about `first` to about `most`, with jitter."""
+    pause = first
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, most)

@@ -1,0 +1,198 @@
+"""The ways to run Redis, each with proxies before the servers that hold the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+import redis.asyncio
+import redis.asyncio.retry
+import redis.asyncio.sentinel
+import redis.retry
+import redis.sentinel
+from redis.backoff import NoBackoff
+from redis.cluster import ClusterNode
+from redis.crc import key_slot
+
+from jazzmine.core import working_memory as core
+from jazzmine.layouts.redis import Keys
+from jazzmine.sync import working_memory as sync
+from tests.backends.redis_faces import FACES, Opened, open_core, open_sync
+from tests.servers.proxy import Proxy
+from tests.servers.redis import Cluster, Sentinels, Server, running
+
+__all__ = ["TOPOLOGIES", "Topology", "close", "close_sync", "sentinel_client", "topology"]
+
+TOPOLOGIES = ["standalone", "sentinel", "cluster"]
+
+LIMIT = 2.0
+
+
+@dataclass
+class Topology:
+    """Servers, how to open a store of either API on them, and how to disturb the way there.
+
+    Attributes:
+        open: opens a store behind the proxies.
+        open_beside: opens a sync store that goes around them.
+        proxies: before each primary.
+        primaries: a client of each.
+    """
+
+    open: Callable[..., Any]
+    open_beside: Callable[..., Any]
+    proxies: list[Proxy]
+    primaries: list[Any]
+
+    def proxy_of(self, conversation_id: str) -> Proxy:
+        """The proxy on the way to a conversation."""
+        if len(self.proxies) == 1:
+            return self.proxies[0]
+        slot = key_slot(Keys(conversation_id).memory.encode())
+        return self.proxies[slot * len(self.proxies) // 16384]
+
+    def keys(self, pattern: str) -> list[bytes]:
+        """All keys of a pattern."""
+        return [key for primary in self.primaries for key in primary.keys(pattern)]
+
+
+def retry(asynchronous: bool, retries: int) -> Any:
+    kind: Any = redis.asyncio.retry.Retry if asynchronous else redis.retry.Retry
+    return kind(NoBackoff(), retries)
+
+
+def sentinel_client(
+    sentinels: Sentinels, asynchronous: bool, proxy: Proxy | None = None, limit: float = LIMIT
+) -> Any:
+    """A client of the primary that Sentinels name, as the documentation recommends it."""
+    base: Any = redis.asyncio.sentinel.Sentinel if asynchronous else redis.sentinel.Sentinel
+    found = ("127.0.0.1", proxy.port) if proxy else None
+
+    class AsyncThroughProxy(base):  # type: ignore[misc]
+        async def discover_master(self, name: str) -> tuple[str, int]:
+            return found or await super().discover_master(name)
+
+    class ThroughProxy(base):  # type: ignore[misc]
+        def discover_master(self, name: str) -> tuple[str, int]:
+            return found or super().discover_master(name)
+
+    kind: Any = AsyncThroughProxy if asynchronous else ThroughProxy
+    limits = {"socket_timeout": limit, "socket_connect_timeout": limit}
+    sentinel = kind(
+        sentinels.addresses,
+        sentinel_kwargs={**limits, "retry": retry(asynchronous, 0)},
+        **limits,
+        retry=retry(asynchronous, 0),
+    )
+    return sentinel.master_for(sentinels.name)
+
+
+def cluster_client(
+    cluster: Cluster, asynchronous: bool, remap: Any = None, limit: float = LIMIT
+) -> Any:
+    """A client of a cluster, as the documentation recommends it."""
+    nodes: Any = [(host, port) for host, port in cluster.addresses]
+    if asynchronous:
+        kind: Any = redis.asyncio.RedisCluster
+        nodes = [redis.asyncio.cluster.ClusterNode(*address) for address in nodes]
+    else:
+        kind = redis.RedisCluster
+        make: Any = ClusterNode
+        nodes = [make(*address) for address in nodes]
+    return kind(
+        startup_nodes=nodes,
+        address_remap=remap,
+        socket_timeout=limit,
+        socket_connect_timeout=limit,
+        retry=retry(asynchronous, 1),
+    )
+
+
+async def close(client: Any) -> None:
+    """Close an async client, and those of its Sentinels."""
+    await client.aclose()
+    pool = getattr(client, "connection_pool", None)
+    for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
+        await sentinel.aclose()
+
+
+def close_sync(client: Any) -> None:
+    """Close a sync client, and those of its Sentinels."""
+    client.close()
+    pool = getattr(client, "connection_pool", None)
+    for sentinel in getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()):
+        sentinel.close()
+
+
+def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Callable[..., Any]:
+    """Return what opens a store with a client that is made for it, and closes both at the end."""
+
+    def open_store(**options: Any) -> Any:
+        if asynchronous:
+            made: list[Any] = []
+
+            async def build() -> Any:
+                made.append(make())
+                # The first command goes to any node, and a redirection around the proxies.
+                await made[0].initialize()
+                return core.RedisWorkingMemoryStore(made[0], **options)
+
+            return stack.enter_context(Opened(build, lambda: close(made[0])))
+        client = make()
+        stack.callback(close_sync, client)
+        return stack.enter_context(sync.RedisWorkingMemoryStore(client, **options))
+
+    return open_store
+
+
+@contextmanager
+def topology(name: str, face: Any, limit: float = LIMIT) -> Iterator[Topology]:
+    """Have an empty Redis of a kind in a block, for an API.
+
+    Args:
+        limit: the time-outs of the clients behind Sentinel and of a cluster, in s.
+    """
+    assert face in FACES
+    asynchronous = face is open_core
+    with ExitStack() as stack:
+        if name == "standalone":
+            servers: list[Server] = [running(Server)]
+        elif name == "sentinel":
+            servers = [running(Sentinels).primary]
+        else:
+            servers = running(Cluster).primaries
+        for server in servers:
+            server.client.flushdb()
+        proxies = [stack.enter_context(Proxy(server.port)) for server in servers]
+        ports = {proxy.target: proxy.port for proxy in proxies}
+        if name == "standalone":
+
+            def open_store(**options: Any) -> Any:
+                return stack.enter_context(face(proxies[0].url, **options))
+
+            def open_beside(**options: Any) -> Any:
+                return stack.enter_context(open_sync(servers[0].url, **options))
+        elif name == "sentinel":
+            sentinels = running(Sentinels)
+            open_store = opener(
+                stack,
+                asynchronous,
+                lambda: sentinel_client(sentinels, asynchronous, proxies[0], limit),
+            )
+            open_beside = opener(stack, False, lambda: sentinel_client(sentinels, False))
+        else:
+            cluster = running(Cluster)
+            open_store = opener(
+                stack,
+                asynchronous,
+                lambda: cluster_client(
+                    cluster, asynchronous, lambda at: (at[0], ports.get(at[1], at[1])), limit
+                ),
+            )
+            open_beside = opener(stack, False, lambda: cluster_client(cluster, False))
+        yield Topology(open_store, open_beside, proxies, [each.client for each in servers])
+        for server in servers:
+            server.client.flushdb()

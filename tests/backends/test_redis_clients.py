@@ -1,0 +1,303 @@
+"""What a user's own client keeps: its limits, its instrumentation, its stand-ins, its settings."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import fakeredis
+import pytest
+import redis
+import redis.asyncio
+from opentelemetry.instrumentation.redis import RedisInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from redis.crc import key_slot
+
+from jazzmine.core import working_memory as core
+from jazzmine.core.working_memory import TurnCache
+from jazzmine.errors import ConfigurationError, LockTimeoutError
+from jazzmine.sync import working_memory as sync
+from tests.servers.redis import Cluster, database, running
+
+MANY = 40
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with database() as opened:
+        yield opened
+
+
+@pytest.fixture
+def observer(url: str) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(url, decode_responses=True) as opened:
+        yield opened
+
+
+@contextmanager
+def recorded_spans() -> Iterator[InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    instrumentor = RedisInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
+    try:
+        yield exporter
+    finally:
+        instrumentor.uninstrument()
+
+
+def names(exporter: InMemorySpanExporter) -> list[str]:
+    return [span.name for span in exporter.get_finished_spans()]
+
+
+def test_opentelemetry_records_each_command_of_a_sync_store(url: str) -> None:
+    with recorded_spans() as exporter, sync.WorkingMemoryStore.initialize(url) as store:
+        store.get_or_create("c", "user", "agent")
+        exporter.clear()
+
+        store.end_turn("c", "Hello", "greet")
+        assert names(exporter) == ["EVALSHA", "EVALSHA"]
+        store.active_count()
+        assert names(exporter)[2:] == ["SCAN"]
+
+
+async def test_opentelemetry_records_each_command_of_an_async_store(url: str) -> None:
+    with recorded_spans() as exporter:
+        async with await core.WorkingMemoryStore.initialize(url) as store:
+            await store.get_or_create("c", "user", "agent")
+            exporter.clear()
+
+            await store.end_turn("c", "Hello", "greet")
+            assert names(exporter) == ["EVALSHA", "EVALSHA"]
+            await store.active_count()
+            assert names(exporter)[2:] == ["SCAN"]
+
+
+def test_a_sync_store_works_on_fakeredis() -> None:
+    server = fakeredis.FakeServer()
+    with ExitStack() as stack:
+        one, other = (
+            stack.enter_context(
+                sync.RedisWorkingMemoryStore(fakeredis.FakeRedis(server=server, socket_timeout=5))
+            )
+            for _ in range(2)
+        )
+        one.get_or_create("c", "user", "agent")
+        threads = [
+            threading.Thread(target=store.end_turn, args=("c", "Hello", "greet"))
+            for store in (one, other, one, other)
+        ]
+        with one.locked("c") as memory:
+            for thread in threads:
+                thread.start()
+            memory.begin_turn(TurnCache(1, intent="ask"))
+        for thread in threads:
+            thread.join()
+
+        stored = other.get("c")
+        assert stored is not None
+        assert (stored.revision, stored.turn_number) == (6, 1)
+        assert one.active_count() == 1
+        assert one.delete("c") is True
+        assert other.get("c") is None
+
+
+async def test_an_async_store_works_on_fakeredis() -> None:
+    server = fakeredis.FakeServer()
+    async with (
+        core.RedisWorkingMemoryStore(fakeredis.FakeAsyncRedis(server=server)) as one,
+        core.RedisWorkingMemoryStore(fakeredis.FakeAsyncRedis(server=server)) as other,
+    ):
+        await one.get_or_create("c", "user", "agent")
+        updates = [store.end_turn("c", "Hello", "greet") for store in (one, other) * 3]
+        await asyncio.gather(*updates)
+
+        stored = await other.get("c")
+        assert stored is not None
+        assert stored.revision == 7
+        assert await one.active_count() == 1
+        assert await one.delete("c") is True
+
+
+class Watch:
+    """Lists a server's new connections again and again, in a thread; a context manager."""
+
+    def __init__(self, observer: redis.Redis) -> None:
+        self._observer = observer
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.most = 0
+        self.names: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> Watch:
+        self._known = {each["id"] for each in self._list()}
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        found = [each for each in self._list() if each["id"] not in self._known]
+        # The library's name is there from Redis 7.2 on.
+        self.names = {(each["name"], each.get("lib-name", "")) for each in found}
+
+    def _list(self) -> list[Any]:
+        return list(self._observer.client_list())
+
+    def _look(self) -> None:
+        while not self._over.wait(0.005):
+            found = [each for each in self._list() if each["id"] not in self._known]
+            self.most = max(self.most, len(found))
+
+
+@pytest.mark.parametrize("most", [1, 5])
+@pytest.mark.parametrize("kind", ["ConnectionPool", "BlockingConnectionPool"])
+async def test_an_async_client_never_has_more_connections_than_it_may(
+    url: str, observer: redis.Redis, kind: str, most: int
+) -> None:
+    pool = getattr(redis.asyncio, kind).from_url(url, max_connections=most, client_name="app")
+    async with (
+        redis.asyncio.Redis.from_pool(pool) as client,
+        core.RedisWorkingMemoryStore(client) as store,
+        core.RedisWorkingMemoryStore(client) as other,
+    ):
+        with Watch(observer) as watch:
+            await store.get_or_create("c", "user", "agent")
+            for number in range(MANY):
+                await store.get_or_create(f"c{number}", "user", "agent")
+            await asyncio.gather(
+                *(each.end_turn("c", "Hello", "greet") for each in (store, other) * 5),
+                *(store.end_turn(f"c{number}", "Hello", "greet") for number in range(MANY)),
+            )
+
+        assert (await store.get_or_create("c", "user", "agent")).revision == 11
+        assert watch.most <= most
+        assert [name for name, _ in watch.names] == ["app"]
+
+
+@pytest.mark.parametrize("most", [1, 5])
+@pytest.mark.parametrize("kind", ["ConnectionPool", "BlockingConnectionPool"])
+def test_a_sync_client_never_has_more_connections_than_it_may(
+    url: str, observer: redis.Redis, kind: str, most: int
+) -> None:
+    pool = getattr(redis, kind).from_url(url, max_connections=most, client_name="app")
+    with (
+        redis.Redis.from_pool(pool) as client,
+        sync.RedisWorkingMemoryStore(client) as store,
+        sync.RedisWorkingMemoryStore(client) as other,
+    ):
+        with Watch(observer) as watch:
+            store.get_or_create("c", "user", "agent")
+            threads = [
+                threading.Thread(target=each.end_turn, args=("c", "Hello", "greet"))
+                for each in (store, other) * 5
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        assert store.get_or_create("c", "user", "agent").revision == 11
+        assert watch.most <= most
+        assert [name for name, _ in watch.names] == ["app"]
+
+
+async def test_the_calls_that_wait_in_a_store_share_one_subscription(
+    url: str, observer: redis.Redis
+) -> None:
+    async with await core.WorkingMemoryStore.initialize(url) as store:
+        for number in range(10):
+            await store.get_or_create(f"c{number}", "user", "agent")
+            observer.set(f"wm_lock:{{c{number}}}", "another process", px=60_000)
+        waiting = [
+            asyncio.create_task(store.end_turn(f"c{number}", "Hello", "greet"))
+            for number in range(10)
+        ]
+        await asyncio.sleep(0.5)
+        channels = observer.pubsub_channels("wm_wake:*")
+        for number in range(10):
+            observer.delete(f"wm_lock:{{c{number}}}")
+        await asyncio.gather(*waiting)
+
+        assert len(channels) == 1
+    await asyncio.sleep(0.1)
+    assert observer.pubsub_channels("wm_wake:*") == []
+
+
+def test_a_sync_client_without_a_socket_timeout_draws_a_warning(url: str) -> None:
+    client = redis.Redis.from_url(url, socket_timeout=None)
+
+    with pytest.warns(RuntimeWarning, match="socket_timeout"):
+        sync.RedisWorkingMemoryStore(client)
+
+
+@pytest.mark.parametrize("decode", [True, False])
+def test_a_clients_encoding_is_not_for_what_is_stored(url: str, decode: bool) -> None:
+    with (
+        redis.Redis.from_url(url, encoding="latin-1", decode_responses=decode) as client,
+        sync.RedisWorkingMemoryStore(client) as store,
+    ):
+        store.get_or_create("\N{SNOWMAN}", "\N{SNOWMAN}", "agent")
+
+        assert store.end_turn("\N{SNOWMAN}", "\N{SNOWMAN}", "greet") == store.get("\N{SNOWMAN}")
+
+
+def test_the_url_of_a_node_stands_for_its_cluster_in_a_sync_store() -> None:
+    cluster = running(Cluster)
+    with sync.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:
+        for number in range(20):
+            store.get_or_create(f"c{number}", "user", "agent")
+            assert store.end_turn(f"c{number}", "Hello", "greet").revision == 2
+        assert store.active_count() == 20
+        for number in range(20):
+            assert store.delete(f"c{number}") is True
+
+
+async def test_the_url_of_a_node_stands_for_its_cluster_in_an_async_store() -> None:
+    cluster = running(Cluster)
+    async with await core.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:
+        for number in range(20):
+            await store.get_or_create(f"c{number}", "user", "agent")
+            assert (await store.end_turn(f"c{number}", "Hello", "greet")).revision == 2
+        assert await store.active_count() == 20
+        for number in range(20):
+            assert await store.delete(f"c{number}") is True
+
+
+def test_a_client_of_one_node_of_a_cluster_is_refused_at_once() -> None:
+    cluster = running(Cluster)
+    with (
+        redis.Redis(port=cluster.primaries[0].port) as client,
+        sync.RedisWorkingMemoryStore(client) as store,
+    ):
+        names = map(str, range(100))
+        elsewhere = next(name for name in names if key_slot(f"wm:{{{name}}}".encode()) > 10_000)
+        started = time.monotonic()
+
+        with pytest.raises(ConfigurationError, match="RedisCluster"):
+            store.get(elsewhere)
+
+        assert time.monotonic() - started < 5
+
+
+async def test_without_a_free_connection_a_call_that_waits_polls(
+    url: str, observer: redis.Redis
+) -> None:
+    async with (
+        redis.asyncio.Redis.from_url(url, max_connections=1) as client,
+        core.RedisWorkingMemoryStore(client, lock_timeout=2) as store,
+    ):
+        await store.get_or_create("c", "user", "agent")
+        observer.set("wm_lock:{c}", "another process", px=600)
+
+        assert (await store.end_turn("c", "Hello", "greet")).revision == 2
+        observer.set("wm_lock:{c}", "another process", px=60_000)
+        with pytest.raises(LockTimeoutError):
+            await store.end_turn("c", "Hello", "greet")
+        assert observer.exists("wm_line:{c}") == 0

@@ -1,0 +1,275 @@
+"""One call, one deadline: whatever is silent, slow or full, and whoever else could answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+import redis.asyncio.sentinel
+import redis.sentinel
+from redis.backoff import NoBackoff
+
+from jazzmine.core import working_memory as core
+from jazzmine.errors import StoreUnavailableError
+from jazzmine.sync import working_memory as sync
+from tests.backends.redis_faces import FACES, open_core
+from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
+from tests.servers.proxy import Proxy
+from tests.servers.redis import Sentinels, Server, running
+
+TIMEOUT = 1.5
+LATEST = TIMEOUT + 0.5
+
+
+@pytest.fixture(params=FACES)
+def face(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = running(Server)
+    server.client.flushdb()
+    yield server
+    server.client.flushdb()
+
+
+@pytest.fixture
+def proxy(server: Server) -> Iterator[Proxy]:
+    with Proxy(server.port) as opened:
+        yield opened
+
+
+def test_a_large_write_to_a_silent_server_ends_at_its_deadline(face: Any, server: Server) -> None:
+    with face(server.url, timeout=TIMEOUT) as store:
+        store.get_or_create("c", "user", "agent")
+        block = store.locked("c")
+        memory = block.__enter__()
+        memory.end_turn("x" * 16_000_000, "greet")
+        with server.silent():
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError):
+                block.__exit__(None, None, None)
+            took = time.monotonic() - started
+
+        assert took < LATEST
+        assert store.end_turn("c", "Hello", "greet").last_agent_response == "Hello"
+
+
+async def test_what_a_large_write_left_unsent_is_dropped(server: Server) -> None:
+    config = {"storage": "redis", "url": server.url, "timeout": TIMEOUT}
+    async with await core.WorkingMemoryStore.initialize(config) as store:
+        await store.get_or_create("c", "user", "agent")
+        before = connections_to(server.port)
+        block = store.locked("c")
+        memory = await block.__aenter__()
+        memory.end_turn("x" * 16_000_000, "greet")
+        with server.silent():
+            with pytest.raises(StoreUnavailableError):
+                await block.__aexit__(None, None, None)
+            after = connections_to(server.port)
+
+    assert after <= before
+
+
+def connections_to(port: int) -> int:
+    """How many sockets of this process are connected to a port."""
+    count = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            with socket.socket(fileno=os.dup(int(name))) as end:
+                count += end.getpeername()[1] == port
+        except (OSError, IndexError, TypeError):
+            continue
+    return count
+
+
+def test_a_reply_that_drips_ends_a_call_at_its_deadline(face: Any, proxy: Proxy) -> None:
+    with face(proxy.url, timeout=TIMEOUT) as store:
+        store.get_or_create("c", "user", "agent")
+        store.end_turn("c", "x" * 10_000, "greet")
+        proxy.drip = 0.01
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            store.get("c")
+
+        assert time.monotonic() - started < LATEST
+        proxy.drip = 0.0
+        assert store.get("c") is not None
+
+
+@pytest.mark.parametrize("what", ["accepts nothing", "says nothing"])
+def test_connecting_counts_towards_the_deadline(face: Any, server: Server, what: str) -> None:
+    with Proxy(server.port) as proxy, face(proxy.url, timeout=TIMEOUT) as store:
+        store.get_or_create("c", "user", "agent")
+        proxy.swallow_requests = True
+        proxy.cut()
+        if what == "accepts nothing":
+            proxy._listener.close()
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            store.end_turn("c", "Hello", "greet")
+
+        assert time.monotonic() - started < LATEST
+
+
+def test_waiting_for_the_lock_counts_towards_the_deadline(face: Any, server: Server) -> None:
+    """Most of the time goes by in the queue; then the server falls silent."""
+    with face(server.url, timeout=TIMEOUT, lock_timeout=1) as store:
+        store.get_or_create("c", "user", "agent")
+        server.client.set("wm_lock:{c}", "another process", px=60_000)
+        silence = server.silent()
+        threading.Timer(0.7, silence.__enter__).start()
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            store.end_turn("c", "Hello", "greet")
+
+        took = time.monotonic() - started
+        silence.__exit__(None, None, None)
+        assert took < LATEST
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_a_silent_primary_ends_a_call_at_its_deadline(face: Any, name: str) -> None:
+    with topology(name, face, limit=0.5) as servers:
+        store = servers.open(timeout=TIMEOUT)
+        store.get_or_create("c", "user", "agent")
+        proxy = servers.proxy_of("c")
+        proxy.swallow_replies = True
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            store.end_turn("c", "Hello", "greet")
+
+        assert time.monotonic() - started < LATEST + 0.5  # and one attempt of the client
+        proxy.swallow_replies = False
+        proxy.cut()
+        assert store.end_turn("c", "Hello again", "greet").last_agent_response == "Hello again"
+
+
+def elsewhere_and_there(servers: Topology) -> tuple[list[str], list[str]]:
+    """Conversations of the first node, and those of the others."""
+    names = [f"c{number}" for number in range(30)]
+    there = [name for name in names if servers.proxy_of(name) is servers.proxies[0]]
+    return there, [name for name in names if name not in there]
+
+
+def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(face: Any) -> None:
+    with topology("cluster", face) as servers:
+        silent, healthy = elsewhere_and_there(servers)
+        store, other = servers.open(timeout=5), servers.open(timeout=5)
+        for name in silent + healthy:
+            store.get_or_create(name, "user", "agent")
+            other.get(name)
+        servers.proxies[0].swallow_replies = True
+        slowest = 0.0
+        stopped = threading.Event()
+
+        def insist() -> None:
+            while not stopped.is_set():
+                with pytest.raises(StoreUnavailableError):
+                    other.end_turn(silent[0], "Hello", "greet")
+
+        insisting = threading.Thread(target=insist)
+        insisting.start()
+        for _ in range(4):
+            for name in healthy:
+                started = time.monotonic()
+                store.end_turn(name, "Hello", "greet")
+                slowest = max(slowest, time.monotonic() - started)
+        stopped.set()
+        insisting.join()
+        servers.proxies[0].swallow_replies = False
+        servers.proxies[0].cut()
+
+        assert slowest < 1.5
+
+
+def test_tasks_on_healthy_nodes_do_not_wait_for_a_silent_one() -> None:
+    """The tasks share the client that meets the silence."""
+    with topology("cluster", open_core) as servers:
+        silent, healthy = elsewhere_and_there(servers)
+        opened = servers.open(timeout=5)
+        for name in silent + healthy:
+            opened.get_or_create(name, "user", "agent")
+        servers.proxies[0].swallow_replies = True
+        store = opened.store
+
+        async def time_of(name: str) -> float:
+            started = time.monotonic()
+            await store.end_turn(name, "Hello", "greet")
+            return time.monotonic() - started
+
+        async def fail(name: str) -> None:
+            with pytest.raises(StoreUnavailableError):
+                await store.end_turn(name, "Hello", "greet")
+
+        async def slowest_while_failing() -> float:
+            failing = [asyncio.create_task(fail(name)) for name in silent[:3]]
+            slowest = 0.0
+            while not all(task.done() for task in failing):
+                slowest = max(slowest, *await asyncio.gather(*map(time_of, healthy)))
+                await asyncio.sleep(0.01)
+            await asyncio.gather(*failing)
+            return slowest
+
+        slowest = opened.run(slowest_while_failing())
+        servers.proxies[0].swallow_replies = False
+        servers.proxies[0].cut()
+
+    assert slowest < 1.5
+
+
+def master_of(sentinels: Sentinels, asynchronous: bool, first: Server) -> Any:
+    """A client that asks the silent Sentinel first, as the documentation recommends it."""
+    others = [each for each in sentinels.sentinels if each is not first]
+    addresses = [("127.0.0.1", each.port) for each in (first, *others)]
+    kind: Any = redis.asyncio.sentinel.Sentinel if asynchronous else redis.sentinel.Sentinel
+    limits = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
+    retry: Any = redis.asyncio.retry.Retry if asynchronous else redis.retry.Retry
+    sentinel = kind(addresses, sentinel_kwargs={**limits, "retry": retry(NoBackoff(), 0)}, **limits)
+    return sentinel.master_for(sentinels.name)
+
+
+def test_a_silent_sentinel_delays_no_sync_call_for_long() -> None:
+    sentinels = running(Sentinels)
+    silent = sentinels.sentinels[1]
+    client = master_of(sentinels, False, silent)
+    with sync.RedisWorkingMemoryStore(client, timeout=10) as store, silent.silent():
+        started = time.monotonic()
+        store.get_or_create("c", "user", "agent")
+        store.delete("c")
+        took = time.monotonic() - started
+    for each in client.connection_pool.sentinel_manager.sentinels:
+        each.close()
+    client.close()
+
+    assert took < 4
+
+
+async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
+    sentinels = running(Sentinels)
+    silent = sentinels.sentinels[1]
+    client = master_of(sentinels, True, silent)
+    async with core.RedisWorkingMemoryStore(client, timeout=10) as store:
+        with silent.silent():
+            started = time.monotonic()
+            await store.get_or_create("c", "user", "agent")
+            await store.delete("c")
+            took = time.monotonic() - started
+    for each in client.connection_pool.sentinel_manager.sentinels:
+        await each.aclose()
+    await client.aclose()
+
+    assert took < 4
