@@ -15,7 +15,7 @@ from jazzmine.layouts.postgres.rows import (
     TRACES,
     conversation_json,
     filter_parameters,
-    messages_json,
+    message_parameters,
     row_limit,
     summaries,
     trace_json,
@@ -74,16 +74,14 @@ class PostgresMessageStore(MessageStore):
     async def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        statement = sql.CONVERSATIONS_OF_USER if after is None else sql.CONVERSATIONS_OF_USER_AFTER
+        statement = sql.conversations_page("user_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(user_id, limit, after))
         return CONVERSATIONS.page(rows, after)
 
     async def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        statement = (
-            sql.CONVERSATIONS_OF_AGENT if after is None else sql.CONVERSATIONS_OF_AGENT_AFTER
-        )
+        statement = sql.conversations_page("agent_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(agent_id, limit, after))
         return CONVERSATIONS.page(rows, after)
 
@@ -103,8 +101,7 @@ class PostgresMessageStore(MessageStore):
         self, messages: Sequence[Sealed[Message]], deadline: float | None = None
     ) -> None:
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
-        parameters = {"messages": messages_json(messages)}
-        await self._server.count(statement, parameters, deadline=deadline)
+        await self._server.count(statement, message_parameters(messages), deadline=deadline)
 
     async def _message(self, message_id: str) -> Message | None:
         rows = await self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
@@ -112,21 +109,19 @@ class PostgresMessageStore(MessageStore):
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         ids = list(map(to_text, message_ids))
-        return MESSAGES.records(await self._server.rows(sql.MESSAGES, {"ids": ids}))
+        return MESSAGES.records(await self._server.rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     async def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        statement = (
-            sql.MESSAGES_OF_CONVERSATION if after is None else sql.MESSAGES_OF_CONVERSATION_AFTER
-        )
+        statement = sql.messages_page("conversation_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(conversation_id, limit, after))
         return MESSAGES.page(rows, after)
 
     async def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        statement = sql.MESSAGES_OF_USER if after is None else sql.MESSAGES_OF_USER_AFTER
+        statement = sql.messages_page("user_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(user_id, limit, after))
         return MESSAGES.page(rows, after)
 
@@ -136,7 +131,7 @@ class PostgresMessageStore(MessageStore):
         owner, limit = to_text(conversation_id), row_limit(size)
         while True:
             parameters = {"owner": owner, "limit": limit, **place}
-            rows = await self._server.rows(sql.NEXT_MESSAGES, parameters)
+            rows = await self._server.rows(sql.next_messages(size), parameters)
             if not rows:
                 return
             messages = MESSAGES.records(rows)
@@ -145,7 +140,8 @@ class PostgresMessageStore(MessageStore):
 
     async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
-        return MESSAGES.records(await self._server.rows(sql.NEWEST_VISIBLE, parameters))
+        rows = await self._server.rows(sql.newest_visible(n), parameters)
+        return MESSAGES.records(rows[::-1])
 
     async def _delete_message(self, message_id: str) -> bool:
         return await self._server.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
@@ -177,7 +173,8 @@ class PostgresMessageStore(MessageStore):
             "limit": row_limit(limit),
             "offset": row_limit(offset),
         }
-        return TRACES.records(await self._server.rows(sql.TRACES_OF_AGENT, parameters))
+        rows = await self._server.rows(sql.traces_of_agent(limit, offset), parameters)
+        return TRACES.records(rows)
 
     async def _store_turn(
         self,
@@ -186,11 +183,11 @@ class PostgresMessageStore(MessageStore):
         trace: Sealed[TurnTrace] | None,
     ) -> None:
         statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
-        parameters = {}
+        parameters: dict[str, object] = {}
         if conversation is not None:
             parameters["conversation"] = conversation_json(conversation)
         if messages:
-            parameters["messages"] = messages_json(messages)
+            parameters.update(message_parameters(messages))
         if trace is not None:
             parameters["trace"] = trace_json(trace)
         await self._server.count(statement, parameters)
@@ -199,11 +196,12 @@ class PostgresMessageStore(MessageStore):
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
         conditions, parameters = filter_parameters(where)
-        statement = trace_sql.find_traces(conditions, after is not None)
+        statement = trace_sql.find_traces(conditions, after is not None, limit)
+        prepare = None if trace_sql.is_planned_once(conditions) else False
         parameters["limit"] = row_limit(limit)
         if after is not None:
             parameters["after"] = to_text(after)
-        return TRACES.page(await self._server.rows(statement, parameters, prepare=False), after)
+        return TRACES.page(await self._server.rows(statement, parameters, prepare=prepare), after)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         conditions, parameters = filter_parameters(where)

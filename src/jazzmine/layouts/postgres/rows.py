@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Generic, Optional, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar
 
-from pydantic import Json, create_model
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.layouts.postgres.text import (
-    MARK,
-    SIGNLESS_ZERO,
-    from_json_text,
-    from_text,
-    to_json_text,
-    to_text,
-)
+from jazzmine.layouts.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.records.base import Record, Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -29,7 +22,7 @@ __all__ = [
     "RecordRows",
     "conversation_json",
     "filter_parameters",
-    "messages_json",
+    "message_parameters",
     "row_limit",
     "summaries",
     "trace_json",
@@ -50,10 +43,19 @@ def conversation_json(conversation: Sealed[Conversation]) -> str:
     return _fitting(_json_with_metadata(conversation.json))
 
 
-def messages_json(messages: Iterable[Sealed[Message]]) -> str:
-    """Return the parameter `messages`: the last one of each id, where its first one stands."""
-    by_id = {message.record.id: message.json for message in messages}
-    return _fitting(f"[{','.join(map(_json_with_metadata, by_id.values()))}]")
+def message_parameters(messages: Iterable[Sealed[Message]]) -> dict[str, object]:
+    """Return the parameters of a write of messages: of two with one id, the later one.
+
+    It takes the place of the first.
+    """
+    by_id = {message.record.id: message for message in messages}
+    owners = {message.record.conversation_id for message in by_id.values()}
+    texts = [_json_with_metadata(message.json) for message in by_id.values()]
+    return {
+        "messages": _fitting(f"[{','.join(texts)}]"),
+        "count": len(texts),
+        "conversations": list(map(to_text, owners)),
+    }
 
 
 def trace_json(trace: Sealed[TurnTrace]) -> str:
@@ -82,115 +84,46 @@ def row_limit(count: int | None) -> int | None:
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-# As functions of types that are known at run time only.
-_json: Any = Json
-_optional: Any = Optional
-
 
 class RecordRows(Generic[AnyRecord]):
-    """Makes records of one kind from rows that begin with its fields, in their order.
+    """Makes records of one kind from rows: a record as JSON, and its `seq`.
 
     Args:
         kind: the class of the records.
-        nested: the fields that come as JSON; pydantic reads it in one go with the rest.
-        texts: the fields that come as text.
     """
 
-    def __init__(self, kind: type[AnyRecord], nested: Sequence[str], texts: Sequence[str]) -> None:
-        self._kind = kind
-        self._names = tuple(kind.model_fields)
-        self._nested = tuple(map(self._names.index, nested))
-        self._texts = tuple(map(self._names.index, texts))
-        hints = get_type_hints(kind, include_extras=True)
-        fields: dict[str, Any] = {name: (_optional[_json[hints[name]]], ...) for name in nested}
-        row = create_model(f"{kind.__name__}Row", __base__=kind, **fields)
-        self._validate = row.__pydantic_validator__.validate_python
+    def __init__(self, kind: type[AnyRecord]) -> None:
+        self._record = kind.__pydantic_validator__.validate_json
+        self._records = TypeAdapter(list[kind]).validator.validate_json  # type: ignore[valid-type]
 
     def record(self, row: Row) -> AnyRecord:
-        """Return a row as a record; columns behind its fields are left out."""
-        if self._is_marked(row):
-            row = self._restored(row)
-        record: AnyRecord = self._validate(dict(zip(self._names, row, strict=False)))
-        # The row's class differs in what it was read from alone.
-        record.__class__ = self._kind
+        """Return a row as a record."""
+        record: AnyRecord = self._record(from_json_text(row[0]))
         return record
 
-    def records(self, rows: Iterable[Row]) -> list[AnyRecord]:
-        """Return rows as records."""
-        return [self.record(row) for row in rows]
+    def records(self, rows: Sequence[Row]) -> list[AnyRecord]:
+        """Return rows as records, all of which are parsed at once."""
+        texts = ",".join([row[0] for row in rows])
+        records: list[AnyRecord] = self._records(from_json_text(f"[{texts}]"))
+        return records
 
     def page(self, rows: Sequence[Row], after: str | None) -> list[AnyRecord]:
         """Return the rows of a page as records.
 
         Raises:
-            NotFoundError: it should begin behind a record that is not in the listing.
+            NotFoundError: it should start after a record that is not in the listing.
         """
         if after is not None:
             if not rows:
                 raise NotFoundError(f"after={after!r} is no record of this listing")
-            if rows[0][0] is None:
+            if rows[0][1] is None:
                 return []
         return self.records(rows)
 
-    def _is_marked(self, row: Row) -> bool:
-        for place in self._texts:
-            if MARK in row[place]:
-                return True
-        for place in self._nested:
-            json = row[place]
-            if json is not None and (MARK in json or SIGNLESS_ZERO in json):
-                return True
-        return False
 
-    def _restored(self, row: Row) -> Row:
-        values = list(row)
-        for place in self._texts:
-            values[place] = from_text(values[place])
-        for place in self._nested:
-            if values[place] is not None:
-                values[place] = from_json_text(values[place])
-        return values
-
-
-CONVERSATIONS = RecordRows(
-    Conversation, nested=("metadata",), texts=("id", "user_id", "agent_id", "title")
-)
-MESSAGES = RecordRows(
-    Message,
-    nested=(
-        "explicit_context",
-        "entities",
-        "invoked_flows",
-        "invoked_tools",
-        "reasoning_steps",
-        "errors",
-        "metadata",
-    ),
-    texts=(
-        "id",
-        "conversation_id",
-        "user_id",
-        "original_content",
-        "enhanced_message",
-        "intent",
-    ),
-)
-TRACES = RecordRows(
-    TurnTrace,
-    nested=(
-        "llm_calls",
-        "task_emissions",
-        "tool_traces",
-        "emission_records",
-        "slot_events",
-        "confirmation_events",
-        "flow_events",
-        "reasoning_steps",
-        "errors",
-        "detected_entities",
-    ),
-    texts=("id", "message_id", "conversation_id", "user_id", "agent_id", "detected_intent"),
-)
+CONVERSATIONS = RecordRows(Conversation)
+MESSAGES = RecordRows(Message)
+TRACES = RecordRows(TurnTrace)
 
 
 # Filters and sums
