@@ -142,11 +142,13 @@ def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
     for name in _NUMBERS:
         if (number := getattr(where, name)) is not None:
             parameters[name] = number
+    conditions = list(parameters)
     for name in _FIELDS:
         if (fields := getattr(where, name)) is not None:
             # In a list as the elements are, so that no number is at the top.
             parameters[name] = to_json_text(to_json([fields]))
-    conditions = list(parameters)
+            nested = any(isinstance(value, (dict, list)) for value in fields.values())
+            conditions.append(f"nested {name}" if nested else name)
     if where.has_errors is not None:
         conditions.append("errors" if where.has_errors else "no_errors")
     return conditions, parameters

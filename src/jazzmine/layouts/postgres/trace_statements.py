@@ -15,7 +15,7 @@ from jazzmine.records.usage import UsageKey
 __all__ = ["find_traces", "is_planned_once", "summarize"]
 
 
-def _some_element(column: str, wanted: str) -> str:
+def _exactly(column: str, wanted: str) -> str:
     """Some element has the wanted fields with exactly these values; they are in a list of one.
 
     Containment, which an index finds, is not enough: {"a": {}} is contained in {"a": {"b": 1}}.
@@ -39,12 +39,14 @@ CONDITIONS = {
     "min_latency_ms": "total_latency_ms >= %(min_latency_ms)s",
     "errors": "errors <> '[]'",
     "no_errors": "errors = '[]'",
-    "tool": _some_element("tool_traces", "tool"),
-    "llm_call": _some_element("llm_calls", "llm_call"),
+    "tool": "tool_traces @> %(tool)s::jsonb",
+    "nested tool": _exactly("tool_traces", "tool"),
+    "llm_call": "llm_calls @> %(llm_call)s::jsonb",
+    "nested llm_call": _exactly("llm_calls", "llm_call"),
 }
-"""What each condition of a filter says in SQL; `has_errors` is one of two."""
+"""What each condition of a filter says in SQL; some fields of a filter have two."""
 
-_CONTAINMENTS = {"tool", "llm_call"}
+_CONTAINMENTS = {"tool", "nested tool", "llm_call", "nested llm_call"}
 _OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
 _TIMES = {"started_from", "started_until"}
 
