@@ -50,10 +50,14 @@ class Table:
             for name, field in self.kind.model_fields.items()
         )
 
-    @property
-    def replacements(self) -> str:
-        """What an upsert sets in a row that is there already."""
-        return ", ".join(f"{name} = excluded.{name}" for name in self.kind.model_fields)
+    def replacements(self, key: str) -> str:
+        """What an upsert sets in the row that has the same key.
+
+        The key stays out of it: setting it, even to the same, would lock the row against those
+        that refer to it.
+        """
+        names = (name for name in self.kind.model_fields if name != key)
+        return ", ".join(f"{name} = excluded.{name}" for name in names)
 
     @property
     def qualified(self) -> str:

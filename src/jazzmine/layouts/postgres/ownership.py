@@ -197,4 +197,5 @@ SELECT 'EXECUTE on the function ' || function.proname,
 FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = schema.oid
 WHERE schema.nspname = %(schema)s AND function.proname = 'jazzmine_message_numbers'
     AND NOT has_function_privilege(function.oid, 'EXECUTE')
+ORDER BY 1
 """

@@ -56,39 +56,51 @@ INSERT INTO {table.qualified} AS stored ({table.columns})
 SELECT {table.values}
 FROM {given} AS given ({table.definitions})
 {condition}
-ON CONFLICT ({key}) DO UPDATE SET {table.replacements}{more}
+ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{more}
 """
 
 
-STORE_CONVERSATION = _upsert(CONVERSATIONS, "json_to_record(%(conversation)s::json)", "id")
+def _after(part: str) -> str:
+    """Return a condition that holds once a part of the statement is done."""
+    return f"(SELECT count(*) FROM {part}) >= 0"
+
+
+def _store_conversation(condition: str = "") -> str:
+    return _upsert(
+        CONVERSATIONS, "json_to_record(%(conversation)s::json)", "id", condition=condition
+    )
+
+
+STORE_CONVERSATION = _store_conversation()
 
 _GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
 
 STORE_MESSAGE = _upsert(MESSAGES, _GIVEN_MESSAGES, "id")
 
 
-def _lock_conversations(condition: str = "") -> str:
-    """The conversations of messages, as the foreign key would lock them after the messages."""
+# The foreign key would lock the conversations of messages after these, in any order.
+_LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
+    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = ANY(%(conversations)s::text[])
+    ORDER BY id COLLATE "C" FOR KEY SHARE
+)"""
+
+
+def _store_messages(after: str) -> str:
+    """Numbered in the order given, inserted in the order of the ids."""
     return f"""
-    SELECT id FROM {CONVERSATIONS.qualified}
-    WHERE id = ANY(%(conversations)s::text[]) {condition}
-    ORDER BY id COLLATE "C" FOR KEY SHARE"""
-
-
-# Numbered in the order given, inserted in the order of the ids.
-_INSERT_MESSAGES = f"""
 INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
 SELECT {MESSAGES.values}, seq
 FROM ROWS FROM (
     {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
     $schema.jazzmine_message_numbers(%(count)s::integer)
 ) AS given ({MESSAGES.columns}, seq)
-WHERE (SELECT count(*) FROM locked) >= 0
+WHERE {_after(after)}
 ORDER BY id COLLATE "C"
-ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements}
+ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements("id")}
 """
 
-STORE_MESSAGES = f"WITH locked AS MATERIALIZED ({_lock_conversations()}){_INSERT_MESSAGES}"
+
+STORE_MESSAGES = f"WITH {_LOCK_CONVERSATIONS}{_store_messages('locked')}"
 
 
 def _store_trace(condition: str = "") -> str:
@@ -114,20 +126,22 @@ def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
     at the end of the statement, when all parts are there.
     """
     parts: list[str] = []
-    last = ""
-    if conversation:
-        last = "stored_conversation"
-        parts.append(f"{last} AS ({STORE_CONVERSATION} RETURNING 1)")
+    done: list[str] = []
     if messages:
-        condition = f"AND (SELECT count(*) FROM {last}) >= 0" if last else ""
-        parts.append(f"locked AS MATERIALIZED ({_lock_conversations(condition)})")
-        last = "stored_messages"
-        parts.append(f"{last} AS ({_INSERT_MESSAGES} RETURNING 1)")
+        parts.append(_LOCK_CONVERSATIONS)
+        done.append("locked")
+    if conversation:
+        sql = _store_conversation(f"WHERE {_after(done[-1])}" if done else "")
+        parts.append(f"stored_conversation AS ({sql} RETURNING 1)")
+        done.append("stored_conversation")
+    if messages:
+        parts.append(f"stored_messages AS ({_store_messages(done[-1])} RETURNING 1)")
+        done.append("stored_messages")
     if trace:
-        condition = f"WHERE (SELECT count(*) FROM {last}) >= 0" if last else ""
-        last = "stored_trace"
-        parts.append(f"{last} AS ({_store_trace(condition)} RETURNING 1)")
-    return f"WITH {', '.join(parts)} SELECT count(*) FROM {last}"
+        sql = _store_trace(f"WHERE {_after(done[-1])}" if done else "")
+        parts.append(f"stored_trace AS ({sql} RETURNING 1)")
+        done.append("stored_trace")
+    return f"WITH {', '.join(parts)} SELECT count(*) FROM {done[-1]}"
 
 
 FLAG_MESSAGE = f"UPDATE {MESSAGES.qualified} SET is_flagged = %(flagged)s WHERE id = %(id)s"
@@ -139,11 +153,11 @@ WITH locked AS MATERIALIZED (
     SELECT id FROM {CONVERSATIONS.qualified} WHERE id = %(id)s FOR UPDATE
 ), locked_messages AS MATERIALIZED (
     SELECT id FROM {MESSAGES.qualified}
-    WHERE conversation_id = %(id)s AND (SELECT count(*) FROM locked) >= 0
+    WHERE conversation_id = %(id)s AND {_after("locked")}
     ORDER BY id COLLATE "C" FOR UPDATE
 )
 DELETE FROM {CONVERSATIONS.qualified}
-WHERE id = %(id)s AND (SELECT count(*) FROM locked_messages) >= 0
+WHERE id = %(id)s AND {_after("locked_messages")}
 """
 DELETE_MESSAGE = f"DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s"
 
