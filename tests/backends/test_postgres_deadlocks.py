@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from time import monotonic, sleep
 from typing import Any
 
 import psycopg
@@ -100,12 +101,17 @@ def schema(version: str) -> Iterator[str]:
     with postgres.new_schema(version) as name, postgres.connect(postgres.dsn(version)) as beside:
         before = deadlocks(beside)
         yield name
+        # A session counts what it met when it ends.
+        others = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE %s"
+        until = monotonic() + 10
+        while beside.execute(others, [f'%"{name}".messages%']).fetchone() != (0,):
+            assert monotonic() < until
+            sleep(0.02)
         assert deadlocks(beside) == before
 
 
 def deadlocks(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
     connection.execute("SELECT pg_stat_clear_snapshot()")
-    # The session that met one has reported it when it ended.
     sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
     row = connection.execute(sql).fetchone()
     assert row is not None
