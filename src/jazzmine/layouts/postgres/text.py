@@ -19,7 +19,6 @@ __all__ = ["from_json_text", "from_text", "to_json_text", "to_text"]
 
 _MARK = "\ufdd0"
 _SIGNLESS_ZERO = "0.00"
-_COLUMN_ZERO = '":-0'
 
 _MARK_BYTES = _MARK.encode()
 _MARKED = re.compile(f"{_MARK}([01])")
@@ -29,7 +28,7 @@ _ESCAPED = re.compile(rb"\\(?:u0000|.)", re.DOTALL)
 _EXPONENT = re.compile(rb"e\+" if b"e+" in to_json(1e16) else rb"e\d")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]|-?\d[\d.]*(?:[eE][-+]?\d+)?', re.DOTALL)
 # A negative zero as this module writes it in jsonb, and as PostgreSQL writes that of a column.
-_ANY_ZERO = re.compile(r'[\[ ]0\.00[,\]}]|":-0[,}]')
+_MAYBE_ZERO = ("0.00,", "0.00]", "0.00}", '":-0,', '":-0}')
 _ZERO_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])(?:0\.00|-0)(?![\d.])', re.DOTALL)
 
 
@@ -92,8 +91,8 @@ def from_json_text(stored: str) -> str:
     """Return JSON that says what was stored, given what PostgreSQL makes of it."""
     if _MARK in stored:
         stored = _MARKED.sub(lambda mark: "\\u0000" if mark[1] == "0" else _MARK, stored)
-    # Looking for the short texts first costs a tenth of the search.
-    if (_SIGNLESS_ZERO in stored or _COLUMN_ZERO in stored) and _ANY_ZERO.search(stored):
+    # Looking for several short texts costs a tenth of what a regular expression does.
+    if any(text in stored for text in _MAYBE_ZERO):
         stored = _ZERO_TOKEN.sub(_signed_zero, stored)
     return stored
 
