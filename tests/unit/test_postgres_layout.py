@@ -89,6 +89,12 @@ def test_any_json_comes_back_with_the_types_of_its_numbers(value: Any) -> None:
     assert repr(back) == repr([value])
 
 
+def test_numbers_with_columns_of_their_own_are_sent_as_they_are() -> None:
+    record = {"score": -0.0, "metadata": {"a": -0.0}}
+    assert to_json_text(to_json(record)) == '{"score":-0.0,"metadata":{"a":0.00}}'
+    assert to_json_text(to_json([record]), depth=2) == '[{"score":-0.0,"metadata":{"a":0.00}}]'
+
+
 @pytest.mark.parametrize("table", [CONVERSATIONS_TABLE, MESSAGES_TABLE, TRACES_TABLE])
 def test_a_table_has_a_column_for_every_field(table: Table) -> None:
     tables = next(step.sql for step in migrations() if step.name == "tables")

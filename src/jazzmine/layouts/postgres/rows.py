@@ -37,10 +37,14 @@ _MAX_PARAMETER = 2**30 - 64
 
 # Records as parameters
 
+_write_messages = TypeAdapter(list[Message]).serializer.to_json
+
 
 def conversation_json(conversation: Sealed[Conversation]) -> str:
     """Return the parameter `conversation`."""
-    return _fitting(_json_with_metadata(conversation.json))
+    json = conversation.json
+    # Nothing but the metadata holds numbers without a column of their own.
+    return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
 
 
 def message_parameters(messages: Iterable[Sealed[Message]]) -> dict[str, object]:
@@ -48,12 +52,13 @@ def message_parameters(messages: Iterable[Sealed[Message]]) -> dict[str, object]
 
     It takes the place of the first.
     """
-    by_id = {message.record.id: message for message in messages}
-    owners = {message.record.conversation_id for message in by_id.values()}
-    texts = [_json_with_metadata(message.json) for message in by_id.values()]
+    by_id = {message.record.id: message.record for message in messages}
+    records = list(by_id.values())
+    json = _write_messages(records, exclude_defaults=Message.omits_defaults)
+    owners = {record.conversation_id for record in records}
     return {
-        "messages": _fitting(f"[{','.join(texts)}]"),
-        "count": len(texts),
+        "messages": _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2)),
+        "count": len(records),
         "conversations": list(map(to_text, owners)),
     }
 
@@ -62,11 +67,6 @@ def trace_json(trace: Sealed[TurnTrace]) -> str:
     """Return the parameter `trace`, in which elements have all their fields."""
     record = trace.record
     return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
-
-
-def _json_with_metadata(json: bytes) -> str:
-    # Nothing but the metadata holds numbers without a column of their own.
-    return to_json_text(json, numbers=b'"metadata":' in json)
 
 
 def _fitting(json: str) -> str:

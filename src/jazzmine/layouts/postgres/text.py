@@ -44,18 +44,20 @@ def from_text(stored: str) -> str:
     return _MARKED.sub(lambda mark: "\0" if mark[1] == "0" else _MARK, stored)
 
 
-def to_json_text(json: bytes, numbers: bool = True) -> str:
+def to_json_text(json: bytes, numbers: bool = True, depth: int = 1) -> str:
     """Return what is stored in place of JSON that pydantic wrote.
 
     Args:
-        json: an object; its own numbers, which have typed columns, stay as they are.
-        numbers: whether there may be any beneath it.
+        json: an object, or an array of objects.
+        numbers: whether there may be any number deeper than `depth`.
+        depth: the level of the objects; their own numbers, which have typed columns, stay as
+            they are.
     """
     if b"\\u0000" in json or _MARK_BYTES in json:
         json = json.replace(_MARK_BYTES, _MARK_BYTES + b"1")
         json = _ESCAPED.sub(_null_marked, json)
     if numbers and (_EXPONENT.search(json) or b"-0.0" in json):
-        json = _with_plain_numbers(json)
+        json = _with_plain_numbers(json, depth)
     return json.decode()
 
 
@@ -63,17 +65,17 @@ def _null_marked(escape: re.Match[bytes]) -> bytes:
     return _MARK_BYTES + b"0" if escape[0] == b"\\u0000" else escape[0]
 
 
-def _with_plain_numbers(json: bytes) -> bytes:
-    depth = 0
+def _with_plain_numbers(json: bytes, depth: int) -> bytes:
+    level = 0
 
     def plain(token: re.Match[bytes]) -> bytes:
-        nonlocal depth
+        nonlocal level
         text = token[0]
         if text in b"[{":
-            depth += 1
+            level += 1
         elif text in b"]}":
-            depth -= 1
-        elif depth > 1 and text[:1] != b'"' and (text == b"-0.0" or b"e" in text.lower()):
+            level -= 1
+        elif level > depth and text[:1] != b'"' and (text == b"-0.0" or b"e" in text.lower()):
             return _plain_number(float(text))
         return text
 
