@@ -60,6 +60,15 @@ class Table:
         return ", ".join(f"{name} = excluded.{name}" for name in names)
 
     @property
+    def is_changed(self) -> str:
+        """Whether an upsert changes the row that has the same key, be it -0.0 for 0.0."""
+        stored, given = (
+            ", ".join(f"{row}.{name}" for name in self.kind.model_fields)
+            for row in ("stored", "excluded")
+        )
+        return f"record_image_ne(ROW({stored}), ROW({given}))"
+
+    @property
     def qualified(self) -> str:
         """The table with its schema."""
         return f"$schema.{self.name}"

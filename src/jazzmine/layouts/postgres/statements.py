@@ -47,7 +47,7 @@ PING = "SELECT 1"
 _MAX_BIGINT = 2**63 - 1
 
 
-# Writes
+# Writes. What is stored again as it is, is locked and not written.
 
 
 def _upsert(table: Table, given: str, key: str, *, condition: str = "", more: str = "") -> str:
@@ -57,6 +57,7 @@ SELECT {table.values}
 FROM {given} AS given ({table.definitions})
 {condition}
 ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{more}
+WHERE {table.is_changed}
 """
 
 
@@ -97,6 +98,7 @@ FROM ROWS FROM (
 WHERE {_after(after)}
 ORDER BY id COLLATE "C"
 ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements("id")}
+WHERE {MESSAGES.is_changed}
 """
 
 
