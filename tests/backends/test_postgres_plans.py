@@ -53,6 +53,7 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[
         MessageStore.initialize(config).close()
         with postgres.connect(postgres.dsn(version)) as connection:
             connection.execute(bind(FILL, schema))
+            connection.execute(bind("VACUUM $schema.messages, $schema.turn_traces", schema))
             yield connection, schema
 
 
@@ -77,7 +78,7 @@ def indexes(
     return found
 
 
-MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"]}
+MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"], "superseded": []}
 PAGE = {"owner": "u7", "limit": 20}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "store conversation": (
@@ -240,3 +241,85 @@ def test_sums_use_the_index_that_the_filter_allows(
 ) -> None:
     conditions, given = filter_parameters(where)
     assert indexes(filled, summarize(conditions, by), **given) == {index}
+
+
+def blocks(filled: tuple[psycopg.Connection[Any], str], statement: str, **given: object) -> int:
+    """How many blocks of tables and indexes a statement reads."""
+    connection, schema = filled
+    explain = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + bind(statement, schema)
+    row = connection.execute(explain, given).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def test_a_context_costs_the_same_behind_flagged_messages(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    connection, schema = filled
+    before = blocks(filled, sql.newest_visible(20), owner="c7", limit=20)
+    flagged = """
+        INSERT INTO $schema.messages
+            (id, conversation_id, user_id, role, original_content, timestamp, is_flagged)
+        SELECT 'flagged ' || n, 'c7', 'u', 'user', 'text', 1000000 + n, true
+        FROM generate_series(1, 5000) AS n"""
+    connection.execute(bind(flagged, schema))
+    assert blocks(filled, sql.newest_visible(20), owner="c7", limit=20) <= before + 5
+
+
+@pytest.mark.parametrize("offset", [100, 900])
+def test_traces_that_are_left_out_are_counted_in_the_index(
+    filled: tuple[psycopg.Connection[Any], str], offset: int
+) -> None:
+    page = {"owner": "a7", "limit": 20}
+    first = blocks(filled, sql.traces_of_agent(20, 0), **page)
+    later = blocks(filled, sql.traces_of_agent(20, offset), **page, offset=offset)
+    # A look-up in an index takes three or four blocks.
+    assert later <= first + 20 * 4 + 20
+
+
+FREQUENT = {
+    "one of 3": TraceFilter(tool={"success": False}),
+    "two of 3": TraceFilter(tool={"success": True}),
+    "one of 3, of an agent": TraceFilter(tool={"success": False}, agent_id="a7"),
+    "one of 3, in a time": TraceFilter(tool={"success": False}, started_until=25_000_000),
+    "a frequent model": TraceFilter(llm_call={"prompt_tokens": 1}, user_id="u7"),
+}
+
+
+@pytest.mark.parametrize("where", FREQUENT.values(), ids=FREQUENT)
+def test_the_cost_of_a_frequent_element_follows_the_page(
+    filled: tuple[psycopg.Connection[Any], str], where: TraceFilter
+) -> None:
+    conditions, given = filter_parameters(where)
+    read = blocks(filled, find_traces(conditions, False, 20), **given, limit=20)
+    assert read < 500
+
+
+def test_a_rare_element_is_found_in_its_index(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    conditions, given = filter_parameters(TraceFilter(tool={"final_data": {"n": 7}}))
+    read = blocks(filled, find_traces(conditions, False, 20), **given, limit=20)
+    assert read < 500
+
+
+def test_an_element_of_medium_frequency_is_found_by_walking_on(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    # The newest 500 traces hold 100 with one of 5 modes; its index would name 10,000.
+    connection, schema = filled
+    connection.execute(bind(MEDIUM, schema))
+    conditions, given = filter_parameters(TraceFilter(tool={"mode": "mode 3"}))
+    statement = find_traces(conditions, False, 100)
+    rows = connection.execute(bind(statement, schema), {**given, "limit": 100}).fetchall()
+    assert [json.loads(text)["turn_number"] for text, _ in rows] == [
+        50_000 - 2 - 5 * n for n in range(100)
+    ]
+    assert blocks(filled, statement, **given, limit=100) < 3_000
+
+
+MEDIUM = """
+UPDATE $schema.turn_traces
+SET tool_traces = jsonb_set(tool_traces, '{0,mode}', to_jsonb('mode ' || turn_number % 5))
+"""

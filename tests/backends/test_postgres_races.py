@@ -146,3 +146,18 @@ async def test_what_is_equal_and_not_the_same_is_written(
             held = message().model_copy(update={"metadata": {"held": value}})
             await store.store_message(held)
             assert repr(await store.get_message_by_id("m1")) == repr(held)
+
+
+async def test_a_superseded_message_needs_its_conversation(schema: str) -> None:
+    lost = message().model_copy(update={"conversation_id": "nowhere \0"})
+    own = message().model_copy(update={"conversation_id": "c2"})
+    async with await MessageStore.initialize(config(schema)) as store:
+        await store.store_conversation(conversation())
+        with pytest.raises(IntegrityError, match=r"nowhere \\x00"):
+            await store.store_messages([lost, message()])
+        with pytest.raises(IntegrityError, match=r"nowhere \\x00"):
+            await store.store_turn(conversation=conversation("c2"), messages=[lost, own])
+        assert await store.get_message_by_id("m1") is None
+        assert await store.get_conversation_by_id("c2") is None
+        await store.store_turn(conversation=conversation("c2"), messages=[own, message()])
+        assert await store.get_message_by_id("m1") == message()

@@ -187,7 +187,7 @@ class PostgresMessageStore(MessageStore):
         if conversation is not None:
             parameters["conversation"] = conversation_json(conversation)
         if messages:
-            parameters.update(message_parameters(messages))
+            parameters.update(message_parameters(messages, conversation))
         if trace is not None:
             parameters["trace"] = trace_json(trace)
         self._server.count(statement, parameters)

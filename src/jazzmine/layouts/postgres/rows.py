@@ -47,19 +47,34 @@ def conversation_json(conversation: Sealed[Conversation]) -> str:
     return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
 
 
-def message_parameters(messages: Iterable[Sealed[Message]]) -> dict[str, object]:
+def message_parameters(
+    messages: Iterable[Sealed[Message]], conversation: Sealed[Conversation] | None = None
+) -> dict[str, object]:
     """Return the parameters of a write of messages: of two with one id, the later one.
 
-    It takes the place of the first.
+    It takes the place of the first, whose conversation has to be stored all the same.
+
+    Args:
+        messages: at least one.
+        conversation: what is stored before them, in the same statement.
     """
-    by_id = {message.record.id: message.record for message in messages}
+    by_id: dict[str, Message] = {}
+    superseded: set[str] = set()
+    for message in messages:
+        record = message.record
+        if record.id in by_id:
+            superseded.add(by_id[record.id].conversation_id)
+        by_id[record.id] = record
+    if conversation is not None:
+        superseded.discard(conversation.record.id)
     records = list(by_id.values())
     json = _write_messages(records, exclude_defaults=Message.omits_defaults)
-    owners = {record.conversation_id for record in records}
+    owners = {record.conversation_id for record in records} | superseded
     return {
         "messages": _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2)),
         "count": len(records),
         "conversations": list(map(to_text, owners)),
+        "superseded": list(map(to_text, superseded)),
     }
 
 

@@ -86,11 +86,23 @@ _LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
 )"""
 
 
+# A message that a later one of the call supersedes is not inserted. If its conversation is not
+# stored, that takes the place of another, so that the foreign key refuses it.
+_CHECKED_VALUES = MESSAGES.values.replace(
+    ", conversation_id,",
+    f""", coalesce((
+        SELECT owner FROM unnest(%(superseded)s::text[]) AS owner
+        WHERE NOT EXISTS (SELECT FROM {CONVERSATIONS.qualified} WHERE id = owner)
+        LIMIT 1
+    ), conversation_id),""",
+)
+
+
 def _store_messages(after: str) -> str:
     """Numbered in the order given, inserted in the order of the ids."""
     return f"""
 INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
-SELECT {MESSAGES.values}, seq
+SELECT {_CHECKED_VALUES}, seq
 FROM ROWS FROM (
     {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
     $schema.jazzmine_message_numbers(%(count)s::integer)
