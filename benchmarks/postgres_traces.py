@@ -31,4 +31,6 @@ def answer(lab: Lab) -> Iterator[Row]:
         for call in CALLS:
             ours, other = ({"dsn": dsn, "call": call} for dsn in (many, few))
             found = lab.race(Side(Traces, ours), Side(Traces, other), rounds=15)
-            yield Row(f"{call}, of 600,000", found["seconds"], within(5), beside="of 1,000")
+            # Among 1,000 the later page is empty, which is no measure.
+            bar = None if "later" in call else within(5)
+            yield Row(f"{call}, of 600,000", found["seconds"], bar, beside="of 1,000")

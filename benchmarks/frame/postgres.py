@@ -375,7 +375,8 @@ SELECT
     n * 1000 + 5, 5,
     jsonb_build_array(jsonb_build_object(
         'task_index', 1, 'sandbox', 'sandbox ' || n % 11, 'mode', 'plan',
-        'description', md5(n::text), 'final_script', repeat(md5(n::text), 30), 'success', n % 10 > 0, 'final_data', n))
+        'description', md5(n::text), 'final_script', repeat(md5(n::text), 30),
+        'success', n % 10 > 0, 'final_data', n))
 FROM generate_series(1, COUNT) AS n
 """
 

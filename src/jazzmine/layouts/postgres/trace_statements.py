@@ -106,10 +106,12 @@ def _contained(where: str, wanted: str, limit: int) -> str:
 
     The planner cannot know how rare an element is. So the newest traces are looked at first. If
     they do not fill the page, their share that matches tells what is cheaper: to go on like this,
-    or to find all traces with the element in its index and sort them.
+    or to find all traces with the element in its index and sort them. An element that is rare
+    everywhere is looked for without the other conditions, whose indexes would name more.
     """
     traces = TURN_TRACES.qualified
     columns = "started_at_ms, seq, tool_traces, llm_calls"
+    newest_of_all = f"SELECT {columns} FROM {traces} ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
     # What a CASE yields, the planner takes for frequent, and so goes through the traces in order.
     older = """(started_at_ms, seq) < (
             (SELECT last_started FROM progress), (SELECT last_seq FROM progress))"""
@@ -131,7 +133,8 @@ WITH walked AS MATERIALIZED (
             WHEN seen < {_WALKED_FIRST} OR found >= %(limit)s THEN 'end'
             WHEN found::float8 * found * pg_relation_size('{traces}') / {_BYTES_A_TRACE}
                 > %(limit)s::float8 * {_WALKED_FIRST**2} THEN 'walk'
-            ELSE 'index'
+            WHEN EXISTS (SELECT FROM ({newest_of_all}) AS newest WHERE {wanted}) THEN 'index'
+            ELSE 'rare'
         END AS next
     FROM counted
 ), walked_on AS (
@@ -150,10 +153,16 @@ WITH walked AS MATERIALIZED (
     ) AS others
     WHERE (SELECT next FROM progress) = 'index'
     ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}
+), rare AS (
+    SELECT started_at_ms, seq
+    FROM (SELECT * FROM {traces} WHERE {wanted} OFFSET 0) AS others
+    WHERE (SELECT next FROM progress) = 'rare' AND {where} AND {older}
+    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}
 ), matching AS (
     SELECT started_at_ms, seq FROM walked WHERE matches
     UNION ALL SELECT started_at_ms, seq FROM walked_on
     UNION ALL SELECT started_at_ms, seq FROM indexed
+    UNION ALL SELECT started_at_ms, seq FROM rare
 ), chosen AS MATERIALIZED (
     {bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)}
 )
