@@ -101,6 +101,12 @@ def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
     return as_json(TURN_TRACES, rows, "page.started_at_ms DESC, page.seq DESC")
 
 
+_TRACES = TURN_TRACES.qualified
+_ELEMENTS = "started_at_ms, seq, tool_traces, llm_calls"
+_OLDER = """(started_at_ms, seq) < (
+            (SELECT last_started FROM progress), (SELECT last_seq FROM progress))"""
+
+
 def _contained(where: str, wanted: str, limit: int) -> str:
     """Return the page of the traces that match `where` and have a wanted element.
 
@@ -109,19 +115,39 @@ def _contained(where: str, wanted: str, limit: int) -> str:
     or to find all traces with the element in its index and sort them. An element that is rare
     everywhere is looked for without the other conditions, whose indexes would name more.
     """
-    traces = TURN_TRACES.qualified
-    columns = "started_at_ms, seq, tool_traces, llm_calls"
-    newest_of_all = f"SELECT {columns} FROM {traces} ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
+    first = bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)
     # What a CASE yields, the planner takes for frequent, and so goes through the traces in order.
-    older = """(started_at_ms, seq) < (
-            (SELECT last_started FROM progress), (SELECT last_seq FROM progress))"""
     return f"""
-WITH walked AS MATERIALIZED (
-    SELECT started_at_ms, seq, ({wanted}) AS matches
+WITH {_progress(where, wanted)}, walked_on AS (
+    SELECT started_at_ms, seq
     FROM (
-        SELECT {columns} FROM {traces} WHERE {where}
-        ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}
-    ) AS newest
+        SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} AND {_OLDER}
+        ORDER BY {_NEWEST_FIRST} OFFSET 0
+    ) AS others
+    WHERE (SELECT next FROM progress) = 'walk' AND CASE WHEN {wanted} THEN true ELSE false END
+    LIMIT {size(limit)}
+), indexed AS (
+    {_indexed("index", f"{where} AND {_OLDER} AND {wanted}", "true", limit)}
+), rare AS (
+    {_indexed("rare", wanted, f"{where} AND {_OLDER}", limit)}
+), matching AS (
+    SELECT started_at_ms, seq FROM walked WHERE matches
+    UNION ALL SELECT started_at_ms, seq FROM walked_on
+    UNION ALL SELECT started_at_ms, seq FROM indexed
+    UNION ALL SELECT started_at_ms, seq FROM rare
+), chosen AS MATERIALIZED (
+    {first}
+)
+{traces_by_keys("chosen")}
+"""
+
+
+def _progress(where: str, wanted: str) -> str:
+    """Return the part that looks at the newest traces and says how to go on."""
+    newest = f"ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
+    return f"""walked AS MATERIALIZED (
+    SELECT started_at_ms, seq, ({wanted}) AS matches
+    FROM (SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} {newest}) AS newest
 ), counted AS MATERIALIZED (
     SELECT count(*) AS seen, count(*) FILTER (WHERE matches) AS found,
         min(started_at_ms) AS last_started
@@ -131,43 +157,23 @@ WITH walked AS MATERIALIZED (
         (SELECT min(seq) FROM walked WHERE started_at_ms = last_started) AS last_seq,
         CASE
             WHEN seen < {_WALKED_FIRST} OR found >= %(limit)s THEN 'end'
-            WHEN found::float8 * found * pg_relation_size('{traces}') / {_BYTES_A_TRACE}
+            WHEN found::float8 * found * pg_relation_size('{_TRACES}') / {_BYTES_A_TRACE}
                 > %(limit)s::float8 * {_WALKED_FIRST**2} THEN 'walk'
-            WHEN EXISTS (SELECT FROM ({newest_of_all}) AS newest WHERE {wanted}) THEN 'index'
+            WHEN EXISTS (
+                SELECT FROM (SELECT {_ELEMENTS} FROM {_TRACES} {newest}) AS newest WHERE {wanted}
+            ) THEN 'index'
             ELSE 'rare'
         END AS next
     FROM counted
-), walked_on AS (
-    SELECT started_at_ms, seq
-    FROM (
-        SELECT {columns} FROM {traces} WHERE {where} AND {older}
-        ORDER BY {_NEWEST_FIRST} OFFSET 0
-    ) AS others
-    WHERE (SELECT next FROM progress) = 'walk' AND CASE WHEN {wanted} THEN true ELSE false END
-    LIMIT {size(limit)}
-), indexed AS (
-    SELECT started_at_ms, seq
-    FROM (
-        SELECT started_at_ms, seq FROM {traces} WHERE {where} AND {older} AND {wanted}
-        OFFSET 0
-    ) AS others
-    WHERE (SELECT next FROM progress) = 'index'
-    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}
-), rare AS (
-    SELECT started_at_ms, seq
-    FROM (SELECT * FROM {traces} WHERE {wanted} OFFSET 0) AS others
-    WHERE (SELECT next FROM progress) = 'rare' AND {where} AND {older}
-    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}
-), matching AS (
-    SELECT started_at_ms, seq FROM walked WHERE matches
-    UNION ALL SELECT started_at_ms, seq FROM walked_on
-    UNION ALL SELECT started_at_ms, seq FROM indexed
-    UNION ALL SELECT started_at_ms, seq FROM rare
-), chosen AS MATERIALIZED (
-    {bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)}
-)
-{traces_by_keys("chosen")}
-"""
+)"""
+
+
+def _indexed(step: str, inner: str, outer: str, limit: int) -> str:
+    """Return the query for all traces that match, by the index that the inner condition allows."""
+    return f"""
+    SELECT started_at_ms, seq FROM (SELECT * FROM {_TRACES} WHERE {inner} OFFSET 0) AS others
+    WHERE (SELECT next FROM progress) = '{step}' AND {outer}
+    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}"""
 
 
 _KEYS: dict[UsageKey, str] = {
