@@ -12,7 +12,7 @@ from jazzmine.layouts.postgres.columns import TURN_TRACES
 from jazzmine.layouts.postgres.statements import as_json, bounded, size, traces_by_keys
 from jazzmine.records.usage import UsageKey
 
-__all__ = ["find_traces", "is_planned_once", "summarize"]
+__all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
 
 
 def _exactly(column: str, wanted: str) -> str:
