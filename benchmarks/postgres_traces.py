@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.frame.lab import Lab, Side
-from benchmarks.frame.postgres import FillTraces, Traces, database
+from benchmarks.frame.postgres import database
+from benchmarks.frame.postgres_traces import FillTraces, Traces
 from benchmarks.frame.results import Row, within
 
 CALLS = (
