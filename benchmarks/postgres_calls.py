@@ -3,8 +3,9 @@
 A measurement is the median of a batch of calls. Beside the predecessor, messages and turns are new
 ones; beside the bare statement they are stored again. The bare statement is the very one that the
 call runs, on a pooled autocommit connection of psycopg: its rows are fetched and not mapped, its
-parameters are made beforehand. What mapping takes of a call is shown beside it. The server does
-not sync, so that the figures are the calls' and not the disk's.
+parameters are made beforehand. Beside plain psycopg, two reads select the columns one by one, as
+its user would, and make no records of them. What mapping takes of a call is shown beside it. The
+server does not sync, so that the figures are the calls' and not the disk's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.frame.lab import Lab, Side
-from benchmarks.frame.postgres import Bare, Call, Mapping, database, filled
+from benchmarks.frame.postgres import PLAIN, Bare, Call, Mapping, Plain, database, filled
 from benchmarks.frame.results import Row, at_least_as_fast, within
 
 FASTER = {"store_message": 1.2, "get_immediate_context": 1.2}
@@ -25,6 +26,7 @@ CALLS = (
     "flag_message",
     "store_turn_trace",
     "get_turn_trace_by_id",
+    "get_turn_traces_by_agent_id",
     "delete_message",
 )
 
@@ -41,6 +43,9 @@ def answer(lab: Lab) -> Iterator[Row]:
         options = {"dsn": dsn, "call": "store_messages", "batch": 1}
         found = lab.race(Side(Call, options), Side(Call, options, predecessor=True), rounds=9)
         yield Row("store_messages, 2,000", found["seconds"], at_least_as_fast(1))
+        options = {"dsn": dsn, "call": "store_messages, new", "batch": 1}
+        found = lab.race(Side(Call, options), Side(Call, options, predecessor=True), rounds=25)
+        yield Row("store_messages, 1,000 new", found["seconds"], at_least_as_fast(1))
 
 
 def _call(lab: Lab, dsn: str, call: str) -> Iterator[Row]:
@@ -51,6 +56,9 @@ def _call(lab: Lab, dsn: str, call: str) -> Iterator[Row]:
         return
     found = lab.race(Side(Call, options), Side(Bare, options), rounds=25)
     yield Row(f"  {call}", found["seconds"], within(1.35), beside="bare statement")
+    if call in PLAIN:
+        found = lab.race(Side(Call, options), Side(Plain, options), rounds=25)
+        yield Row(f"  {call}", found["seconds"], within(1.2), beside="plain psycopg")
     if call != "delete_message":
         found = lab.race(Side(Mapping, options), Side(Bare, options), rounds=5)
         yield Row("  of that, mapping", found["seconds"], beside="bare statement")

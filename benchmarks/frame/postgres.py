@@ -29,6 +29,7 @@ from jazzmine.core.message_store.models import (
 SPREAD = 100
 STORED = 5_000
 MANY = 2_000
+NEW_BATCHES = 40
 NEW = 1_000_000
 """Numbers of messages that come and go start here."""
 
@@ -170,6 +171,10 @@ def trace(number: int, message: str | None = None) -> TurnTrace:
 def _calls(store: Any) -> dict[str, Callable[[int], Awaitable[object]]]:
     """The calls that are measured, each for a number that grows."""
     made = messages(NEW, NEW + MANY, SPREAD)
+    new_messages = [
+        messages(first, first + 1_000, SPREAD)
+        for first in range(4 * NEW, 4 * NEW + NEW_BATCHES * 1_000, 1_000)
+    ]
     chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
 
     said = messages(NEW + MANY, NEW + 2 * MANY, SPREAD)
@@ -196,7 +201,9 @@ def _calls(store: Any) -> dict[str, Callable[[int], Awaitable[object]]]:
         "flag_message": lambda n: store.flag_message(message_id(n % 50)),
         "store_turn_trace": lambda n: store.store_turn_trace(traces[n % 100]),
         "get_turn_trace_by_id": lambda n: store.get_turn_trace_by_id(f"trace-{n % 200}"),
+        "get_turn_traces_by_agent_id": lambda n: store.get_turn_traces_by_agent_id("agent"),
         "delete_message": lambda n: store.delete_message(f"nothing-{n}"),
+        "store_messages, new": lambda n: store.store_messages(new_messages[n]),
         "store_messages": lambda n: store.store_messages(made),
         "store_turn": store_turn,
         "four_calls": four_calls,
@@ -279,6 +286,50 @@ class Bare(Recorded):
             cursor = await connection.execute(sql, parameters, binary=True)
             if cursor.description:
                 await cursor.fetchall()
+
+    async def measure(self) -> Figures:
+        return {"seconds": await median(self._run, self._count, self._batch)}
+
+    async def finish(self) -> None:
+        await self._pool.close()
+
+
+PLAIN: dict[str, tuple[str, Callable[[int], list[Any]]]] = {
+    "get_message_by_id": ("id = %s", lambda n: [message_id(n % STORED)]),
+    "get_immediate_context": (
+        "conversation_id = %s AND NOT is_flagged ORDER BY timestamp DESC, seq DESC LIMIT %s",
+        lambda n: [conversation_id(n % SPREAD), 20],
+    ),
+}
+"""What comes after WHERE in a query that a user of psycopg would write, and its parameters."""
+
+
+class Plain(Scenario):
+    """A query for the same messages, column by column, on a pooled connection of psycopg."""
+
+    def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
+        super().__init__(folder)
+        self._dsn, self._batch = dsn, batch
+        self._where, self._parameters = PLAIN[call]
+        self._count = itertools.count()
+
+    async def prepare(self) -> None:
+        from psycopg_pool import AsyncConnectionPool
+
+        from jazzmine.records.messages import Message
+
+        schema, columns = schema_of_this_process(), ", ".join(Message.model_fields)
+        self._sql = f"SELECT {columns} FROM {schema}.messages WHERE {self._where}".encode()
+        kwargs = {"autocommit": True, "prepare_threshold": 0}
+        self._pool = AsyncConnectionPool(
+            self._dsn, min_size=2, max_size=10, kwargs=kwargs, open=False
+        )
+        await self._pool.open(wait=True)
+
+    async def _run(self, n: int) -> None:
+        async with self._pool.connection() as connection:
+            cursor = await connection.execute(self._sql, self._parameters(n), binary=True)
+            await cursor.fetchall()
 
     async def measure(self) -> Figures:
         return {"seconds": await median(self._run, self._count, self._batch)}

@@ -108,6 +108,8 @@ class MongoDBConfig(BackendConfig):
 class PostgresConfig(BackendConfig):
     """A message store in PostgreSQL; `timeout`, the deadline of every call, in s.
 
+    Changing the schema has a deadline of its own, `migration_timeout`, in s.
+
     Args:
         dsn: a URL or `key=value` pairs, as libpq takes them.
         pool_min, pool_max: how many connections are kept, and how many there are at most.
@@ -124,6 +126,7 @@ class PostgresConfig(BackendConfig):
     schema: str = "public"
     prepare: bool = True
     timeout: float = 30.0
+    migration_timeout: float = 3600.0
 
     def __post_init__(self) -> None:
         require_text("dsn", self.dsn)
@@ -136,6 +139,7 @@ class PostgresConfig(BackendConfig):
             )
         require_bool("prepare", self.prepare)
         require_seconds("timeout", self.timeout)
+        require_seconds("migration_timeout", self.migration_timeout)
 
     @classmethod
     def from_url(cls, url: str) -> PostgresConfig:

@@ -12,7 +12,7 @@ import pytest
 from jazzmine.layouts.postgres import statements as sql
 from jazzmine.layouts.postgres.rows import filter_parameters
 from jazzmine.layouts.postgres.schema import bind
-from jazzmine.layouts.postgres.trace_statements import find_traces, summarize
+from jazzmine.layouts.postgres.trace_statements import CONDITIONS, find_traces, summarize
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.servers import postgres
@@ -53,6 +53,7 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[
         MessageStore.initialize(config).close()
         with postgres.connect(postgres.dsn(version)) as connection:
             connection.execute(bind(FILL, schema))
+            connection.execute(bind("VACUUM $schema.messages, $schema.turn_traces", schema))
             yield connection, schema
 
 
@@ -77,6 +78,7 @@ def indexes(
     return found
 
 
+MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"], "superseded": []}
 PAGE = {"owner": "u7", "limit": 20}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "store conversation": (
@@ -84,57 +86,78 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
         {"conversation": "{}"},
         {"conversations_pkey"},
     ),
-    "store message": (sql.STORE_MESSAGE, {"messages": "[]"}, {"messages_pkey"}),
-    "store messages": (sql.STORE_MESSAGES, {"messages": "[]"}, {"messages_pkey"}),
+    "store message": (sql.STORE_MESSAGE, MESSAGES_GIVEN, {"messages_pkey"}),
+    "store messages": (
+        sql.STORE_MESSAGES,
+        MESSAGES_GIVEN,
+        {"messages_pkey", "conversations_pkey"},
+    ),
     "store trace": (sql.STORE_TRACE, {"trace": "{}"}, {"turn_traces_message_id_key"}),
     "store turn": (
         sql.store_turn(conversation=True, messages=True, trace=True),
-        {"conversation": "{}", "messages": "[]", "trace": "{}"},
+        {"conversation": "{}", "trace": "{}", **MESSAGES_GIVEN},
         {"conversations_pkey", "messages_pkey", "turn_traces_message_id_key"},
     ),
     "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
-    "of user": (sql.CONVERSATIONS_OF_USER, PAGE, {"idx_conv_user"}),
+    "of user": (sql.conversations_page("user_id", 20, False), PAGE, {"idx_conv_user"}),
     "of user, after": (
-        sql.CONVERSATIONS_OF_USER_AFTER,
+        sql.conversations_page("user_id", 20, True),
         {**PAGE, "after": "c7"},
         {"idx_conv_user", "conversations_pkey"},
     ),
-    "of agent": (sql.CONVERSATIONS_OF_AGENT, {**PAGE, "owner": "a7"}, {"idx_conv_agent"}),
+    "of agent": (
+        sql.conversations_page("agent_id", 20, False),
+        {**PAGE, "owner": "a7"},
+        {"idx_conv_agent"},
+    ),
     "of agent, after": (
-        sql.CONVERSATIONS_OF_AGENT_AFTER,
+        sql.conversations_page("agent_id", 20, True),
         {**PAGE, "owner": "a7", "after": "c7"},
         {"idx_conv_agent", "conversations_pkey"},
     ),
     "message": (sql.MESSAGE, {"id": "m7"}, {"messages_pkey"}),
-    "messages": (sql.MESSAGES, {"ids": ["m7", "m8"]}, {"messages_pkey"}),
-    "in conversation": (sql.MESSAGES_OF_CONVERSATION, {**PAGE, "owner": "c7"}, {"idx_msg_conv"}),
+    "messages": (sql.MESSAGES_BY_IDS, {"ids": ["m7", "m8"]}, {"messages_pkey"}),
+    "in conversation": (
+        sql.messages_page("conversation_id", 20, False),
+        {**PAGE, "owner": "c7"},
+        {"idx_msg_conv"},
+    ),
     "in conversation, after": (
-        sql.MESSAGES_OF_CONVERSATION_AFTER,
+        sql.messages_page("conversation_id", 20, True),
         {**PAGE, "owner": "c7", "after": "m6"},
         {"idx_msg_conv", "messages_pkey"},
     ),
-    "messages of user": (sql.MESSAGES_OF_USER, PAGE, {"idx_msg_user"}),
+    "messages of user": (sql.messages_page("user_id", 20, False), PAGE, {"idx_msg_user"}),
     "messages of user, after": (
-        sql.MESSAGES_OF_USER_AFTER,
+        sql.messages_page("user_id", 20, True),
         {**PAGE, "after": "m7"},
         {"idx_msg_user", "messages_pkey"},
     ),
     "next messages": (
-        sql.NEXT_MESSAGES,
+        sql.next_messages(500),
         {"owner": "c7", "limit": 500, "timestamp": 9, "seq": 9},
         {"idx_msg_conv"},
     ),
-    "context": (sql.NEWEST_VISIBLE, {"owner": "c7", "limit": 20}, {"idx_msg_conv"}),
+    "context": (sql.newest_visible(20), {"owner": "c7", "limit": 20}, {"idx_msg_visible"}),
     "flag": (sql.FLAG_MESSAGE, {"id": "m7", "flagged": True}, {"messages_pkey"}),
     "delete message": (sql.DELETE_MESSAGE, {"id": "m7"}, {"messages_pkey"}),
-    "delete conversation": (sql.DELETE_CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
+    "delete conversation": (
+        sql.DELETE_CONVERSATION,
+        {"id": "c7"},
+        {"conversations_pkey", "idx_msg_conv"},
+    ),
     "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
     "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
     "traces of agent": (
-        sql.TRACES_OF_AGENT,
-        {"owner": "a7", "limit": 100, "offset": 100},
+        sql.traces_of_agent(100, 0),
+        {"owner": "a7", "limit": 100},
         {"idx_tt_agent_time"},
+    ),
+    "traces of agent, later": (
+        sql.traces_of_agent(100, 100),
+        {"owner": "a7", "limit": 100, "offset": 100},
+        {"idx_tt_agent_time", "idx_tt_time"},
     ),
 }
 
@@ -192,7 +215,9 @@ def test_each_filter_of_traces_uses_its_index(
     filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
 ) -> None:
     conditions, given = filter_parameters(where)
-    assert indexes(filled, find_traces(conditions, False), **given, limit=100) == {index}
+    found = indexes(filled, find_traces(conditions, False, 100), **given, limit=100)
+    # The newest traces are looked at before an index of their elements is used.
+    assert found - ({"idx_tt_time"} if index.endswith("_gin") else set()) == {index}
 
 
 @pytest.mark.parametrize(("where", "index"), FILTERS.values(), ids=FILTERS)
@@ -200,7 +225,7 @@ def test_each_filter_uses_its_index_behind_a_trace_too(
     filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
 ) -> None:
     conditions, given = filter_parameters(where)
-    statement = find_traces(conditions, True)
+    statement = find_traces(conditions, True, 100)
     found = indexes(filled, statement, **given, limit=100, after="t25000")
     # Beside the filter's index, the planner may ask another which traces are older.
     assert found - {"idx_tt_time"} == {index, "turn_traces_pkey"} - {"idx_tt_time"}
@@ -216,3 +241,125 @@ def test_sums_use_the_index_that_the_filter_allows(
 ) -> None:
     conditions, given = filter_parameters(where)
     assert indexes(filled, summarize(conditions, by), **given) == {index}
+
+
+def blocks(filled: tuple[psycopg.Connection[Any], str], statement: str, **given: object) -> int:
+    """How many blocks of tables and indexes a statement reads."""
+    connection, schema = filled
+    explain = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + bind(statement, schema)
+    row = connection.execute(explain, given).fetchone()
+    assert row is not None
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def test_a_context_costs_the_same_behind_flagged_messages(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    connection, schema = filled
+    before = blocks(filled, sql.newest_visible(20), owner="c7", limit=20)
+    flagged = """
+        INSERT INTO $schema.messages
+            (id, conversation_id, user_id, role, original_content, timestamp, is_flagged)
+        SELECT 'flagged ' || n, 'c7', 'u', 'user', 'text', 1000000 + n, true
+        FROM generate_series(1, 5000) AS n"""
+    connection.execute(bind(flagged, schema))
+    assert blocks(filled, sql.newest_visible(20), owner="c7", limit=20) <= before + 5
+
+
+@pytest.mark.parametrize("offset", [100, 900])
+def test_traces_that_are_left_out_are_counted_in_the_index(
+    filled: tuple[psycopg.Connection[Any], str], offset: int
+) -> None:
+    page = {"owner": "a7", "limit": 20}
+    first = blocks(filled, sql.traces_of_agent(20, 0), **page)
+    later = blocks(filled, sql.traces_of_agent(20, offset), **page, offset=offset)
+    # A look-up in an index takes three or four blocks.
+    assert later <= first + 20 * 4 + 20
+
+
+FREQUENT = {
+    "one of 3": TraceFilter(tool={"success": False}),
+    "two of 3": TraceFilter(tool={"success": True}),
+    "one of 3, of an agent": TraceFilter(tool={"success": False}, agent_id="a7"),
+    "one of 3, in a time": TraceFilter(tool={"success": False}, started_until=25_000_000),
+    "a frequent model": TraceFilter(llm_call={"prompt_tokens": 1}, user_id="u7"),
+}
+
+
+@pytest.mark.parametrize("where", FREQUENT.values(), ids=FREQUENT)
+def test_the_cost_of_a_frequent_element_follows_the_page(
+    filled: tuple[psycopg.Connection[Any], str], where: TraceFilter
+) -> None:
+    conditions, given = filter_parameters(where)
+    read = blocks(filled, find_traces(conditions, False, 20), **given, limit=20)
+    assert read < 500
+
+
+def test_a_rare_element_is_found_in_its_index(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    conditions, given = filter_parameters(TraceFilter(tool={"final_data": {"n": 7}}))
+    read = blocks(filled, find_traces(conditions, False, 20), **given, limit=20)
+    assert read < 500
+
+
+ELSEWHERE = {
+    **FILTERS,
+    **FREQUENT,
+    "rare": TraceFilter(tool={"final_data": {"n": 49_907}}, agent_id="a7"),
+    "rare and old": TraceFilter(tool={"final_data": {"n": 7}}, agent_id="a7"),
+    "of other agents": TraceFilter(tool={"sandbox": "s499"}, agent_id="a7"),
+    "of other agents, frequent": TraceFilter(llm_call={"latency_ms": 699}, user_id="u7"),
+    "of one agent": TraceFilter(tool={"sandbox": "s57"}, agent_id="a7"),
+    "in a time": TraceFilter(tool={"success": True}, started_from=10, started_until=9_000_000),
+    "both": TraceFilter(tool={"success": True}, llm_call={"total_tokens": 900}),
+    "few tokens": TraceFilter(tool={"success": True}, min_total_tokens=19_000),
+    "nowhere": TraceFilter(tool={"mode": "nowhere"}, has_errors=False),
+}
+
+
+@pytest.mark.parametrize("limit", [1, 100])
+@pytest.mark.parametrize("after", [None, "t25000", "t100"])
+@pytest.mark.parametrize("where", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_page_holds_what_a_plain_query_finds(
+    filled: tuple[psycopg.Connection[Any], str],
+    where: TraceFilter | tuple[TraceFilter, str],
+    after: str | None,
+    limit: int,
+) -> None:
+    connection, schema = filled
+    conditions, given = filter_parameters(where[0] if isinstance(where, tuple) else where)
+    given = {**given, "limit": limit, "after": after}
+    found = connection.execute(
+        bind(find_traces(conditions, after is not None, limit), schema), given
+    ).fetchall()
+    matching = " AND ".join(["true", *(CONDITIONS[name] for name in conditions)])
+    plain = f"""
+        SELECT id FROM $schema.turn_traces WHERE {matching} AND (%(after)s::text IS NULL
+            OR (started_at_ms, seq) < (
+                SELECT started_at_ms, seq FROM $schema.turn_traces WHERE id = %(after)s))
+        ORDER BY started_at_ms DESC, seq DESC LIMIT %(limit)s"""
+    expected = [row[0] for row in connection.execute(bind(plain, schema), given)]
+    assert [json.loads(text)["id"] for text, seq in found if seq is not None] == expected
+
+
+def test_an_element_of_medium_frequency_is_found_by_walking_on(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    # The newest 500 traces hold 100 with one of 5 modes; its index would name 10,000.
+    connection, schema = filled
+    connection.execute(bind(MEDIUM, schema))
+    conditions, given = filter_parameters(TraceFilter(tool={"mode": "mode 3"}))
+    statement = find_traces(conditions, False, 100)
+    rows = connection.execute(bind(statement, schema), {**given, "limit": 100}).fetchall()
+    assert [json.loads(text)["turn_number"] for text, _ in rows] == [
+        50_000 - 2 - 5 * n for n in range(100)
+    ]
+    assert blocks(filled, statement, **given, limit=100) < 3_000
+
+
+MEDIUM = """
+UPDATE $schema.turn_traces
+SET tool_traces = jsonb_set(tool_traces, '{0,mode}', to_jsonb('mode ' || turn_number % 5))
+"""

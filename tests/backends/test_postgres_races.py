@@ -104,3 +104,60 @@ async def test_writes_that_find_no_connection_free_share_round_trips(
         await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
         assert proxy.round_trips - before <= 5
         assert len(await store.get_messages_by_conversation_id("c1")) == 50
+
+
+# What is stored again
+
+
+async def test_what_is_stored_again_as_it_is_is_not_written_again(schema: str) -> None:
+    async with await MessageStore.initialize(config(schema)) as store:
+        given = [message(f"m{n}") for n in range(3)]
+
+        async def store_all() -> None:
+            await store.store_conversation(conversation())
+            await store.store_message(given[0])
+            await store.store_messages(given)
+            await store.store_turn_trace(trace("m0"))
+            await store.store_turn(conversation=conversation(), messages=given, trace=trace("m0"))
+
+        await store_all()
+        places = row_places(schema)
+        await store_all()
+        assert row_places(schema) == places
+
+
+def row_places(schema: str) -> list[tuple[object, ...]]:
+    """Where the rows lie in their tables; a row that is written again lies elsewhere."""
+    with postgres.connect(postgres.dsn()) as connection:
+        connection.execute("SELECT set_config('search_path', %s, false)", [schema])
+        return connection.execute(
+            "SELECT id, ctid FROM conversations UNION ALL SELECT id, ctid FROM messages"
+            " UNION ALL SELECT id, ctid FROM turn_traces ORDER BY 1"
+        ).fetchall()
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, -0.0), (1, 1.0), (1, True), (None, "")])
+async def test_what_is_equal_and_not_the_same_is_written(
+    schema: str, before: object, after: object
+) -> None:
+    async with await MessageStore.initialize(config(schema)) as store:
+        await store.store_conversation(conversation())
+        for value in (before, after):
+            held = message().model_copy(update={"metadata": {"held": value}})
+            await store.store_message(held)
+            assert repr(await store.get_message_by_id("m1")) == repr(held)
+
+
+async def test_a_superseded_message_needs_its_conversation(schema: str) -> None:
+    lost = message().model_copy(update={"conversation_id": "nowhere \0"})
+    own = message().model_copy(update={"conversation_id": "c2"})
+    async with await MessageStore.initialize(config(schema)) as store:
+        await store.store_conversation(conversation())
+        with pytest.raises(IntegrityError, match=r"nowhere \\x00"):
+            await store.store_messages([lost, message()])
+        with pytest.raises(IntegrityError, match=r"nowhere \\x00"):
+            await store.store_turn(conversation=conversation("c2"), messages=[lost, own])
+        assert await store.get_message_by_id("m1") is None
+        assert await store.get_conversation_by_id("c2") is None
+        await store.store_turn(conversation=conversation("c2"), messages=[own, message()])
+        assert await store.get_message_by_id("m1") == message()

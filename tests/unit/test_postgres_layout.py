@@ -15,15 +15,17 @@ from pydantic_core import to_json
 
 from jazzmine.config import PostgresConfig, message_store_config
 from jazzmine.errors import InvalidAddressError
-from jazzmine.layouts.postgres import statements
 from jazzmine.layouts.postgres.addresses import Address
-from jazzmine.layouts.postgres.rows import CONVERSATIONS, messages_json
+from jazzmine.layouts.postgres.columns import CONVERSATIONS as CONVERSATIONS_TABLE
+from jazzmine.layouts.postgres.columns import MESSAGES as MESSAGES_TABLE
+from jazzmine.layouts.postgres.columns import TURN_TRACES as TRACES_TABLE
+from jazzmine.layouts.postgres.columns import Table
+from jazzmine.layouts.postgres.rows import CONVERSATIONS, message_parameters
 from jazzmine.layouts.postgres.schema import migrations
 from jazzmine.layouts.postgres.text import from_json_text, from_text, to_json_text, to_text
-from jazzmine.records.base import Record, seal
+from jazzmine.records.base import seal
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.repair import Repairs
-from jazzmine.records.traces import TurnTrace
 
 TEXT = st.text(st.sampled_from("a01\0\ufdd0\\\"u'é\U0001f600") | st.characters(codec="utf-8"))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -33,6 +35,15 @@ JSON = st.recursive(
         st.lists(inner) | st.dictionaries(TEXT.filter(lambda key: "\0" not in key), inner)
     ),
 )
+
+
+@given(FLOATS)
+def test_a_column_of_floats_comes_back_from_json(value: float) -> None:
+    # PostgreSQL writes the shortest text that reads the same, and -0.0 as -0.
+    written = "-0" if repr(value) == "-0.0" else repr(value)
+    stored = f'{{"score":{written},"text":"-0"}}'
+    back = json.loads(from_json_text(stored))
+    assert (repr(float(back["score"])), back["text"]) == (repr(value), "-0")
 
 
 def as_jsonb(text: str) -> str:
@@ -79,25 +90,33 @@ def test_any_json_comes_back_with_the_types_of_its_numbers(value: Any) -> None:
     assert repr(back) == repr([value])
 
 
-@pytest.mark.parametrize(
-    ("kind", "columns", "writes"),
-    [
-        (Conversation, statements.CONVERSATION_COLUMNS, statements.STORE_CONVERSATION),
-        (Message, statements.MESSAGE_COLUMNS, statements.STORE_MESSAGE),
-        (TurnTrace, statements.TRACE_COLUMNS, statements.STORE_TRACE),
-    ],
-)
-def test_statements_name_every_field(kind: type[Record], columns: str, writes: str) -> None:
-    fields = list(kind.model_fields)
-    read = [re.sub(r".* AS ", "", column.strip()) for column in columns.split(",")]
-    assert read == [*fields, "seq"]
-    insert, select, given_columns, updates = re.split("SELECT|FROM|ON CONFLICT", writes)
-    assert re.findall(r"\w+", insert[insert.index("(") :]) == fields
-    assert set(re.findall(r"\w+", select)) >= set(fields)
-    assert re.findall(r"(\w+) (?:text|\w*json\w*|bigint|float8|boolean)", given_columns) == fields
-    updated = set(re.findall(r"^    (\w+) =", updates, re.MULTILINE))
-    kept = {"id", "message_id"} if kind is TurnTrace else {"id"}
-    assert updated - {"seq", "id"} == set(fields) - kept
+def test_numbers_with_columns_of_their_own_are_sent_as_they_are() -> None:
+    record = {"score": -0.0, "metadata": {"a": -0.0}}
+    assert to_json_text(to_json(record)) == '{"score":-0.0,"metadata":{"a":0.00}}'
+    assert to_json_text(to_json([record]), depth=2) == '[{"score":-0.0,"metadata":{"a":0.00}}]'
+
+
+@pytest.mark.parametrize("table", [CONVERSATIONS_TABLE, MESSAGES_TABLE, TRACES_TABLE])
+def test_a_table_has_a_column_for_every_field(table: Table) -> None:
+    tables = next(step.sql for step in migrations() if step.name == "tables")
+    made = re.search(rf"\$schema\.{table.name} \((.*?)\n\);", tables, re.DOTALL)
+    assert made is not None
+    stored = dict(re.findall(r"^    (\w+) +(\w+)", made[1], re.MULTILINE))
+    assert stored.pop("seq") == "bigint"
+    assert dict(pair.split(" ") for pair in table.definitions.split(", ")) == stored
+
+
+def test_what_the_json_of_a_message_leaves_out_has_its_default() -> None:
+    values = MESSAGES_TABLE.values
+    assert "coalesce(enhanced_message, '')" in values
+    assert "coalesce(intent, 'unknown')" in values
+    assert "coalesce(is_continuation, true)" in values
+    assert "coalesce(sentiment_score, 0.0)" in values
+    assert "coalesce(entities, '[]')" in values
+    assert "coalesce(metadata, '{}')" in values
+    assert "coalesce(errors" not in values
+    assert "coalesce(timestamp" not in values
+    assert "coalesce" not in TRACES_TABLE.values
 
 
 def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first() -> None:
@@ -112,19 +131,31 @@ def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first(
         )
 
     given_messages = [message("a", "1"), message("b", "2"), message("a", "3")]
-    sent = json.loads(messages_json([seal(one, Message) for one in given_messages]))
+    parameters = message_parameters([seal(one, Message) for one in given_messages])
+    assert parameters["count"] == 2
+    assert parameters["conversations"] == ["c"]
+    assert parameters["superseded"] == ["c"]
+    sent = json.loads(str(parameters["messages"]))
     assert [(one["id"], one["original_content"]) for one in sent] == [("a", "3"), ("b", "2")]
+
+
+STORED = (
+    '{"id":"c","user_id":"u","agent_id":"a","title":"0.00 -0","created_at":1,"last_updated_at":2,'
+    '"metadata":{"a": 0.00}}'
+)
 
 
 def test_a_row_that_breaks_a_records_rules_is_refused() -> None:
     with pytest.raises(ValidationError, match="metadata"):
-        CONVERSATIONS.record(("c", "u", "a", "t", 1, 2, "[]", 1), Repairs())
+        CONVERSATIONS.record((STORED.replace('{"a": 0.00}', "[]"), 1), Repairs())
 
 
 def test_a_row_becomes_a_record_of_the_public_class() -> None:
-    record = CONVERSATIONS.record(("c", "u", "a", "t", 1, 2, '{"a": 0.00}', 1), Repairs())
+    record = CONVERSATIONS.record((STORED, 1), Repairs())
     assert type(record) is Conversation
+    assert CONVERSATIONS.records([(STORED, 1), (STORED, 2)], Repairs()) == [record, record]
     assert repr(record.metadata) == "{'a': -0.0}"
+    assert record.title == "0.00 -0"
     record.title = "changed"
     assert record.model_copy(deep=True) == record
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -46,7 +47,12 @@ class Sealed(Generic[AnyRecord]):
     """A checked copy of a record that nobody else holds, and the same as JSON."""
 
     record: AnyRecord
-    json: bytes
+
+    @cached_property
+    def json(self) -> bytes:
+        """The record as JSON; what it leaves out is at its default."""
+        write = self.record.__pydantic_serializer__.to_json
+        return write(self.record, exclude_defaults=self.record.omits_defaults)
 
 
 def seal(record: AnyRecord, kind: type[AnyRecord]) -> Sealed[AnyRecord]:
@@ -61,6 +67,4 @@ def seal(record: AnyRecord, kind: type[AnyRecord]) -> Sealed[AnyRecord]:
     """
     if not isinstance(record, kind):
         raise TypeError(f"expected a {kind.__name__}, got a {type(record).__name__}")
-    checked = kind.__pydantic_validator__.validate_python(record)
-    write = checked.__pydantic_serializer__.to_json
-    return Sealed(checked, write(checked, exclude_defaults=kind.omits_defaults))
+    return Sealed(kind.__pydantic_validator__.validate_python(record))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from jazzmine._async.message_store.base import MessageStore
 from jazzmine.config import PostgresConfig
-from jazzmine.errors import IntegrityError
 from jazzmine.layouts.postgres import statements as sql
 from jazzmine.layouts.postgres import trace_statements as trace_sql
 from jazzmine.layouts.postgres.rows import (
@@ -16,13 +15,12 @@ from jazzmine.layouts.postgres.rows import (
     TRACES,
     conversation_json,
     filter_parameters,
-    messages_json,
+    message_parameters,
     row_limit,
     summaries,
-    superseded_owners,
     trace_json,
 )
-from jazzmine.layouts.postgres.text import from_text, to_text
+from jazzmine.layouts.postgres.text import to_text
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -76,16 +74,14 @@ class PostgresMessageStore(MessageStore):
     async def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        statement = sql.CONVERSATIONS_OF_USER if after is None else sql.CONVERSATIONS_OF_USER_AFTER
+        statement = sql.conversations_page("user_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(user_id, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
     async def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        statement = (
-            sql.CONVERSATIONS_OF_AGENT if after is None else sql.CONVERSATIONS_OF_AGENT_AFTER
-        )
+        statement = sql.conversations_page("agent_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(agent_id, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
@@ -104,21 +100,8 @@ class PostgresMessageStore(MessageStore):
     async def _store_all(
         self, messages: Sequence[Sealed[Message]], deadline: float | None = None
     ) -> None:
-        await self._require_conversations(superseded_owners(messages))
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
-        parameters = {"messages": messages_json(messages)}
-        await self._server.count(statement, parameters, deadline=deadline)
-
-    async def _require_conversations(self, conversation_ids: Sequence[str]) -> None:
-        """Check conversations that no foreign key does, as their messages are superseded."""
-        if conversation_ids:
-            parameters = {"ids": conversation_ids}
-            missing = await self._server.rows(sql.MISSING_CONVERSATIONS, parameters)
-            if missing:
-                raise IntegrityError(
-                    f"the conversation {from_text(missing[0][0])!r} is not stored;"
-                    " nothing was written"
-                )
+        await self._server.count(statement, message_parameters(messages), deadline=deadline)
 
     async def _message(self, message_id: str) -> Message | None:
         rows = await self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
@@ -126,21 +109,20 @@ class PostgresMessageStore(MessageStore):
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         ids = list(map(to_text, message_ids))
-        return MESSAGES.records(await self._server.rows(sql.MESSAGES, {"ids": ids}), self._repairs)
+        rows = await self._server.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
+        return MESSAGES.records(rows, self._repairs)
 
     async def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        statement = (
-            sql.MESSAGES_OF_CONVERSATION if after is None else sql.MESSAGES_OF_CONVERSATION_AFTER
-        )
+        statement = sql.messages_page("conversation_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(conversation_id, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
     async def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        statement = sql.MESSAGES_OF_USER if after is None else sql.MESSAGES_OF_USER_AFTER
+        statement = sql.messages_page("user_id", limit, after is not None)
         rows = await self._server.rows(statement, _page(user_id, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
@@ -150,7 +132,7 @@ class PostgresMessageStore(MessageStore):
         owner, limit = to_text(conversation_id), row_limit(size)
         while True:
             parameters = {"owner": owner, "limit": limit, **place}
-            rows = await self._server.rows(sql.NEXT_MESSAGES, parameters)
+            rows = await self._server.rows(sql.next_messages(size), parameters)
             if not rows:
                 return
             messages = MESSAGES.records(rows, self._repairs)
@@ -159,8 +141,8 @@ class PostgresMessageStore(MessageStore):
 
     async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
-        rows = await self._server.rows(sql.NEWEST_VISIBLE, parameters)
-        return MESSAGES.records(rows, self._repairs)
+        rows = await self._server.rows(sql.newest_visible(n), parameters)
+        return MESSAGES.records(rows[::-1], self._repairs)
 
     async def _delete_message(self, message_id: str) -> bool:
         return await self._server.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
@@ -193,7 +175,7 @@ class PostgresMessageStore(MessageStore):
             "limit": row_limit(limit),
             "offset": row_limit(offset),
         }
-        rows = await self._server.rows(sql.TRACES_OF_AGENT, parameters)
+        rows = await self._server.rows(sql.traces_of_agent(limit, offset), parameters)
         return TRACES.records(rows, self._repairs)
 
     async def _store_turn(
@@ -202,15 +184,12 @@ class PostgresMessageStore(MessageStore):
         messages: Sequence[Sealed[Message]],
         trace: Sealed[TurnTrace] | None,
     ) -> None:
-        own = None if conversation is None else to_text(conversation.record.id)
-        owners = superseded_owners(messages)
-        await self._require_conversations([owner for owner in owners if owner != own])
         statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
-        parameters = {}
+        parameters: dict[str, object] = {}
         if conversation is not None:
             parameters["conversation"] = conversation_json(conversation)
         if messages:
-            parameters["messages"] = messages_json(messages)
+            parameters.update(message_parameters(messages, conversation))
         if trace is not None:
             parameters["trace"] = trace_json(trace)
         await self._server.count(statement, parameters)
@@ -219,11 +198,12 @@ class PostgresMessageStore(MessageStore):
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
         conditions, parameters = filter_parameters(where)
-        statement = trace_sql.find_traces(conditions, after is not None)
+        statement = trace_sql.find_traces(conditions, after is not None, limit)
+        prepare = None if trace_sql.is_planned_once(conditions) else False
         parameters["limit"] = row_limit(limit)
         if after is not None:
             parameters["after"] = to_text(after)
-        rows = await self._server.rows(statement, parameters, prepare=False)
+        rows = await self._server.rows(statement, parameters, prepare=prepare)
         return TRACES.page(rows, after, self._repairs)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:

@@ -3,53 +3,95 @@
 from __future__ import annotations
 
 import logging
+import math
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import Any
 
+from psycopg import errors
 from psycopg.errors import Diagnostic
 
 from jazzmine._compat.postgres_aio import Connection
-from jazzmine.errors import ConfigurationError
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.layouts.postgres.ownership import (
+    COLUMNS,
+    MISSING_RIGHTS,
+    NAMES_IN_USE,
+    RIGHTS,
+    VERSIONS,
+    Column,
+    ObjectInSchema,
+    foreign,
+    names_touched,
+)
 from jazzmine.layouts.postgres.schema import (
-    HAS_SCHEMA,
-    HAS_VERSIONS,
+    LIMIT_TIME,
     LOCK,
     MAKE_SCHEMA,
     MAKE_VERSIONS,
     NOTE_VERSION,
     READ_VERSION,
+    STATE,
+    TRY_LOCK,
+    Migration,
+    State,
     bind,
     migrations,
     quoted,
 )
 
-__all__ = ["migrate"]
+__all__ = ["check_rights", "is_current", "migrate"]
 
 logger = logging.getLogger(__name__)
 
+_MAX_MS = 2**31 - 1
 
-async def migrate(connection: Connection, schema: str) -> None:
-    """Apply the migrations that the schema lacks; others that start now wait for the first.
+
+async def is_current(connection: Connection, schema: str) -> bool:
+    """Return whether no migration has to be applied.
 
     Raises:
-        ConfigurationError: the schema is newer than this library, or the database can't hold
-            all characters.
+        ConfigurationError: the schema is newer than this library, the database can't hold all
+            characters, or the role may not read the schema's version.
     """
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
-    if await _version(connection, schema) == migrations()[-1].version:
-        return
+    state = await _state(connection, schema)
+    return await _version(connection, schema, state) == migrations()[-1].version
+
+
+async def migrate(connection: Connection, schema: str, timeout: float) -> None:
+    """Apply the migrations that the schema lacks, all of them or none.
+
+    Others that start now wait for the first.
+
+    Args:
+        connection: outside of any transaction.
+        schema: where the tables are.
+        timeout: how long this may take, with waiting for others, in s.
+
+    Raises:
+        ConfigurationError: the schema holds objects of another application that have names of
+            ours, or the role may not change it.
+        StoreUnavailableError: `timeout` has passed.
+    """
+    deadline = monotonic() + timeout
     connection.add_notice_handler(_log_warning)
-    async with connection.transaction():
-        await connection.execute(bind(LOCK, schema), {"schema": schema})
-        if not await _holds(connection, HAS_SCHEMA, quoted(schema)):
-            await connection.execute(bind(MAKE_SCHEMA, schema))
-        await connection.execute(bind(MAKE_VERSIONS, schema))
-        version = await _version(connection, schema)
-        for step in migrations():
-            if step.version > version:
-                await connection.execute(bind(step.sql, schema), prepare=False)
-                noted = {"version": step.version, "name": step.name}
-                await connection.execute(bind(NOTE_VERSION, schema), noted)
+    try:
+        async with connection.transaction():
+            await _lock(connection, schema, deadline)
+            await _apply(connection, schema, deadline)
+    except errors.QueryCanceled as error:
+        raise StoreUnavailableError(
+            f"the tables in schema {schema!r} were not brought up to date within the"
+            f" migration_timeout of {timeout:g} s; perhaps another session holds a lock on them"
+        ) from error
+    except errors.InsufficientPrivilege as error:
+        raise ConfigurationError(
+            f"the tables in schema {schema!r} can't be brought up to date:"
+            f" {error.diag.message_primary}; call initialize() once as their owner"
+        ) from error
 
 
 def _log_warning(diagnostic: Diagnostic) -> None:
@@ -58,9 +100,84 @@ def _log_warning(diagnostic: Diagnostic) -> None:
         logger.warning("%s", diagnostic.message_primary)
 
 
-async def _version(connection: Connection, schema: str) -> int:
-    if not await _holds(connection, HAS_VERSIONS, quoted(schema)):
+async def check_rights(connection: Connection, schema: str) -> None:
+    """Raise if the role lacks a right that a store needs.
+
+    Raises:
+        ConfigurationError: the text names the right, and the statement that grants it.
+    """
+    pairs = [(table, right) for table, rights in RIGHTS.items() for right in rights]
+    tables, rights = map(list, zip(*pairs, strict=True))
+    given = {"schema": schema, "tables": tables, "privileges": rights}
+    missing = await _rows(connection, MISSING_RIGHTS, given)
+    if not missing:
+        return
+    names = ", ".join(row[0] for row in missing)
+    if any(row[1] is None for row in missing):
+        raise ConfigurationError(
+            f"schema {schema!r} is up to date by its table {VERSIONS}, but lacks tables: {names}"
+        )
+    grants = "; ".join(row[1] for row in missing)
+    raise ConfigurationError(f"the role lacks rights in schema {schema!r}: {names}. {grants}")
+
+
+async def _lock(connection: Connection, schema: str, deadline: float) -> None:
+    parameters = {"schema": schema}
+    await _limit_time(connection, deadline)
+    (got_it,) = (await _rows(connection, TRY_LOCK, parameters))[0]
+    if not got_it:
+        logger.warning(
+            "another process is changing the tables in schema %r of the database; waiting for it,"
+            " for %.0f s at most",
+            schema,
+            deadline - monotonic(),
+        )
+        await connection.execute(LOCK.encode(), parameters)
+
+
+async def _apply(connection: Connection, schema: str, deadline: float) -> None:
+    state = await _state(connection, schema)
+    version = await _version(connection, schema, state)
+    steps = [step for step in migrations() if step.version > version]
+    if not steps:
+        return
+    _check_creation(schema, state)
+    await _check_ownership(connection, schema, steps, version)
+    if not state.exists:
+        await connection.execute(bind(MAKE_SCHEMA, schema))
+    await connection.execute(bind(MAKE_VERSIONS, schema))
+    for step in steps:
+        await _limit_time(connection, deadline)
+        await connection.execute(bind(step.sql, schema), prepare=False)
+        noted = {"version": step.version, "name": step.name}
+        await connection.execute(bind(NOTE_VERSION, schema), noted)
+
+
+async def _limit_time(connection: Connection, deadline: float) -> None:
+    ms = math.ceil((deadline - monotonic()) * 1000)
+    # Zero would be no limit.
+    parameters = {"ms": str(min(max(1, ms), _MAX_MS))}
+    await connection.execute(LIMIT_TIME.encode(), parameters)
+
+
+async def _state(connection: Connection, schema: str) -> State:
+    state = State(*(await _rows(connection, STATE, {"schema": schema}))[0])
+    if state.exists and not state.may_use:
+        raise ConfigurationError(
+            f"the role may not use schema {schema!r}:"
+            f" GRANT USAGE ON SCHEMA {quoted(schema)} TO {state.role}"
+        )
+    return state
+
+
+async def _version(connection: Connection, schema: str, state: State) -> int:
+    if not state.has_versions:
         return 0
+    if not state.may_read_versions:
+        raise ConfigurationError(
+            f"the role may not read the version of schema {schema!r}:"
+            f" GRANT SELECT ON {quoted(schema)}.{VERSIONS} TO {state.role}"
+        )
     row = await (await connection.execute(bind(READ_VERSION, schema))).fetchone()
     version = int(row[0]) if row else 0
     known = migrations()[-1].version
@@ -72,6 +189,38 @@ async def _version(connection: Connection, schema: str) -> int:
     return version
 
 
-async def _holds(connection: Connection, question: str, name: str) -> bool:
-    row = await (await connection.execute(question.encode(), {"schema": name})).fetchone()
-    return bool(row and row[0])
+def _check_creation(schema: str, state: State) -> None:
+    if not state.exists and not state.may_create_schemas:
+        raise ConfigurationError(
+            f"there is no schema {schema!r}, and the role may not make one:"
+            f" GRANT CREATE ON DATABASE {state.database} TO {state.role}"
+        )
+    if state.exists and not state.may_create:
+        raise ConfigurationError(
+            f"the tables in schema {schema!r} have to be made or changed, and the role may not:"
+            f" GRANT CREATE ON SCHEMA {quoted(schema)} TO {state.role}"
+        )
+
+
+async def _check_ownership(
+    connection: Connection, schema: str, steps: Sequence[Migration], version: int
+) -> None:
+    names = {name for step in steps for name in names_touched(step.sql)}
+    if not version:
+        names.add(VERSIONS)
+    parameters = {"schema": schema, "names": sorted(names)}
+    found = [ObjectInSchema(*row) for row in await _rows(connection, NAMES_IN_USE, parameters)]
+    columns = [Column(*row) for row in await _rows(connection, COLUMNS, parameters)]
+    others = list(foreign(found, columns, version))
+    if others:
+        raise ConfigurationError(
+            f"schema {schema!r} holds {', '.join(others)}, which jazzmine did not make, and whose"
+            " name it needs; nothing was changed. Give jazzmine a schema of its own, by the key"
+            " 'schema'"
+        )
+
+
+async def _rows(
+    connection: Connection, sql: str, parameters: Mapping[str, object]
+) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(sql.encode(), parameters)).fetchall()

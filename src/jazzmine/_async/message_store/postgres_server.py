@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from jazzmine._async.message_store.postgres_migration import migrate
+from jazzmine._async.message_store.postgres_migration import check_rights, is_current, migrate
 from jazzmine._compat.postgres_aio import (
     Combiner,
     Connections,
@@ -66,7 +66,8 @@ class PostgresServer:
         deadline = monotonic() + self._config.timeout
         failure: Exception
         try:
-            await self._migrate(deadline)
+            if await self._migrate(deadline):
+                deadline = monotonic() + self._config.timeout
             await self._connections.open(max(0.001, deadline - monotonic()))
             return
         except psycopg.Error as error:
@@ -74,15 +75,24 @@ class PostgresServer:
         # Out here the error has no context, which might hold a secret.
         raise unavailable(failure, self._address) from self._address.shown(failure)
 
-    async def _migrate(self, deadline: float) -> None:
+    async def _migrate(self, deadline: float) -> bool:
+        """Bring the schema up to date; return whether there was anything to do."""
         # A connection of its own says what is wrong, where the pool would go on trying.
         connection = await connect(self._options, deadline - monotonic())
+        schema, timeout = self._config.schema, self._config.migration_timeout
         cutoff = Cutoff(connection, deadline - monotonic())
         try:
-            await migrate(connection, self._config.schema)
+            was_current = await is_current(connection, schema)
+            if not was_current:
+                cutoff.cancel()
+                # The server ends it in time, if it can be reached.
+                cutoff = Cutoff(connection, timeout + self._config.timeout)
+                await migrate(connection, schema, timeout)
+            await check_rights(connection, schema)
         finally:
             cutoff.cancel()
             await connection.close()
+        return not was_current
 
     async def close(self) -> None:
         """Close all connections."""

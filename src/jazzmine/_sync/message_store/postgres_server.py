@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from jazzmine._sync.message_store.postgres_migration import migrate
+from jazzmine._sync.message_store.postgres_migration import check_rights, is_current, migrate
 from jazzmine._compat.postgres_blocking import (
     Combiner,
     Connections,
@@ -66,7 +66,8 @@ class PostgresServer:
         deadline = monotonic() + self._config.timeout
         failure: Exception
         try:
-            self._migrate(deadline)
+            if self._migrate(deadline):
+                deadline = monotonic() + self._config.timeout
             self._connections.open(max(0.001, deadline - monotonic()))
             return
         except psycopg.Error as error:
@@ -74,15 +75,24 @@ class PostgresServer:
         # Out here the error has no context, which might hold a secret.
         raise unavailable(failure, self._address) from self._address.shown(failure)
 
-    def _migrate(self, deadline: float) -> None:
+    def _migrate(self, deadline: float) -> bool:
+        """Bring the schema up to date; return whether there was anything to do."""
         # A connection of its own says what is wrong, where the pool would go on trying.
         connection = connect(self._options, deadline - monotonic())
+        schema, timeout = self._config.schema, self._config.migration_timeout
         cutoff = Cutoff(connection, deadline - monotonic())
         try:
-            migrate(connection, self._config.schema)
+            was_current = is_current(connection, schema)
+            if not was_current:
+                cutoff.cancel()
+                # The server ends it in time, if it can be reached.
+                cutoff = Cutoff(connection, timeout + self._config.timeout)
+                migrate(connection, schema, timeout)
+            check_rights(connection, schema)
         finally:
             cutoff.cancel()
             connection.close()
+        return not was_current
 
     def close(self) -> None:
         """Close all connections."""

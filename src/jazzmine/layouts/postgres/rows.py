@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import Any, Generic, Optional, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar
 
-from pydantic import Json, ValidationError, create_model
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.layouts.postgres.text import (
-    MARK,
-    SIGNLESS_ZERO,
-    from_json_text,
-    from_text,
-    to_json_text,
-    to_text,
-)
+from jazzmine.layouts.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.records.base import Record, Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs, parse_json
@@ -31,10 +23,9 @@ __all__ = [
     "RecordRows",
     "conversation_json",
     "filter_parameters",
-    "messages_json",
+    "message_parameters",
     "row_limit",
     "summaries",
-    "superseded_owners",
     "trace_json",
 ]
 
@@ -47,37 +38,51 @@ _MAX_PARAMETER = 2**30 - 64
 
 # Records as parameters
 
+_write_messages = TypeAdapter(list[Message]).serializer.to_json
+
 
 def conversation_json(conversation: Sealed[Conversation]) -> str:
     """Return the parameter `conversation`."""
-    return _fitting(_json_with_metadata(conversation.json))
+    json = conversation.json
+    # Nothing but the metadata holds numbers without a column of their own.
+    return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
 
 
-def messages_json(messages: Iterable[Sealed[Message]]) -> str:
-    """Return the parameter `messages`: the last one of each id, where its first one stands."""
-    by_id = {message.record.id: message.json for message in messages}
-    return _fitting(f"[{','.join(map(_json_with_metadata, by_id.values()))}]")
+def message_parameters(
+    messages: Iterable[Sealed[Message]], conversation: Sealed[Conversation] | None = None
+) -> dict[str, object]:
+    """Return the parameters of a write of messages: of two with one id, the later one.
 
+    It takes the place of the first, whose conversation has to be stored all the same.
 
-def superseded_owners(messages: Sequence[Sealed[Message]]) -> list[str]:
-    """Return the conversations that only messages name that a later duplicate id replaces."""
-    if len(messages) == 1:
-        return []
-    by_id = {message.record.id: message.record.conversation_id for message in messages}
-    stored = set(by_id.values())
-    owners = dict.fromkeys(message.record.conversation_id for message in messages)
-    return [to_text(owner) for owner in owners if owner not in stored]
+    Args:
+        messages: at least one.
+        conversation: what is stored before them, in the same statement.
+    """
+    by_id: dict[str, Message] = {}
+    superseded: set[str] = set()
+    for message in messages:
+        record = message.record
+        if record.id in by_id:
+            superseded.add(by_id[record.id].conversation_id)
+        by_id[record.id] = record
+    if conversation is not None:
+        superseded.discard(conversation.record.id)
+    records = list(by_id.values())
+    json = _write_messages(records, exclude_defaults=Message.omits_defaults)
+    owners = {record.conversation_id for record in records} | superseded
+    return {
+        "messages": _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2)),
+        "count": len(records),
+        "conversations": list(map(to_text, owners)),
+        "superseded": list(map(to_text, superseded)),
+    }
 
 
 def trace_json(trace: Sealed[TurnTrace]) -> str:
     """Return the parameter `trace`, in which elements have all their fields."""
     record = trace.record
     return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
-
-
-def _json_with_metadata(json: bytes) -> str:
-    # Nothing but the metadata holds numbers without a column of their own.
-    return to_json_text(json, numbers=b'"metadata":' in json)
 
 
 def _fitting(json: str) -> str:
@@ -95,50 +100,42 @@ def row_limit(count: int | None) -> int | None:
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-# As functions of types that are known at run time only.
-_json: Any = Json
-_optional: Any = Optional
-
 
 class RecordRows(Generic[AnyRecord]):
-    """Makes records of one kind from rows that begin with its fields, in their order.
+    """Makes records of one kind from rows: a record as JSON, and its `seq`.
 
     Args:
         kind: the class of the records.
-        nested: the fields that come as JSON; pydantic reads it in one go with the rest.
-        texts: the fields that come as text.
     """
 
-    def __init__(self, kind: type[AnyRecord], nested: Sequence[str], texts: Sequence[str]) -> None:
+    def __init__(self, kind: type[AnyRecord]) -> None:
         self._kind = kind
-        self._names = tuple(kind.model_fields)
-        self._nested = tuple(map(self._names.index, nested))
-        self._texts = tuple(map(self._names.index, texts))
-        hints = get_type_hints(kind, include_extras=True)
-        fields: dict[str, Any] = {name: (_optional[_json[hints[name]]], ...) for name in nested}
-        row = create_model(f"{kind.__name__}Row", __base__=kind, **fields)
-        self._validate = row.__pydantic_validator__.validate_python
+        self._record = kind.__pydantic_validator__.validate_json
+        self._records = TypeAdapter(list[kind]).validator.validate_json  # type: ignore[valid-type]
 
     def record(self, row: Row, repairs: Repairs) -> AnyRecord:
-        """Return a row as a record; columns after its fields are left out.
+        """Return a row as a record.
 
         Raises:
             ValidationError: it can't be read, and not be repaired.
         """
-        if self._is_marked(row):
-            row = self._restored(row)
-        values = dict(zip(self._names, row, strict=False))
+        text = from_json_text(row[0])
         try:
-            record: AnyRecord = self._validate(values)
+            record: AnyRecord = self._record(text)
         except ValidationError:
-            return repairs.record(self._kind, self._parsed(values))
-        # The row's class differs in what it was read from alone.
-        record.__class__ = self._kind
+            return repairs.record(self._kind, parse_json(text))
         return record
 
     def records(self, rows: Sequence[Row], repairs: Repairs) -> list[AnyRecord]:
-        """Return rows as records, without those that can't be read."""
-        return repairs.listing(rows, lambda row: self.record(row, repairs), self._stored_id)
+        """Return rows as records, all of which are parsed at once, without unreadable ones."""
+        texts = ",".join([row[0] for row in rows])
+        try:
+            records: list[AnyRecord] = self._records(from_json_text(f"[{texts}]"))
+        except ValidationError:
+            return repairs.listing(
+                rows, lambda row: self.record(row, repairs), lambda row: self.value(row, "id")
+            )
+        return records
 
     def page(self, rows: Sequence[Row], after: str | None, repairs: Repairs) -> list[AnyRecord]:
         """Return the rows of a page as records, without those that can't be read.
@@ -149,85 +146,18 @@ class RecordRows(Generic[AnyRecord]):
         if after is not None:
             if not rows:
                 raise NotFoundError(f"after={after!r} is no record of this listing")
-            if rows[0][0] is None:
+            if rows[0][1] is None:
                 return []
         return self.records(rows, repairs)
 
     def value(self, row: Row, name: str) -> Any:
         """Return what a row holds for a field."""
-        return row[self._names.index(name)]
-
-    @staticmethod
-    def _stored_id(row: Row) -> str:
-        return from_text(row[0])
-
-    def _parsed(self, values: dict[str, Any]) -> dict[str, Any]:
-        for place in self._nested:
-            name = self._names[place]
-            with suppress(RecursionError):
-                if values[name] is not None:
-                    values[name] = parse_json(values[name])
-        return values
-
-    def _is_marked(self, row: Row) -> bool:
-        for place in self._texts:
-            if MARK in row[place]:
-                return True
-        for place in self._nested:
-            json = row[place]
-            if json is not None and (MARK in json or SIGNLESS_ZERO in json):
-                return True
-        return False
-
-    def _restored(self, row: Row) -> Row:
-        values = list(row)
-        for place in self._texts:
-            values[place] = from_text(values[place])
-        for place in self._nested:
-            if values[place] is not None:
-                values[place] = from_json_text(values[place])
-        return values
+        return parse_json(from_json_text(row[0]))[name]
 
 
-CONVERSATIONS = RecordRows(
-    Conversation, nested=("metadata",), texts=("id", "user_id", "agent_id", "title")
-)
-MESSAGES = RecordRows(
-    Message,
-    nested=(
-        "explicit_context",
-        "entities",
-        "invoked_flows",
-        "invoked_tools",
-        "reasoning_steps",
-        "errors",
-        "metadata",
-    ),
-    texts=(
-        "id",
-        "conversation_id",
-        "user_id",
-        "original_content",
-        "enhanced_message",
-        "intent",
-    ),
-)
-TRACES = RecordRows(
-    TurnTrace,
-    nested=(
-        "llm_calls",
-        "task_emissions",
-        "tool_traces",
-        "emission_records",
-        "slot_events",
-        "confirmation_events",
-        "flow_events",
-        "reasoning_steps",
-        "errors",
-        "detected_entities",
-    ),
-    texts=("id", "message_id", "conversation_id", "user_id", "agent_id", "detected_intent"),
-)
+CONVERSATIONS = RecordRows(Conversation)
+MESSAGES = RecordRows(Message)
+TRACES = RecordRows(TurnTrace)
 
 
 # Filters and sums
@@ -246,11 +176,13 @@ def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
     for name in _NUMBERS:
         if (number := getattr(where, name)) is not None:
             parameters[name] = number
+    conditions = list(parameters)
     for name in _FIELDS:
         if (fields := getattr(where, name)) is not None:
             # In a list as the elements are, so that no number is at the top.
             parameters[name] = to_json_text(to_json([fields]))
-    conditions = list(parameters)
+            nested = any(isinstance(value, (dict, list)) for value in fields.values())
+            conditions.append(f"nested {name}" if nested else name)
     if where.has_errors is not None:
         conditions.append("errors" if where.has_errors else "no_errors")
     return conditions, parameters

@@ -1,350 +1,340 @@
-"""Every statement that the store runs, by name; `$schema` is where the tables are.
+"""The statements of the store, by name; `$schema` stands for the schema of the tables.
 
-Records come as one JSON parameter and are taken apart by the server. What a record leaves out has
-its default value. Numbers beyond what a column holds never get here: records are checked before.
+Writes take records as one JSON parameter, which the server takes apart. Reads return two columns:
+a record as JSON, and its `seq`. A statement that returns a page holds an upper bound of its size:
+a plan for any size would be made for a tenth of all rows, or anew for each call.
+
+Rows are locked in one order, whatever a statement does: conversations, messages, traces, and each
+of them by their ids. Otherwise two statements could wait for each other.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
+
+from jazzmine.layouts.postgres.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 
 __all__ = [
     "CONVERSATION",
-    "CONVERSATIONS_OF_AGENT",
-    "CONVERSATIONS_OF_AGENT_AFTER",
-    "CONVERSATIONS_OF_USER",
-    "CONVERSATIONS_OF_USER_AFTER",
-    "CONVERSATION_COLUMNS",
     "DELETE_CONVERSATION",
     "DELETE_MESSAGE",
     "FLAG_MESSAGE",
     "MESSAGE",
-    "MESSAGES",
-    "MESSAGES_OF_CONVERSATION",
-    "MESSAGES_OF_CONVERSATION_AFTER",
-    "MESSAGES_OF_USER",
-    "MESSAGES_OF_USER_AFTER",
-    "MESSAGE_COLUMNS",
-    "MISSING_CONVERSATIONS",
-    "NEWEST_VISIBLE",
-    "NEXT_MESSAGES",
+    "MESSAGES_BY_IDS",
     "PING",
     "STORE_CONVERSATION",
     "STORE_MESSAGE",
     "STORE_MESSAGES",
     "STORE_TRACE",
     "TRACE",
-    "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
-    "TRACE_COLUMNS",
     "TRACE_OF_MESSAGE",
+    "as_json",
+    "bounded",
+    "conversations_page",
+    "messages_page",
+    "newest_visible",
+    "next_messages",
+    "size",
     "store_turn",
+    "traces_by_keys",
+    "traces_of_agent",
 ]
 
 PING = "SELECT 1"
 
-# What is read of each table: the fields of the record, nested ones as text, and `seq` behind them.
+_MAX_BIGINT = 2**63 - 1
 
-CONVERSATION_COLUMNS = """
-    id, user_id, agent_id, title, created_at, last_updated_at, metadata::text AS metadata, seq"""
 
-MESSAGE_COLUMNS = """
-    id, conversation_id, user_id, role, original_content, enhanced_message,
-    explicit_context::text AS explicit_context, episode_id, sentiment_score, intent,
-    entities::text AS entities, is_cancellation, is_continuation, is_flagged, timestamp,
-    invoked_flows::text AS invoked_flows, invoked_tools::text AS invoked_tools,
-    reasoning_steps::text AS reasoning_steps, errors::text AS errors,
-    metadata::text AS metadata, seq"""
+# Writes. What is stored again as it is, is locked and not written.
 
-TRACE_COLUMNS = """
-    id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms, ended_at_ms,
-    total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens,
-    llm_calls::text AS llm_calls, task_emissions::text AS task_emissions,
-    tool_traces::text AS tool_traces, emission_records::text AS emission_records,
-    slot_events::text AS slot_events, confirmation_events::text AS confirmation_events,
-    flow_events::text AS flow_events, reasoning_steps::text AS reasoning_steps,
-    errors::text AS errors, total_energy_kwh, total_co2_g, detected_intent,
-    detected_entities::text AS detected_entities, sentiment_score, is_continuation,
-    is_cancellation, seq"""
 
-# Writes
-
-STORE_CONVERSATION = """
-INSERT INTO $schema.conversations AS stored
-    (id, user_id, agent_id, title, created_at, last_updated_at, metadata)
-SELECT id, user_id, agent_id, title, created_at, last_updated_at, coalesce(metadata, '{}')
-FROM json_to_record(%(conversation)s::json) AS given (
-    id text, user_id text, agent_id text, title text, created_at bigint, last_updated_at bigint,
-    metadata jsonb)
-ON CONFLICT (id) DO UPDATE SET
-    user_id = excluded.user_id,
-    agent_id = excluded.agent_id,
-    title = excluded.title,
-    created_at = excluded.created_at,
-    last_updated_at = excluded.last_updated_at,
-    metadata = excluded.metadata
+def _upsert(table: Table, given: str, key: str, *, condition: str = "", more: str = "") -> str:
+    return f"""
+INSERT INTO {table.qualified} AS stored ({table.columns})
+SELECT {table.values}
+FROM {given} AS given ({table.definitions})
+{condition}
+ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{more}
+WHERE {table.is_changed}
 """
 
-_MESSAGE_FIELDS = """
-    id, conversation_id, user_id, role, original_content, enhanced_message, explicit_context,
-    episode_id, sentiment_score, intent, entities, is_cancellation, is_continuation, is_flagged,
-    timestamp, invoked_flows, invoked_tools, reasoning_steps, errors, metadata"""
 
-_MESSAGE_VALUES = """
-    id, conversation_id, user_id, role, original_content, coalesce(enhanced_message, ''),
-    explicit_context, coalesce(episode_id, 0), coalesce(sentiment_score, 0),
-    coalesce(intent, 'unknown'), coalesce(entities, '[]'), coalesce(is_cancellation, false),
-    coalesce(is_continuation, true), coalesce(is_flagged, false), timestamp, invoked_flows,
-    invoked_tools, reasoning_steps, errors, coalesce(metadata, '{}')"""
+def _after(part: str) -> str:
+    """Return a condition that holds once a part of the statement is done."""
+    return f"(SELECT count(*) FROM {part}) >= 0"
 
-_GIVEN_MESSAGES = """
-    json_to_recordset(%(messages)s::json) AS given (
-    id text, conversation_id text, user_id text, role text, original_content text,
-    enhanced_message text, explicit_context jsonb, episode_id bigint, sentiment_score float8,
-    intent text, entities jsonb, is_cancellation boolean, is_continuation boolean,
-    is_flagged boolean, timestamp bigint, invoked_flows jsonb, invoked_tools jsonb,
-    reasoning_steps jsonb, errors jsonb, metadata jsonb)"""
 
-_REPLACE_MESSAGE = """
-ON CONFLICT (id) DO UPDATE SET
-    conversation_id = excluded.conversation_id,
-    user_id = excluded.user_id,
-    role = excluded.role,
-    original_content = excluded.original_content,
-    enhanced_message = excluded.enhanced_message,
-    explicit_context = excluded.explicit_context,
-    episode_id = excluded.episode_id,
-    sentiment_score = excluded.sentiment_score,
-    intent = excluded.intent,
-    entities = excluded.entities,
-    is_cancellation = excluded.is_cancellation,
-    is_continuation = excluded.is_continuation,
-    is_flagged = excluded.is_flagged,
-    timestamp = excluded.timestamp,
-    invoked_flows = excluded.invoked_flows,
-    invoked_tools = excluded.invoked_tools,
-    reasoning_steps = excluded.reasoning_steps,
-    errors = excluded.errors,
-    metadata = excluded.metadata
+def _store_conversation(condition: str = "") -> str:
+    return _upsert(
+        CONVERSATIONS, "json_to_record(%(conversation)s::json)", "id", condition=condition
+    )
+
+
+STORE_CONVERSATION = _store_conversation()
+
+_GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
+
+STORE_MESSAGE = _upsert(MESSAGES, _GIVEN_MESSAGES, "id")
+
+
+# The foreign key would lock the conversations of messages after these, in any order.
+_LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
+    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = ANY(%(conversations)s::text[])
+    ORDER BY id COLLATE "C" FOR KEY SHARE
+)"""
+
+
+# A message that a later one of the call supersedes is not inserted. If its conversation is not
+# stored, that takes the place of another, so that the foreign key refuses it.
+_CHECKED_VALUES = MESSAGES.values.replace(
+    ", conversation_id,",
+    f""", coalesce((
+        SELECT owner FROM unnest(%(superseded)s::text[]) AS owner
+        WHERE NOT EXISTS (SELECT FROM {CONVERSATIONS.qualified} WHERE id = owner)
+        LIMIT 1
+    ), conversation_id),""",
+)
+
+
+def _store_messages(after: str) -> str:
+    """Numbered in the order given, inserted in the order of the ids."""
+    return f"""
+INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
+SELECT {_CHECKED_VALUES}, seq
+FROM ROWS FROM (
+    {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
+    $schema.jazzmine_message_numbers(%(count)s::integer)
+) AS given ({MESSAGES.columns}, seq)
+WHERE {_after(after)}
+ORDER BY id COLLATE "C"
+ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements("id")}
+WHERE {MESSAGES.is_changed}
 """
 
-STORE_MESSAGE = f"""
-INSERT INTO $schema.messages AS stored ({_MESSAGE_FIELDS})
-SELECT {_MESSAGE_VALUES}
-FROM {_GIVEN_MESSAGES}
-{_REPLACE_MESSAGE}
-"""
 
-# Numbered in the order given, and locked in that of the ids: two calls with the same messages in
-# opposite orders would each wait for the other's.
-STORE_MESSAGES = f"""
-INSERT INTO $schema.messages AS stored ({_MESSAGE_FIELDS}, seq)
-SELECT {_MESSAGE_VALUES}, seq
-FROM (
-    SELECT *, nextval((SELECT pg_get_serial_sequence('$schema.messages', 'seq')::regclass)) AS seq
-    FROM {_GIVEN_MESSAGES}
-) AS numbered
-ORDER BY id
-{_REPLACE_MESSAGE}
-"""
-
-# A trace's JSON holds all fields, those of its elements too: filters look at them. A trace in
-# place of another of the same message is stored last; an id of another message is a conflict.
-STORE_TRACE = """
-INSERT INTO $schema.turn_traces AS stored (
-    id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms, ended_at_ms,
-    total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens, llm_calls,
-    task_emissions, tool_traces, emission_records, slot_events, confirmation_events, flow_events,
-    reasoning_steps, errors, total_energy_kwh, total_co2_g, detected_intent, detected_entities,
-    sentiment_score, is_continuation, is_cancellation)
-SELECT
-    id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms, ended_at_ms,
-    total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens, llm_calls,
-    task_emissions, tool_traces, emission_records, slot_events, confirmation_events, flow_events,
-    reasoning_steps, errors, total_energy_kwh, total_co2_g, detected_intent, detected_entities,
-    sentiment_score, is_continuation, is_cancellation
-FROM json_to_record(%(trace)s::json) AS given (
-    id text, message_id text, conversation_id text, user_id text, agent_id text,
-    turn_number bigint, started_at_ms bigint, ended_at_ms bigint, total_latency_ms bigint,
-    total_prompt_tokens bigint, total_completion_tokens bigint, total_tokens bigint,
-    llm_calls jsonb, task_emissions jsonb, tool_traces jsonb, emission_records jsonb,
-    slot_events jsonb, confirmation_events jsonb, flow_events jsonb, reasoning_steps jsonb,
-    errors jsonb, total_energy_kwh float8, total_co2_g float8, detected_intent text,
-    detected_entities jsonb, sentiment_score float8, is_continuation boolean,
-    is_cancellation boolean)
-ON CONFLICT (message_id) DO UPDATE SET
-    id = excluded.id,
-    conversation_id = excluded.conversation_id,
-    user_id = excluded.user_id,
-    agent_id = excluded.agent_id,
-    turn_number = excluded.turn_number,
-    started_at_ms = excluded.started_at_ms,
-    ended_at_ms = excluded.ended_at_ms,
-    total_latency_ms = excluded.total_latency_ms,
-    total_prompt_tokens = excluded.total_prompt_tokens,
-    total_completion_tokens = excluded.total_completion_tokens,
-    total_tokens = excluded.total_tokens,
-    llm_calls = excluded.llm_calls,
-    task_emissions = excluded.task_emissions,
-    tool_traces = excluded.tool_traces,
-    emission_records = excluded.emission_records,
-    slot_events = excluded.slot_events,
-    confirmation_events = excluded.confirmation_events,
-    flow_events = excluded.flow_events,
-    reasoning_steps = excluded.reasoning_steps,
-    errors = excluded.errors,
-    total_energy_kwh = excluded.total_energy_kwh,
-    total_co2_g = excluded.total_co2_g,
-    detected_intent = excluded.detected_intent,
-    detected_entities = excluded.detected_entities,
-    sentiment_score = excluded.sentiment_score,
-    is_continuation = excluded.is_continuation,
-    is_cancellation = excluded.is_cancellation,
-    seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END
-"""
-
-FLAG_MESSAGE = "UPDATE $schema.messages SET is_flagged = %(flagged)s WHERE id = %(id)s"
-
-# Messages and traces go with what they belong to.
-DELETE_CONVERSATION = "DELETE FROM $schema.conversations WHERE id = %(id)s"
-DELETE_MESSAGE = "DELETE FROM $schema.messages WHERE id = %(id)s"
+STORE_MESSAGES = f"WITH {_LOCK_CONVERSATIONS}{_store_messages('locked')}"
 
 
+def _store_trace(condition: str = "") -> str:
+    # A trace in place of another of the same message is stored last; an id of another message
+    # is a conflict.
+    return _upsert(
+        TURN_TRACES,
+        "json_to_record(%(trace)s::json)",
+        "message_id",
+        condition=condition,
+        more=", seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END",
+    )
+
+
+STORE_TRACE = _store_trace()
+
+
+@functools.cache
 def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
-    """Return one statement that stores the parts that are there: all of them or none."""
-    parts = []
-    if conversation:
-        parts.append(STORE_CONVERSATION)
+    """Return one statement that stores the given parts: all of them or none.
+
+    Each part waits for the one before, so that rows are locked in order. Foreign keys are checked
+    at the end of the statement, when all parts are there.
+    """
+    parts: list[str] = []
+    done: list[str] = []
     if messages:
-        parts.append(STORE_MESSAGE)
+        parts.append(_LOCK_CONVERSATIONS)
+        done.append("locked")
+    if conversation:
+        sql = _store_conversation(f"WHERE {_after(done[-1])}" if done else "")
+        parts.append(f"stored_conversation AS ({sql} RETURNING 1)")
+        done.append("stored_conversation")
+    if messages:
+        parts.append(f"stored_messages AS ({_store_messages(done[-1])} RETURNING 1)")
+        done.append("stored_messages")
     if trace:
-        parts.append(STORE_TRACE)
-    # References are checked at the end of the statement, when all parts are there.
-    first = [f"part_{n} AS ({sql} RETURNING 1)" for n, sql in enumerate(parts[:-1])]
-    return ("WITH " + ", ".join(first) if first else "") + parts[-1]
+        sql = _store_trace(f"WHERE {_after(done[-1])}" if done else "")
+        parts.append(f"stored_trace AS ({sql} RETURNING 1)")
+        done.append("stored_trace")
+    return f"WITH {', '.join(parts)} SELECT count(*) FROM {done[-1]}"
 
 
-# Reads of one record
+FLAG_MESSAGE = f"UPDATE {MESSAGES.qualified} SET is_flagged = %(flagged)s WHERE id = %(id)s"
 
-CONVERSATION = f"SELECT {CONVERSATION_COLUMNS} FROM $schema.conversations WHERE id = %(id)s"
-MESSAGE = f"SELECT {MESSAGE_COLUMNS} FROM $schema.messages WHERE id = %(id)s"
-TRACE = f"SELECT {TRACE_COLUMNS} FROM $schema.turn_traces WHERE id = %(id)s"
-TRACE_OF_MESSAGE = f"SELECT {TRACE_COLUMNS} FROM $schema.turn_traces WHERE message_id = %(id)s"
-
-MISSING_CONVERSATIONS = """
-SELECT id FROM unnest(%(ids)s::text[]) AS wanted (id)
-WHERE NOT EXISTS (SELECT FROM $schema.conversations AS stored WHERE stored.id = wanted.id)
+# Messages and traces go with what they belong to. The foreign key alone would lock a conversation's
+# messages in another order than those that store them.
+DELETE_CONVERSATION = f"""
+WITH locked AS MATERIALIZED (
+    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = %(id)s FOR UPDATE
+), locked_messages AS MATERIALIZED (
+    SELECT id FROM {MESSAGES.qualified}
+    WHERE conversation_id = %(id)s AND {_after("locked")}
+    ORDER BY id COLLATE "C" FOR UPDATE
+)
+DELETE FROM {CONVERSATIONS.qualified}
+WHERE id = %(id)s AND {_after("locked_messages")}
 """
-
-# Listings
-
-MESSAGES = f"""
-SELECT {MESSAGE_COLUMNS}
-FROM unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (wanted_id, place)
-JOIN $schema.messages ON id = wanted_id
-ORDER BY place
-"""
-
-NEWEST_VISIBLE = f"""
-SELECT * FROM (
-    SELECT {MESSAGE_COLUMNS}
-    FROM $schema.messages
-    WHERE conversation_id = %(owner)s AND NOT is_flagged
-    ORDER BY timestamp DESC, seq DESC
-    LIMIT %(limit)s
-) AS newest
-ORDER BY timestamp, seq
-"""
-
-NEXT_MESSAGES = f"""
-SELECT {MESSAGE_COLUMNS}
-FROM $schema.messages
-WHERE conversation_id = %(owner)s AND (timestamp, seq) > (%(timestamp)s, %(seq)s)
-ORDER BY timestamp, seq
-LIMIT %(limit)s
-"""
-
-TRACES_OF_CONVERSATION = f"""
-SELECT {TRACE_COLUMNS}
-FROM $schema.turn_traces
-WHERE conversation_id = %(owner)s
-ORDER BY turn_number, seq
-"""
-
-TRACES_OF_AGENT = f"""
-SELECT {TRACE_COLUMNS}
-FROM $schema.turn_traces
-WHERE agent_id = %(owner)s
-ORDER BY started_at_ms DESC, seq DESC
-LIMIT %(limit)s OFFSET %(offset)s
-"""
+DELETE_MESSAGE = f"DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s"
 
 
-def _first_conversations(owner: Literal["user_id", "agent_id"]) -> str:
+# Reads
+
+
+def as_json(table: Table, rows: str, order: str = "") -> str:
+    """Return each of the rows of a query as JSON, with its `seq`.
+
+    Args:
+        table: where the rows are from.
+        rows: what comes after FROM; it names the rows `page`.
+        order: what comes after ORDER BY.
+    """
+    columns = ", ".join(f"page.{name}" for name in table.kind.model_fields)
     return f"""
-SELECT {CONVERSATION_COLUMNS}
-FROM $schema.conversations
-WHERE {owner} = %(owner)s
-ORDER BY last_updated_at DESC, seq DESC
-LIMIT %(limit)s
+SELECT row_to_json(record)::text, page.seq
+FROM {rows} CROSS JOIN LATERAL (SELECT {columns}) AS record
+{f"ORDER BY {order}" if order else ""}
 """
 
 
-def _first_messages(owner: Literal["conversation_id", "user_id"]) -> str:
+def bounded(query: str, limit: int | None, offset: int = 0) -> str:
+    """Limit a query to `limit` rows, as the parameters `limit` and `offset` say.
+
+    Args:
+        query: with an ORDER BY, without a LIMIT.
+        limit: how many rows at most, None for all.
+        offset: how many rows are left out before.
+    """
+    if limit is None:
+        return query
+    rest = "LIMIT %(limit)s OFFSET %(offset)s" if offset else "LIMIT %(limit)s"
+    return f"SELECT * FROM ({query} LIMIT {size(limit + offset)}) AS bounded {rest}"
+
+
+def size(limit: int) -> int:
+    """Return the upper bound of a limit that stands in the statement: a power of two."""
+    return min(1 << max(0, limit - 1).bit_length(), _MAX_BIGINT)
+
+
+def _one(table: Table, key: Literal["id", "message_id"]) -> str:
+    return as_json(table, f"(SELECT * FROM {table.qualified} WHERE {key} = %(id)s) AS page")
+
+
+CONVERSATION = _one(CONVERSATIONS, "id")
+MESSAGE = _one(MESSAGES, "id")
+TRACE = _one(TURN_TRACES, "id")
+TRACE_OF_MESSAGE = _one(TURN_TRACES, "message_id")
+
+MESSAGES_BY_IDS = as_json(
+    MESSAGES,
+    f"""unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (wanted_id, place)
+    JOIN {MESSAGES.qualified} AS page ON page.id = wanted_id""",
+    "place",
+)
+
+TRACES_OF_CONVERSATION = as_json(
+    TURN_TRACES,
+    f"(SELECT * FROM {TURN_TRACES.qualified} WHERE conversation_id = %(owner)s) AS page",
+    "page.turn_number, page.seq",
+)
+
+
+def _select(table: Table, condition: str, order: str) -> str:
     return f"""
-SELECT {MESSAGE_COLUMNS}
-FROM $schema.messages
-WHERE {owner} = %(owner)s
-ORDER BY timestamp, seq
-LIMIT %(limit)s
-"""
+    SELECT {table.columns}, seq FROM {table.qualified}
+    WHERE {condition}
+    ORDER BY {order}"""
 
 
-# A page behind a record: no row at all says that the record is not in the listing, one row of
-# nulls that nothing stands behind it.
+@functools.lru_cache(maxsize=1024)
+def newest_visible(limit: int) -> str:
+    """Return the statement for a conversation's newest messages, newest first."""
+    order = "timestamp DESC, seq DESC"
+    newest = _select(MESSAGES, "conversation_id = %(owner)s AND NOT is_flagged", order)
+    return as_json(
+        MESSAGES, f"({bounded(newest, limit)}) AS page", "page.timestamp DESC, page.seq DESC"
+    )
 
 
-def _conversations_after(owner: Literal["user_id", "agent_id"]) -> str:
+@functools.lru_cache(maxsize=1024)
+def next_messages(limit: int) -> str:
+    """Return the statement for the messages after a `timestamp` and a `seq`, oldest first."""
+    condition = "conversation_id = %(owner)s AND (timestamp, seq) > (%(timestamp)s, %(seq)s)"
+    newer = _select(MESSAGES, condition, "timestamp, seq")
+    return as_json(MESSAGES, f"({bounded(newer, limit)}) AS page", "page.timestamp, page.seq")
+
+
+def conversations_page(
+    owner: Literal["user_id", "agent_id"], limit: int | None, after: bool
+) -> str:
+    """Return the statement for a page of conversations, newest first."""
+    return _page(CONVERSATIONS, owner, ("last_updated_at", "seq"), "DESC", limit, after)
+
+
+def messages_page(
+    owner: Literal["conversation_id", "user_id"], limit: int | None, after: bool
+) -> str:
+    """Return the statement for a page of messages, oldest first."""
+    return _page(MESSAGES, owner, ("timestamp", "seq"), "ASC", limit, after)
+
+
+@functools.lru_cache(maxsize=1024)
+def _page(
+    table: Table,
+    owner: str,
+    key: tuple[str, str],
+    direction: Literal["ASC", "DESC"],
+    limit: int | None,
+    after: bool,
+) -> str:
+    """Return the statement for a page of an owner's records.
+
+    With `after`, no row at all says that there is no such record in the listing, and one row of
+    nulls that it is the last one.
+    """
+    condition = f"{owner} = %(owner)s"
+    order = f"{key[0]} {direction}, {key[1]} {direction}"
+    outer = f"page.{key[0]} {direction}, page.{key[1]} {direction}"
+    if not after:
+        first = bounded(_select(table, condition, order), limit)
+        return as_json(table, f"({first}) AS page", outer)
+    sign = "<" if direction == "DESC" else ">"
+    later = f"{condition} AND ({', '.join(key)}) {sign} (mark.mark_0, mark.mark_1)"
+    return as_json(
+        table,
+        f"""(
+    SELECT {key[0]} AS mark_0, {key[1]} AS mark_1 FROM {table.qualified}
+    WHERE id = %(after)s AND {condition}
+) AS mark LEFT JOIN LATERAL ({bounded(_select(table, later, order), limit)}) AS page ON true""",
+        outer,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def traces_of_agent(limit: int, offset: int) -> str:
+    """Return the statement for an agent's traces, newest first.
+
+    Those that are left out are counted in the index, and not read.
+    """
+    condition, order = "agent_id = %(owner)s", "started_at_ms DESC, seq DESC"
+    if not offset:
+        page = bounded(_select(TURN_TRACES, condition, order), limit)
+    else:
+        keys = f"""
+        SELECT started_at_ms, seq FROM {TURN_TRACES.qualified}
+        WHERE {condition} ORDER BY {order}"""
+        page = traces_by_keys(f"({bounded(keys, limit, offset)}) AS chosen")
+    return as_json(TURN_TRACES, f"({page}) AS page", "page.started_at_ms DESC, page.seq DESC")
+
+
+def traces_by_keys(chosen: str) -> str:
+    """Return the query for the traces of a page whose keys are known.
+
+    Args:
+        chosen: what comes after FROM, with the columns `started_at_ms` and `seq`.
+    """
+    # The limit makes each of them a look-up in the index, whatever the planner knows.
     return f"""
-SELECT page.*
-FROM (
-    SELECT last_updated_at, seq FROM $schema.conversations
-    WHERE id = %(after)s AND {owner} = %(owner)s
-) AS mark
-LEFT JOIN LATERAL (
-    SELECT {CONVERSATION_COLUMNS}
-    FROM $schema.conversations
-    WHERE {owner} = %(owner)s AND (last_updated_at, seq) < (mark.last_updated_at, mark.seq)
-    ORDER BY last_updated_at DESC, seq DESC
-    LIMIT %(limit)s
-) AS page ON true
-ORDER BY page.last_updated_at DESC, page.seq DESC
-"""
-
-
-def _messages_after(owner: Literal["conversation_id", "user_id"]) -> str:
-    return f"""
-SELECT page.*
-FROM (
-    SELECT timestamp, seq FROM $schema.messages
-    WHERE id = %(after)s AND {owner} = %(owner)s
-) AS mark
-LEFT JOIN LATERAL (
-    SELECT {MESSAGE_COLUMNS}
-    FROM $schema.messages
-    WHERE {owner} = %(owner)s AND (timestamp, seq) > (mark.timestamp, mark.seq)
-    ORDER BY timestamp, seq
-    LIMIT %(limit)s
-) AS page ON true
-ORDER BY page.timestamp, page.seq
-"""
-
-
-CONVERSATIONS_OF_USER = _first_conversations("user_id")
-CONVERSATIONS_OF_USER_AFTER = _conversations_after("user_id")
-CONVERSATIONS_OF_AGENT = _first_conversations("agent_id")
-CONVERSATIONS_OF_AGENT_AFTER = _conversations_after("agent_id")
-MESSAGES_OF_CONVERSATION = _first_messages("conversation_id")
-MESSAGES_OF_CONVERSATION_AFTER = _messages_after("conversation_id")
-MESSAGES_OF_USER = _first_messages("user_id")
-MESSAGES_OF_USER_AFTER = _messages_after("user_id")
+    SELECT traces.* FROM {chosen} CROSS JOIN LATERAL (
+        SELECT * FROM {TURN_TRACES.qualified} AS one
+        WHERE one.started_at_ms = chosen.started_at_ms AND one.seq = chosen.seq
+        LIMIT 1
+    ) AS traces"""

@@ -1,21 +1,22 @@
 """The statements that look back at traces: what a filter means, found or summed up.
 
-They are put together from the conditions that a filter has, and planned for its very values: a
-plan for any values would not know which index finds the fewest rows.
+They are put together from the conditions that a filter has.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
-from jazzmine.layouts.postgres.statements import TRACE_COLUMNS
+from jazzmine.layouts.postgres.columns import TURN_TRACES
+from jazzmine.layouts.postgres.statements import as_json, bounded, size, traces_by_keys
 from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.records.usage import UsageKey
 
-__all__ = ["find_traces", "summarize"]
+__all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
 
 
-def _some_element(column: str, wanted: str) -> str:
+def _exactly(column: str, wanted: str) -> str:
     """Some element has the wanted fields with exactly these values; they are in a list of one.
 
     Containment, which an index finds, is not enough: {"a": {}} is contained in {"a": {"b": 1}}.
@@ -39,48 +40,141 @@ CONDITIONS = {
     "min_latency_ms": "total_latency_ms >= %(min_latency_ms)s",
     "errors": "errors <> '[]'",
     "no_errors": "errors = '[]'",
-    "tool": _some_element("tool_traces", "tool"),
-    "llm_call": _some_element("llm_calls", "llm_call"),
+    "tool": "tool_traces @> %(tool)s::jsonb",
+    "nested tool": _exactly("tool_traces", "tool"),
+    "llm_call": "llm_calls @> %(llm_call)s::jsonb",
+    "nested llm_call": _exactly("llm_calls", "llm_call"),
 }
-"""What each condition of a filter says in SQL; `has_errors` is one of two."""
+"""What each condition of a filter says in SQL; some fields of a filter have two."""
 
-_CONTAINMENTS = {"tool", "llm_call"}
+_CONTAINMENTS = {"tool", "nested tool", "llm_call", "nested llm_call"}
+_OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
+_TIMES = {"started_from", "started_until"}
+
+_NEWEST_FIRST = "started_at_ms DESC, seq DESC"
+
+_WALKED_FIRST = 256
+"""How many of the newest traces are looked at before a way to find the others is chosen."""
+
+_BYTES_A_TRACE = 1024
+"""About what a trace takes in the table; it tells how many there are, also before ANALYZE."""
 
 
 def _where(conditions: Collection[str]) -> str:
     return "\n    AND ".join(CONDITIONS[name] for name in sorted(conditions)) or "true"
 
 
-def find_traces(conditions: Collection[str], after: bool) -> str:
-    """Return the statement for a filter with these conditions, newest first.
+def is_planned_once(conditions: Collection[str]) -> bool:
+    """Return whether one plan is good for all values of these conditions.
 
-    With `after`, no row at all says that there is no such trace, one row of nulls that nothing
-    stands behind it.
+    If not, only a plan for the very values knows which index finds the fewest rows.
     """
-    where = _where(conditions)
+    others = set(conditions) - _CONTAINMENTS - _TIMES
+    return len(others) <= 1 and others <= _OWNERS
+
+
+def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
+    """Return the statement for a page of the traces that match these conditions, newest first.
+
+    With `after`, no row at all says that there is no such trace, and one row of nulls that no
+    other comes after it.
+    """
+    return _find_traces(frozenset(conditions), after, limit)
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
+    where = _where(conditions - _CONTAINMENTS)
     if after:
-        where += "\n    AND (started_at_ms, seq) < (mark.started_at_ms, mark.seq)"
-    # The fence keeps the planner from walking through all traces in their order, in the hope of
-    # meeting enough that match soon: it cannot know how rare a containment is.
-    fence = "OFFSET 0" if _CONTAINMENTS & set(conditions) else ""
-    page = f"""
-SELECT {TRACE_COLUMNS}
-FROM (
-    SELECT * FROM $schema.turn_traces
-    WHERE {where}
-    {fence}
-) AS meant
-ORDER BY started_at_ms DESC, seq DESC
-LIMIT %(limit)s
-"""
-    if not after:
-        return page
+        where += "\n    AND (started_at_ms, seq) < (mark.mark_0, mark.mark_1)"
+    if wanted := conditions & _CONTAINMENTS:
+        page = _contained(where, _where(wanted), limit)
+    else:
+        page = bounded(
+            f"SELECT * FROM {TURN_TRACES.qualified} WHERE {where} ORDER BY {_NEWEST_FIRST}", limit
+        )
+    rows = f"({page}) AS page"
+    if after:
+        rows = f"""(
+    SELECT started_at_ms AS mark_0, seq AS mark_1 FROM {TURN_TRACES.qualified}
+    WHERE id = %(after)s
+) AS mark LEFT JOIN LATERAL {rows} ON true"""
+    return as_json(TURN_TRACES, rows, "page.started_at_ms DESC, page.seq DESC")
+
+
+_TRACES = TURN_TRACES.qualified
+_ELEMENTS = "started_at_ms, seq, tool_traces, llm_calls"
+_OLDER = """(started_at_ms, seq) < (
+            (SELECT last_started FROM progress), (SELECT last_seq FROM progress))"""
+
+
+def _contained(where: str, wanted: str, limit: int) -> str:
+    """Return the page of the traces that match `where` and have a wanted element.
+
+    The planner cannot know how rare an element is. So the newest traces are looked at first. If
+    they do not fill the page, their share that matches tells what is cheaper: to go on like this,
+    or to find all traces with the element in its index and sort them. An element that is rare
+    everywhere is looked for without the other conditions, whose indexes would name more.
+    """
+    first = bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)
+    # What a CASE yields, the planner takes for frequent, and so goes through the traces in order.
     return f"""
-SELECT page.*
-FROM (SELECT started_at_ms, seq FROM $schema.turn_traces WHERE id = %(after)s) AS mark
-LEFT JOIN LATERAL ({page}) AS page ON true
-ORDER BY page.started_at_ms DESC, page.seq DESC
+WITH {_progress(where, wanted)}, walked_on AS (
+    SELECT started_at_ms, seq
+    FROM (
+        SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} AND {_OLDER}
+        ORDER BY {_NEWEST_FIRST} OFFSET 0
+    ) AS others
+    WHERE (SELECT next FROM progress) = 'walk' AND CASE WHEN {wanted} THEN true ELSE false END
+    LIMIT {size(limit)}
+), indexed AS (
+    {_indexed("index", f"{where} AND {_OLDER} AND {wanted}", "true", limit)}
+), rare AS (
+    {_indexed("rare", wanted, f"{where} AND {_OLDER}", limit)}
+), matching AS (
+    SELECT started_at_ms, seq FROM walked WHERE matches
+    UNION ALL SELECT started_at_ms, seq FROM walked_on
+    UNION ALL SELECT started_at_ms, seq FROM indexed
+    UNION ALL SELECT started_at_ms, seq FROM rare
+), chosen AS MATERIALIZED (
+    {first}
+)
+{traces_by_keys("chosen")}
 """
+
+
+def _progress(where: str, wanted: str) -> str:
+    """Return the part that looks at the newest traces and says how to go on."""
+    newest = f"ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
+    return f"""walked AS MATERIALIZED (
+    SELECT started_at_ms, seq, ({wanted}) AS matches
+    FROM (SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} {newest}) AS newest
+), counted AS MATERIALIZED (
+    SELECT count(*) AS seen, count(*) FILTER (WHERE matches) AS found,
+        min(started_at_ms) AS last_started
+    FROM walked
+), progress AS MATERIALIZED (
+    SELECT last_started,
+        (SELECT min(seq) FROM walked WHERE started_at_ms = last_started) AS last_seq,
+        CASE
+            WHEN seen < {_WALKED_FIRST} OR found >= %(limit)s THEN 'end'
+            WHEN found::float8 * found * pg_relation_size('{_TRACES}') / {_BYTES_A_TRACE}
+                > %(limit)s::float8 * {_WALKED_FIRST**2} THEN 'walk'
+            WHEN EXISTS (
+                SELECT FROM (SELECT {_ELEMENTS} FROM {_TRACES} {newest}) AS newest WHERE {wanted}
+            ) THEN 'index'
+            ELSE 'rare'
+        END AS next
+    FROM counted
+)"""
+
+
+def _indexed(step: str, inner: str, outer: str, limit: int) -> str:
+    """Return the query for all traces that match, by the index that the inner condition allows."""
+    return f"""
+    SELECT started_at_ms, seq FROM (SELECT * FROM {_TRACES} WHERE {inner} OFFSET 0) AS others
+    WHERE (SELECT next FROM progress) = '{step}' AND {outer}
+    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}"""
 
 
 _KEYS: dict[UsageKey, str] = {

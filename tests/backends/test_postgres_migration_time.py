@@ -1,0 +1,130 @@
+"""Schema changes have a deadline of their own, and other processes wait for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+import psycopg
+import pytest
+
+from jazzmine.core.message_store import MessageStore as AsyncMessageStore
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.layouts.postgres.ownership import LEGACY_COLUMNS
+from jazzmine.layouts.postgres.schema import bind, migrations
+from jazzmine.sync import MessageStore
+from tests.backends.postgres_samples import config, conversation, message
+from tests.servers import postgres
+
+SHORT = 1.0
+"""A call's deadline that the changes do not keep, in s."""
+
+HELD = 2.5
+"""How long a table is locked, in s."""
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    """The name of a schema with tables of jazzmine 0.1."""
+    with postgres.new_schema() as name, postgres.connect(postgres.dsn()) as admin:
+        admin.execute(f'CREATE SCHEMA "{name}"'.encode())
+        for table, columns in LEGACY_COLUMNS.items():
+            types = ", ".join(
+                f"{column} {kind}{' PRIMARY KEY' if column == 'id' else ''}"
+                for column, kind in columns.items()
+            )
+            admin.execute(f'CREATE TABLE "{name}".{table} ({types})'.encode())
+        yield name
+
+
+@contextmanager
+def locked(schema: str, seconds: float) -> Iterator[None]:
+    """Hold a lock on a table that the migrations change, for so long at most."""
+    with psycopg.connect(postgres.dsn()) as holder:
+        holder.execute(bind("LOCK TABLE $schema.messages IN ACCESS SHARE MODE", schema))
+        timer = threading.Timer(seconds, holder.rollback)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+
+def version_of(schema: str) -> Any:
+    with postgres.connect(postgres.dsn()) as admin:
+        there = "SELECT to_regclass(%s)"
+        if admin.execute(there, [f'"{schema}".jazzmine_migrations']).fetchone() == (None,):
+            return None
+        row = admin.execute(bind("SELECT max(version) FROM $schema.jazzmine_migrations", schema))
+        return (row.fetchone() or (None,))[0]
+
+
+def test_a_change_may_take_longer_than_a_call(schema: str) -> None:
+    with (
+        locked(schema, HELD),
+        MessageStore.initialize(config(schema, timeout=SHORT)) as store,
+    ):
+        store.store_conversation(conversation())
+        store.store_message(message())
+    assert version_of(schema) == migrations()[-1].version
+
+
+async def test_an_async_store_waits_as_long(schema: str) -> None:
+    with locked(schema, HELD):
+        async with await AsyncMessageStore.initialize(config(schema, timeout=SHORT)) as store:
+            await store.store_conversation(conversation())
+
+
+def test_a_time_limit_of_the_role_does_not_end_a_change(schema: str) -> None:
+    limits = "-c statement_timeout=300 -c lock_timeout=300"
+    dsn = postgres.changed(postgres.dsn(), options=limits)
+    with locked(schema, HELD), MessageStore.initialize(config(schema, dsn=dsn)) as store:
+        store.ping()
+
+
+def test_a_change_that_takes_too_long_changes_nothing(schema: str) -> None:
+    with locked(schema, 60):
+        started = monotonic()
+        with pytest.raises(StoreUnavailableError, match=r"migration_timeout of 0\.5 s.*lock"):
+            MessageStore.initialize(config(schema, migration_timeout=0.5))
+        assert monotonic() - started < 10
+        assert version_of(schema) is None
+    MessageStore.initialize(config(schema)).close()
+
+
+def test_others_wait_and_say_so_once(schema: str, caplog: pytest.LogCaptureFixture) -> None:
+    starters = 6
+
+    def start(n: int) -> None:
+        MessageStore.initialize(config(schema, timeout=SHORT, pool_min=1)).close()
+
+    with (
+        caplog.at_level(logging.INFO, logger="jazzmine"),
+        locked(schema, HELD),
+        ThreadPoolExecutor(starters) as threads,
+    ):
+        list(threads.map(start, range(starters)))
+    said = [one.getMessage() for one in caplog.records if schema in one.getMessage()]
+    assert len(said) == starters - 1
+    assert all("another process is changing the tables" in one for one in said)
+
+
+def test_one_that_waits_gives_up_at_its_own_migration_timeout(schema: str) -> None:
+    with locked(schema, 60), ThreadPoolExecutor(1) as threads:
+        first = threads.submit(MessageStore.initialize, config(schema, migration_timeout=5))
+        with pytest.raises(StoreUnavailableError, match="migration_timeout of 1 s"):
+            MessageStore.initialize(config(schema, migration_timeout=1))
+        with pytest.raises(StoreUnavailableError, match="migration_timeout of 5 s"):
+            first.result()
+
+
+@pytest.mark.parametrize("wrong", [0, -1, "3600", None, float("inf"), True])
+def test_a_wrong_migration_timeout_is_refused(wrong: object) -> None:
+    with pytest.raises(ConfigurationError, match="migration_timeout"):
+        MessageStore.initialize(config("public", migration_timeout=wrong))

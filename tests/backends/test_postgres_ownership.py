@@ -1,0 +1,177 @@
+"""Migrations beside objects of other applications: refused, and nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from jazzmine.errors import ConfigurationError
+from jazzmine.layouts.postgres.ownership import LEGACY_COLUMNS, names_touched
+from jazzmine.layouts.postgres.schema import bind, migrations
+from jazzmine.sync import MessageStore
+from tests.backends.postgres_samples import config, conversation
+from tests.servers import postgres
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+@pytest.fixture
+def admin() -> Iterator[Connection]:
+    with postgres.connect(postgres.dsn()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def schema(admin: Connection) -> Iterator[str]:
+    with postgres.new_schema() as name:
+        admin.execute(f'CREATE SCHEMA "{name}"'.encode())
+        yield name
+
+
+def contents(admin: Connection, schema: str) -> list[tuple[Any, ...]]:
+    """Everything in the schema, with what tells one object from another of its name."""
+    return admin.execute(
+        """
+        SELECT relname, relation.oid, attname, format_type(atttypid, NULL),
+            pg_get_indexdef(relation.oid)
+        FROM pg_class AS relation LEFT JOIN pg_attribute ON attrelid = relation.oid
+        WHERE relnamespace = to_regnamespace(%(schema)s)
+        UNION ALL
+        SELECT proname, oid, prosrc, '', '' FROM pg_proc
+        WHERE pronamespace = to_regnamespace(%(schema)s)
+        ORDER BY 1, 2, 3
+        """,
+        {"schema": f'"{schema}"'},
+    ).fetchall()
+
+
+def assert_refused(admin: Connection, schema: str, name: str) -> None:
+    before = contents(admin, schema)
+    with pytest.raises(ConfigurationError, match=rf"\b{name}\b.*nothing was changed"):
+        MessageStore.initialize(config(schema))
+    assert contents(admin, schema) == before
+
+
+MADE = {name: step for step in migrations() for name in names_touched(step.sql)}
+TABLES = [name for name, step in MADE.items() if f"TABLE IF NOT EXISTS $schema.{name} " in step.sql]
+INDEXES = [name for name in MADE if name.startswith("idx_")]
+
+
+def test_the_names_of_all_migrations_are_known() -> None:
+    assert TABLES == ["conversations", "messages", "turn_traces"]
+    assert len(INDEXES) == 22
+    assert set(MADE) - set(TABLES) - set(INDEXES) == {
+        "jazzmine_leases",
+        "jazzmine_message_numbers",
+    }
+
+
+@pytest.mark.parametrize("name", [*MADE, "jazzmine_migrations"])
+def test_a_table_of_another_application_is_refused(
+    admin: Connection, schema: str, name: str
+) -> None:
+    admin.execute(f'CREATE TABLE "{schema}".{name} (id text PRIMARY KEY, body text)'.encode())
+    assert_refused(admin, schema, name)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_an_index_of_another_application_is_refused(
+    admin: Connection, schema: str, name: str
+) -> None:
+    admin.execute(f'CREATE TABLE "{schema}".orders (id text)'.encode())
+    admin.execute(f'CREATE INDEX {name} ON "{schema}".orders (id)'.encode())
+    assert_refused(admin, schema, name)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "VIEW {} AS SELECT 1 AS id",
+        "MATERIALIZED VIEW {} AS SELECT 1 AS id",
+        "SEQUENCE {}",
+        "TYPE {} AS (id text)",
+        "TYPE {} AS ENUM ('one')",
+        "DOMAIN {} AS text",
+        "TABLE {} (id text) PARTITION BY LIST (id)",
+    ],
+)
+@pytest.mark.parametrize("name", ["messages", "jazzmine_migrations", "jazzmine_leases"])
+def test_anything_else_with_the_name_of_a_table_is_refused(
+    admin: Connection, schema: str, name: str, what: str
+) -> None:
+    place = f'"{schema}".{name}'
+    admin.execute(f"CREATE {what.format(place)}".encode())
+    assert_refused(admin, schema, name)
+
+
+def test_a_function_of_another_application_is_refused(admin: Connection, schema: str) -> None:
+    made = f'"{schema}".jazzmine_message_numbers(count integer) RETURNS integer'
+    admin.execute(f"CREATE FUNCTION {made} LANGUAGE sql AS 'SELECT 1'".encode())
+    assert_refused(admin, schema, "jazzmine_message_numbers")
+
+
+def legacy_tables(schema: str) -> bytes:
+    made = []
+    for table, columns in LEGACY_COLUMNS.items():
+        types = ", ".join(
+            f"{name} {kind}{' PRIMARY KEY' if name == 'id' else ''}"
+            for name, kind in columns.items()
+        )
+        made.append(f"CREATE TABLE $schema.{table} ({types})")
+    return bind("; ".join(made), schema)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ("ALTER TABLE $schema.messages DROP COLUMN episode_id", "messages"),
+        ("ALTER TABLE $schema.messages ALTER COLUMN episode_id TYPE bigint", "messages"),
+        ("ALTER TABLE $schema.turn_traces ADD COLUMN seq integer", "turn_traces"),
+        ("ALTER TABLE $schema.conversations RENAME COLUMN title TO name", "conversations"),
+    ],
+)
+def test_a_table_that_only_resembles_one_of_jazzmine_0_1_is_refused(
+    admin: Connection, schema: str, change: str, name: str
+) -> None:
+    admin.execute(legacy_tables(schema))
+    admin.execute(bind(change, schema))
+    assert_refused(admin, schema, name)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_beside_tables_of_jazzmine_0_1_an_index_of_another_table_is_refused(
+    admin: Connection, schema: str, name: str
+) -> None:
+    admin.execute(legacy_tables(schema))
+    admin.execute(f'CREATE TABLE "{schema}".orders (id text)'.encode())
+    admin.execute(f'CREATE INDEX {name} ON "{schema}".orders (id)'.encode())
+    assert_refused(admin, schema, name)
+
+
+@pytest.mark.parametrize("version", [step.version for step in migrations()[1:]])
+def test_each_migration_refuses_what_it_would_make_and_did_not(
+    admin: Connection, schema: str, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = migrations()[version - 1]
+    with monkeypatch.context() as older:
+        module = "jazzmine._sync.message_store.postgres_migration"
+        older.setattr(f"{module}.migrations", lambda: migrations()[: version - 1])
+        older.setattr(f"{module}.RIGHTS", {"jazzmine_migrations": ("SELECT",)})
+        MessageStore.initialize(config(schema)).close()
+    admin.execute(f'CREATE TABLE "{schema}".orders (id text)'.encode())
+    for name in names_touched(step.sql):
+        admin.execute(f'CREATE INDEX {name} ON "{schema}".orders (id)'.encode())
+        assert_refused(admin, schema, name)
+        admin.execute(f'DROP INDEX "{schema}".{name}'.encode())
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+
+
+def test_objects_with_other_names_stay_as_they_are(admin: Connection, schema: str) -> None:
+    admin.execute(f'CREATE TABLE "{schema}".orders (id text PRIMARY KEY)'.encode())
+    before = contents(admin, schema)
+    MessageStore.initialize(config(schema)).close()
+    assert set(before) <= set(contents(admin, schema))
