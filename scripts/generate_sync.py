@@ -55,6 +55,7 @@ TREES = (
             "AbstractAsyncContextManager": "AbstractContextManager",
             "_async": "_sync",
             "aio": "blocking",
+            "async_microbatch": "sync_microbatch",
             "mongo_aio": "mongo_blocking",
             "postgres_aio": "postgres_blocking",
             "redis_aio": "redis_blocking",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jazzmine._compat.postgres_blocking import Connection
+from jazzmine._sync.message_store.postgres_connection import Connection
 from jazzmine.errors import ConfigurationError
 from jazzmine.layouts.postgres.schema import (
     HAS_SCHEMA,

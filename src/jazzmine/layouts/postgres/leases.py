@@ -21,15 +21,27 @@ LEASES = "jazzmine_leases"
 
 # Leases of processes that ended without closing their store are deleted a day later. Deleting that
 # of a connection which is still in use costs one repetition of a write.
+#
+# The session's settings take a statement off the server whose client went away without a word.
+# Behind a connection pooler, which shows process ids of its own, they would be another client's
+# too. A setting that the server does not know, or that somebody else made, is left alone.
 MAKE = f"""
 WITH swept AS (
     DELETE FROM $schema.{LEASES} WHERE id IN (
         SELECT id FROM $schema.{LEASES} WHERE made_at < now() - interval '1 day'
-        LIMIT 1000 FOR UPDATE SKIP LOCKED))
-INSERT INTO $schema.{LEASES} (id) VALUES (%(lease)s) RETURNING pg_backend_pid()
+        LIMIT 1000 FOR UPDATE SKIP LOCKED)),
+made AS (INSERT INTO $schema.{LEASES} (id) VALUES (%(lease)s))
+SELECT set_config(name, milliseconds, false)
+FROM (VALUES ('statement_timeout', %(timeout)s), ('client_connection_check_interval', '500'))
+    AS settings (name, milliseconds)
+WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = '0'
 """
 
-RETIRE = f"DELETE FROM $schema.{LEASES} WHERE id = ANY(%(leases)s::bigint[])"
+# In one order: of two that delete the same leases, neither has one that the other waits for.
+RETIRE = f"""
+DELETE FROM $schema.{LEASES} WHERE id IN (
+    SELECT id FROM $schema.{LEASES} WHERE id = ANY(%(leases)s::bigint[]) ORDER BY id FOR UPDATE)
+"""
 
 # The second part is run to its end although nothing reads it, and violates NOT NULL.
 _FENCE = f"""
@@ -45,11 +57,13 @@ def new_lease() -> int:
 
 @functools.lru_cache(maxsize=256)
 def fenced(sql: str) -> str:
-    """Return a write that takes `lease`, the id of its connection's lease, as one more parameter."""
-    first, _, rest = sql.lstrip().partition(" ")
-    return f"{_FENCE}, {rest}" if first == "WITH" else _FENCE + sql
+    """Return a write that takes one more parameter: `lease`, that of its connection."""
+    statement = sql.lstrip()
+    if statement.startswith("WITH"):
+        return f"{_FENCE}, {statement.removeprefix('WITH')}"
+    return _FENCE + statement
 
 
-def is_lease_gone(error: Exception) -> bool:
+def is_lease_gone(error: BaseException) -> bool:
     """Whether a fenced write was refused, and changed nothing, since its lease is deleted."""
     return isinstance(error, errors.NotNullViolation) and error.diag.table_name == LEASES

@@ -1,0 +1,262 @@
+"""Runs the statements of a store on PostgreSQL, each until it has an answer or its time is over."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from jazzmine._async.message_store.postgres_connection import Connection, Connector
+from jazzmine._async.message_store.postgres_migration import migrate
+from jazzmine._async.message_store.postgres_pool import PostgresPool
+from jazzmine._compat.async_microbatch import MicroBatcher, RunBatch
+from jazzmine._compat.postgres_aio import Cursor, pause
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
+from jazzmine.layouts.postgres.addresses import Address
+from jazzmine.layouts.postgres.failures import (
+    LostConnection,
+    deadline_exceeded,
+    is_conflict,
+    is_disconnect,
+    is_transient,
+    translated,
+    unavailable,
+)
+from jazzmine.layouts.postgres.leases import RETIRE, fenced, is_lease_gone
+from jazzmine.layouts.postgres.schema import bind
+
+__all__ = ["PostgresClient"]
+
+T = TypeVar("T")
+Parameters = Mapping[str, object]
+
+# How long closing waits until no write that was given up can take effect any more, in s.
+_CLOSING_SECONDS = 1.0
+
+logger = logging.getLogger("jazzmine")
+
+
+class _Statement(NamedTuple):
+    sql: bytes
+    parameters: Parameters | None
+    prepare: bool | None
+    is_write: bool
+
+
+class PostgresClient:
+    """Runs one statement a call, in one round trip, until it has an answer or a deadline passed.
+
+    A call that met a broken connection is repeated on another one: all calls may be repeated. A
+    write that was given up cannot take effect once a later call has returned: each write holds the
+    lease of its connection, and later calls delete that lease first.
+    """
+
+    def __init__(self, config: PostgresConfig) -> None:
+        self._config = config
+        self._address = Address.of(config.dsn, config.timeout)
+        self._inherited: list[PostgresPool] = []
+        self._batchers: list[MicroBatcher[object]] = []
+        self._start()
+
+    def _start(self) -> None:
+        self._connector = Connector(self._config, self._address)
+        self._pool = PostgresPool(self._config, self._connector)
+        self._doubtful: set[int] = set()  # the leases of writes that may still take effect
+
+    async def open(self) -> None:
+        """Bring the schema up to date and open the pool.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use.
+            StoreUnavailableError: the server refused the connection, or gave no answer.
+        """
+        deadline = Deadline(self._config.timeout)
+        failure: Exception
+        try:
+            await self._migrate(deadline)
+            await self._pool.open(max(0.001, deadline.remaining()))
+            return
+        except psycopg.Error as error:
+            failure = self._connector.failure or error
+        # Out here the error has no context, which might hold a secret.
+        raise unavailable(failure, self._address) from self._address.redacted(failure)
+
+    async def _migrate(self, deadline: Deadline) -> None:
+        # A connection of its own says what is wrong, where the pool would go on trying.
+        connection = await self._connect(deadline)
+        connection.deadline = deadline
+        try:
+            await migrate(connection, self._config.schema)
+        finally:
+            await connection.close()
+
+    async def _connect(self, deadline: Deadline) -> Connection:
+        while True:
+            try:
+                return await self._connector.connect()
+            except psycopg.errors.ConnectionTimeout:
+                if deadline.expired:
+                    raise
+
+    async def close(self) -> None:
+        """Fence what was given up, and close all connections."""
+        for batcher in self._batchers:
+            await batcher.close()
+        await self._pool.settle()
+        if self._pool.is_open and self._connector.failure is None:
+            try:
+                await self._delete_all()
+            except psycopg.Error as error:
+                logger.debug("leases are left to be swept: %s", type(error).__name__)
+        await self._pool.close()
+
+    def after_fork(self) -> None:
+        """Leave all connections to the process that this one was forked from."""
+        self._inherited.append(self._pool)
+        self._start()
+
+    def batcher(self, run_batch: RunBatch[T]) -> MicroBatcher[T]:
+        """Return what sends items together for which no connection is free."""
+        batcher = MicroBatcher(
+            run_batch, self._config.pool_max, self._config.timeout, self._expired
+        )
+        self._batchers.append(batcher)  # type: ignore[arg-type]
+        return batcher
+
+    async def rows(
+        self, sql: str, parameters: Parameters | None = None, *, prepare: bool | None = None
+    ) -> list[TupleRow]:
+        """Run a query and return its rows.
+
+        Args:
+            sql: with `$schema` for the schema.
+            parameters: by name.
+            prepare: False plans the query for these very parameters.
+
+        Raises:
+            JazzmineError: the query failed, or had no answer within the call's time.
+        """
+        statement = self._statement(sql, parameters, prepare=prepare)
+        cursor = await self._run(statement, Deadline(self._config.timeout))
+        return await cursor.fetchall()
+
+    async def count(
+        self, sql: str, parameters: Parameters, *, deadline: Deadline | None = None
+    ) -> int:
+        """Run a write and return how many rows it wrote.
+
+        Raises:
+            JazzmineError: the write failed, or had no answer before the deadline.
+        """
+        statement = self._statement(fenced(sql), parameters, is_write=True)
+        cursor = await self._run(statement, deadline or Deadline(self._config.timeout))
+        return cursor.rowcount
+
+    def _statement(
+        self,
+        sql: str,
+        parameters: Parameters | None,
+        *,
+        prepare: bool | None = None,
+        is_write: bool = False,
+    ) -> _Statement:
+        return _Statement(bind(sql, self._config.schema), parameters, prepare, is_write)
+
+    async def _run(self, statement: _Statement, deadline: Deadline) -> Cursor:
+        for batcher in self._batchers:
+            if batcher.is_doubtful:
+                await batcher.settle(deadline)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                connection = await self._pool.acquire(deadline)
+                return await self._run_on(connection, statement, deadline)
+            except psycopg.Error as error:
+                failure = error
+            await self._recover(failure, attempt, deadline)
+
+    async def _run_on(
+        self, connection: Connection, statement: _Statement, deadline: Deadline
+    ) -> Cursor:
+        connection.deadline = deadline
+        is_doubtful = False
+        try:
+            if self._doubtful and connection.refusal is None:
+                await self._delete_doubtful(connection)
+            parameters = statement.parameters
+            if statement.is_write:
+                if connection.refusal is not None:
+                    raise connection.refusal
+                parameters = {**(parameters or {}), "lease": connection.lease}
+                is_doubtful = True
+            cursor = await connection.execute(
+                statement.sql, parameters, prepare=statement.prepare, binary=True
+            )
+        except BaseException as error:
+            if _works(connection) and not is_disconnect(error):
+                await self._pool.release(connection)
+                raise
+            if is_doubtful and not is_lease_gone(error):
+                self._doubtful.add(connection.lease)
+            self._pool.discard(connection, error)
+            if isinstance(error, psycopg.Error):
+                raise LostConnection(str(error)) from error
+            raise
+        await self._pool.release(connection)
+        return cursor
+
+    async def _delete_doubtful(self, connection: Connection) -> None:
+        # This waits for those that the server is still working on, until they are cancelled.
+        leases = self._doubtful.copy()
+        statement = bind(RETIRE, self._config.schema)
+        await connection.execute(statement, {"leases": list(leases)}, prepare=False)
+        self._doubtful -= leases
+
+    async def _delete_all(self) -> None:
+        self._doubtful.update(self._connector.leases())
+        deadline = Deadline(min(_CLOSING_SECONDS, self._config.timeout))
+        connection = await self._pool.acquire(deadline)
+        connection.deadline = deadline
+        try:
+            await self._delete_doubtful(connection)
+        finally:
+            await connection.close()
+            await self._pool.release(connection)
+
+    async def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
+        """Return when the call is worth another attempt, or raise what its caller is told."""
+        cause = self._connector.failure or error
+        if isinstance(error, PoolClosed):
+            raise StoreClosedError("this store was closed during the call") from error
+        if isinstance(error, PoolTimeout) or deadline.expired:
+            raise self._exceeded(cause) from self._address.redacted(cause)
+        if not (
+            isinstance(error, LostConnection)
+            or is_transient(error)
+            or (is_conflict(error) and attempt == 1)
+        ):
+            raise translated(error, self._address) from self._address.redacted(error)
+        if attempt > 1:
+            seconds = random.uniform(0.5, 1.0) * min(1.0, 0.01 * 2 ** (attempt - 1))
+            if seconds >= deadline.remaining():
+                raise self._exceeded(cause) from self._address.redacted(cause)
+            await pause(seconds)
+
+    def _exceeded(self, cause: Exception) -> StoreUnavailableError:
+        return deadline_exceeded(cause, self._address, self._config.timeout)
+
+    def _expired(self) -> StoreUnavailableError:
+        return self._exceeded(PoolTimeout("no connection was free"))
+
+
+def _works(connection: Connection) -> bool:
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
