@@ -228,9 +228,10 @@ class PostgresClient:
         connection.deadline = deadline
         try:
             await self._delete_doubtful(connection)
-        finally:
-            await connection.close()
-            await self._pool.release(connection)
+        except BaseException as error:
+            self._pool.discard(connection, error)
+            raise
+        await self._pool.release(connection)
 
     async def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
         """Return when the call is worth another attempt, or raise what its caller is told."""

@@ -228,9 +228,10 @@ class PostgresClient:
         connection.deadline = deadline
         try:
             self._delete_doubtful(connection)
-        finally:
-            connection.close()
-            self._pool.release(connection)
+        except BaseException as error:
+            self._pool.discard(connection, error)
+            raise
+        self._pool.release(connection)
 
     def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
         """Return when the call is worth another attempt, or raise what its caller is told."""
