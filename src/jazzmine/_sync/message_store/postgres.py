@@ -65,7 +65,7 @@ class PostgresMessageStore(MessageStore):
 
     def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
         parameters = {"conversation": conversation_json(conversation)}
-        self._server.count(sql.STORE_CONVERSATION, parameters)
+        self._server.write(sql.STORE_CONVERSATION, parameters)
 
     def _conversation(self, conversation_id: str) -> Conversation | None:
         rows = self._server.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
@@ -104,7 +104,7 @@ class PostgresMessageStore(MessageStore):
     ) -> None:
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         parameters = {"messages": messages_json(messages)}
-        self._server.count(statement, parameters, deadline=deadline)
+        self._server.write(statement, parameters, deadline=deadline)
 
     def _message(self, message_id: str) -> Message | None:
         rows = self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
@@ -157,7 +157,7 @@ class PostgresMessageStore(MessageStore):
     # Traces
 
     def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
-        self._server.count(sql.STORE_TRACE, {"trace": trace_json(trace)})
+        self._server.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
 
     def _trace(self, trace_id: str) -> TurnTrace | None:
         rows = self._server.rows(sql.TRACE, {"id": to_text(trace_id)})
@@ -193,7 +193,7 @@ class PostgresMessageStore(MessageStore):
             parameters["messages"] = messages_json(messages)
         if trace is not None:
             parameters["trace"] = trace_json(trace)
-        self._server.count(statement, parameters)
+        self._server.write(statement, parameters)
 
     def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None

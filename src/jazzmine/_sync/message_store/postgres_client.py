@@ -16,7 +16,7 @@ from jazzmine._sync.message_store.postgres_connection import Connection, Connect
 from jazzmine._sync.message_store.postgres_migration import migrate
 from jazzmine._sync.message_store.postgres_pool import PostgresPool
 from jazzmine._compat.sync_microbatch import MicroBatcher, RunBatch
-from jazzmine._compat.postgres_blocking import Cursor, pause
+from jazzmine._compat.postgres_blocking import pause
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
@@ -30,7 +30,15 @@ from jazzmine.layouts.postgres.failures import (
     translated,
     unavailable,
 )
-from jazzmine.layouts.postgres.leases import RETIRE, fenced, is_lease_gone
+from jazzmine.layouts.postgres.leases import (
+    DELETE_ALL,
+    RETIRE,
+    WRITES_OF_AN_ID,
+    counted,
+    fenced,
+    is_lease_gone,
+    new_id,
+)
 from jazzmine.layouts.postgres.schema import bind
 
 __all__ = ["PostgresClient"]
@@ -44,11 +52,34 @@ _CLOSING_SECONDS = 1.0
 logger = logging.getLogger("jazzmine")
 
 
+class _Write:
+    """The attempts at one write.
+
+    Attributes:
+        doubtful: leases, and how many writes each counts if an attempt took effect.
+    """
+
+    def __init__(self) -> None:
+        self.doubtful: dict[int, int] = {}
+
+    def outcome(self, leases: list[TupleRow]) -> TupleRow | None:
+        """Return what an attempt wrote, or None if none took effect.
+
+        Args:
+            leases: as they are since they were retired.
+        """
+        for lease, calls, written in leases:
+            if self.doubtful.get(lease) == calls:
+                return (written,)
+        return None
+
+
 class _Statement(NamedTuple):
     sql: bytes
-    parameters: Parameters | None
-    prepare: bool | None
-    is_write: bool
+    parameters: Parameters
+    prepare: bool | None = None
+    has_rows: bool = True
+    write: _Write | None = None
 
 
 class PostgresClient:
@@ -113,7 +144,7 @@ class PostgresClient:
         self._pool.settle()
         if self._pool.is_open and self._connector.failure is None:
             try:
-                self._delete_all()
+                self._delete_leases()
             except psycopg.Error as error:
                 logger.debug("leases are left to be swept: %s", type(error).__name__)
         self._pool.close()
@@ -144,33 +175,34 @@ class PostgresClient:
         Raises:
             JazzmineError: the query failed, or had no answer within the call's time.
         """
-        statement = self._statement(sql, parameters, prepare=prepare)
-        cursor = self._run(statement, Deadline(self._config.timeout))
-        return cursor.fetchall()
+        statement = _Statement(self._bind(sql), parameters or {}, prepare)
+        return self._run(statement, Deadline(self._config.timeout))
 
-    def count(
+    def write(
         self, sql: str, parameters: Parameters, *, deadline: Deadline | None = None
-    ) -> int:
-        """Run a write and return how many rows it wrote.
+    ) -> None:
+        """Run a write.
 
         Raises:
             JazzmineError: the write failed, or had no answer before the deadline.
         """
-        statement = self._statement(fenced(sql), parameters, is_write=True)
-        cursor = self._run(statement, deadline or Deadline(self._config.timeout))
-        return cursor.rowcount
+        statement = _Statement(self._bind(fenced(sql)), parameters, has_rows=False, write=_Write())
+        self._run(statement, deadline or Deadline(self._config.timeout))
 
-    def _statement(
-        self,
-        sql: str,
-        parameters: Parameters | None,
-        *,
-        prepare: bool | None = None,
-        is_write: bool = False,
-    ) -> _Statement:
-        return _Statement(bind(sql, self._config.schema), parameters, prepare, is_write)
+    def count(self, sql: str, parameters: Parameters) -> int:
+        """Run a write that has no parts, and return how many rows it wrote.
 
-    def _run(self, statement: _Statement, deadline: Deadline) -> Cursor:
+        Raises:
+            JazzmineError: the write failed, or had no answer within the call's time.
+        """
+        statement = _Statement(self._bind(counted(sql)), parameters, write=_Write())
+        rows = self._run(statement, Deadline(self._config.timeout))
+        return int(rows[0][0])
+
+    def _bind(self, sql: str) -> bytes:
+        return bind(sql, self._config.schema)
+
+    def _run(self, statement: _Statement, deadline: Deadline) -> list[TupleRow]:
         for batcher in self._batchers:
             if batcher.is_doubtful:
                 batcher.settle(deadline)
@@ -186,48 +218,74 @@ class PostgresClient:
 
     def _run_on(
         self, connection: Connection, statement: _Statement, deadline: Deadline
-    ) -> Cursor:
+    ) -> list[TupleRow]:
         connection.deadline = deadline
-        is_doubtful = False
         try:
-            if self._doubtful and connection.refusal is None:
-                self._delete_doubtful(connection)
-            parameters = statement.parameters
-            if statement.is_write:
-                if connection.refusal is not None:
-                    raise connection.refusal
-                parameters = {**(parameters or {}), "lease": connection.lease}
-                is_doubtful = True
-            cursor = connection.execute(
-                statement.sql, parameters, prepare=statement.prepare, binary=True
-            )
+            if statement.write is None:
+                rows = self._read(connection, statement)
+            else:
+                rows = self._write(connection, statement, statement.write)
         except BaseException as error:
-            if _works(connection) and not is_disconnect(error):
+            is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            if is_idle and not is_disconnect(error):
                 self._pool.release(connection)
                 raise
-            if is_doubtful and not is_lease_gone(error):
-                self._doubtful.add(connection.lease)
             self._pool.discard(connection, error)
             if isinstance(error, psycopg.Error):
                 raise LostConnection(str(error)) from error
             raise
         self._pool.release(connection)
-        return cursor
+        return rows
 
-    def _delete_doubtful(self, connection: Connection) -> None:
-        # This waits for those that the server is still working on, until they are cancelled.
-        leases = self._doubtful.copy()
-        statement = bind(RETIRE, self._config.schema)
-        connection.execute(statement, {"leases": list(leases)}, prepare=False)
+    def _read(self, connection: Connection, statement: _Statement) -> list[TupleRow]:
+        if self._doubtful and connection.refusal is None:
+            self._retire(connection, self._doubtful.copy())
+        return self._execute(connection, statement, statement.parameters)
+
+    def _write(
+        self, connection: Connection, statement: _Statement, write: _Write
+    ) -> list[TupleRow]:
+        if connection.refusal is not None:
+            raise connection.refusal
+        if self._doubtful or write.doubtful:
+            leases = self._retire(connection, self._doubtful | write.doubtful.keys())
+            if (outcome := write.outcome(leases)) is not None:
+                return [outcome]
+        lease, calls = connection.lease, connection.calls + 1
+        next_lease = lease if calls % WRITES_OF_AN_ID else new_id()
+        fence = {"lease": lease, "next_lease": next_lease, "calls": calls}
+        try:
+            rows = self._execute(connection, statement, {**statement.parameters, **fence})
+        except BaseException as error:
+            if _is_unknown(connection, error):
+                write.doubtful.update({lease: calls, next_lease: calls})
+                self._doubtful.update(write.doubtful)
+            raise
+        connection.lease, connection.calls = next_lease, calls
+        return rows
+
+    def _execute(
+        self, connection: Connection, statement: _Statement, parameters: Parameters
+    ) -> list[TupleRow]:
+        cursor = connection.execute(
+            statement.sql, parameters, prepare=statement.prepare, binary=True
+        )
+        return cursor.fetchall() if statement.has_rows else []
+
+    def _retire(self, connection: Connection, leases: set[int]) -> list[TupleRow]:
+        # This waits for those that are about to be committed.
+        statement = _Statement(self._bind(RETIRE), {"leases": list(leases)}, prepare=False)
+        rows = self._execute(connection, statement, statement.parameters)
         self._doubtful -= leases
+        return rows
 
-    def _delete_all(self) -> None:
-        self._doubtful.update(self._connector.leases())
+    def _delete_leases(self) -> None:
         deadline = Deadline(min(_CLOSING_SECONDS, self._config.timeout))
         connection = self._pool.acquire(deadline)
         connection.deadline = deadline
         try:
-            self._delete_doubtful(connection)
+            parameters = {"store": self._connector.store}
+            connection.execute(self._bind(DELETE_ALL), parameters, prepare=False)
         except BaseException as error:
             self._pool.discard(connection, error)
             raise
@@ -259,5 +317,7 @@ class PostgresClient:
         return self._exceeded(PoolTimeout("no connection was free"))
 
 
-def _works(connection: Connection) -> bool:
-    return connection.pgconn.transaction_status == TransactionStatus.IDLE
+def _is_unknown(connection: Connection, error: BaseException) -> bool:
+    """Whether a write that failed so may have taken effect, or may do so later."""
+    is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+    return not is_idle and not is_lease_gone(error)

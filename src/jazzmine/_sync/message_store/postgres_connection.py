@@ -33,6 +33,7 @@ class Connection(DriverConnection):
 
     Attributes:
         lease: the id of its lease.
+        calls: how many writes it has made.
         refusal: why it has no lease, and cannot write; None if it has one.
         proved_at: when it was last known to work, by the monotonic clock.
         connector: what opened it.
@@ -40,6 +41,7 @@ class Connection(DriverConnection):
     """
 
     lease: int
+    calls = 0
     refusal: psycopg.Error | None = None
     proved_at: float
     connector: Connector
@@ -71,6 +73,7 @@ class Connector:
     Attributes:
         failure: why the latest attempt to open one failed, or None.
         failures: how many attempts have failed since one succeeded.
+        store: what all leases of its connections have in common.
         suspected_at: connections that were not known to work since then may be lost.
         condemned_at: those that were not known to work since then are lost.
     """
@@ -82,7 +85,7 @@ class Connector:
         self._config = config
         self._address = address
         self._avoided: dict[Endpoint, float] = {}
-        self._leases: set[int] = set()
+        self.store = leases.new_id()
 
     def connect(self) -> Connection:
         """Connect to the first server that can be reached.
@@ -135,10 +138,6 @@ class Connector:
         """Try a server after the others for a while."""
         self._avoided[endpoint] = monotonic() + _AVOIDED
 
-    def leases(self) -> list[int]:
-        """Return the leases of all connections that were opened."""
-        return list(self._leases.copy())
-
     def _is_avoided(self, endpoint: Endpoint) -> bool:
         return self._avoided.get(endpoint, 0.0) > monotonic()
 
@@ -170,11 +169,11 @@ class Connector:
         return connection
 
     def _make_lease(self, connection: Connection) -> None:
-        connection.lease = leases.new_lease()
+        connection.lease = leases.new_id()
         connection.deadline = Deadline(self._config.timeout / 2)
-        self._leases.add(connection.lease)
         parameters = {
             "lease": connection.lease,
+            "store": self.store,
             "timeout": str(math.ceil(min(self._config.timeout * 1000, 2**31 - 1))),
             "pid": connection.info.backend_pid,
         }

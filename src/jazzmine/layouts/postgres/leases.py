@@ -1,11 +1,15 @@
-"""The fence: a write that was given up cannot take effect once its lease is deleted.
+"""The fence: a write that was given up cannot take effect once its lease is retired.
 
-Each connection has a lease, a row with a random id. Every write locks the lease of its connection
-in the same statement, and fails if the row is gone. Deleting the row waits for a write that holds
-the lock, and a write that reaches the server later changes nothing. This holds behind a connection
-pooler too, where the server process of a write is not known.
+Each connection has a lease, a row with a random id. Every write updates the lease of its
+connection in the same statement, and fails if the lease is retired. A write that is under way when
+its lease is retired is either committed by then or fails, and one that reaches the server later
+changes nothing. This holds behind a connection pooler too, where the server process of a write is
+not known.
 
-The role needs SELECT, INSERT, UPDATE and DELETE on the table: a row lock takes the right to update.
+The lease counts the writes of its connection and keeps what the last one did: so a write whose
+reply was lost is sent again only if it has not taken effect.
+
+The role needs SELECT, INSERT, UPDATE and DELETE on the table.
 """
 
 from __future__ import annotations
@@ -15,9 +19,23 @@ import secrets
 
 from psycopg import errors
 
-__all__ = ["LEASES", "MAKE", "RETIRE", "fenced", "is_lease_gone", "new_lease"]
+__all__ = [
+    "DELETE_ALL",
+    "LEASES",
+    "MAKE",
+    "RETIRE",
+    "WRITES_OF_AN_ID",
+    "counted",
+    "fenced",
+    "is_lease_gone",
+    "new_id",
+]
 
 LEASES = "jazzmine_leases"
+
+# While an old snapshot is in use, the server keeps each version of a row, and looks at all versions
+# that have the id which it looks for. So a lease gets another id now and then.
+WRITES_OF_AN_ID = 256
 
 # Leases of processes that ended without closing their store are deleted a day later. Deleting that
 # of a connection which is still in use costs one repetition of a write.
@@ -30,40 +48,53 @@ WITH swept AS (
     DELETE FROM $schema.{LEASES} WHERE id IN (
         SELECT id FROM $schema.{LEASES} WHERE made_at < now() - interval '1 day'
         LIMIT 1000 FOR UPDATE SKIP LOCKED)),
-made AS (INSERT INTO $schema.{LEASES} (id) VALUES (%(lease)s))
+made AS (INSERT INTO $schema.{LEASES} (id, store) VALUES (%(lease)s, %(store)s))
 SELECT set_config(name, milliseconds, false)
 FROM (VALUES ('statement_timeout', %(timeout)s), ('client_connection_check_interval', '500'))
     AS settings (name, milliseconds)
 WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = '0'
 """
 
-# In one order: of two that delete the same leases, neither has one that the other waits for.
 RETIRE = f"""
-DELETE FROM $schema.{LEASES} WHERE id IN (
-    SELECT id FROM $schema.{LEASES} WHERE id = ANY(%(leases)s::bigint[]) ORDER BY id FOR UPDATE)
+UPDATE $schema.{LEASES} SET is_retired = true WHERE id = ANY(%(leases)s::bigint[])
+RETURNING id, calls, written
 """
 
-# The second part is run to its end although nothing reads it, and violates NOT NULL.
-_FENCE = f"""
-WITH lease AS (SELECT id FROM $schema.{LEASES} WHERE id = %(lease)s FOR KEY SHARE),
-fence AS (INSERT INTO $schema.{LEASES} (id) SELECT NULL WHERE NOT EXISTS (SELECT FROM lease))
+DELETE_ALL = f"DELETE FROM $schema.{LEASES} WHERE store = %(store)s"
+
+
+def _fence(written: str) -> str:
+    # The second part is run to its end although nothing reads it, and violates NOT NULL.
+    return f"""
+lease AS (
+    UPDATE $schema.{LEASES} SET id = %(next_lease)s, calls = %(calls)s, written = {written}
+    WHERE id = %(lease)s AND NOT is_retired RETURNING id),
+fence AS (
+    INSERT INTO $schema.{LEASES} (id, store) SELECT NULL, 0 WHERE NOT EXISTS (SELECT FROM lease))
 """
-
-
-def new_lease() -> int:
-    """Return the id of a lease: random, since a sequence starts anew after a crash."""
-    return secrets.randbits(63)
 
 
 @functools.lru_cache(maxsize=256)
 def fenced(sql: str) -> str:
-    """Return a write that takes one more parameter: `lease`, that of its connection."""
+    """Return a write that also takes `lease`, `next_lease` and `calls`."""
     statement = sql.lstrip()
     if statement.startswith("WITH"):
-        return f"{_FENCE}, {statement.removeprefix('WITH')}"
-    return _FENCE + statement
+        return f"WITH {_fence('NULL')}, {statement.removeprefix('WITH')}"
+    return f"WITH {_fence('NULL')} {statement}"
+
+
+@functools.lru_cache(maxsize=256)
+def counted(sql: str) -> str:
+    """Return the same for a write without parts, as a query for how many rows it wrote."""
+    fence = _fence("(SELECT count(*) FROM main)")
+    return f"WITH main AS ({sql} RETURNING 1), {fence} SELECT count(*) FROM main"
+
+
+def new_id() -> int:
+    """Return the id of a lease or a store: random, since a sequence starts anew after a crash."""
+    return secrets.randbits(63)
 
 
 def is_lease_gone(error: BaseException) -> bool:
-    """Whether a fenced write was refused, and changed nothing, since its lease is deleted."""
+    """Whether a fenced write was refused, and changed nothing, since its lease is retired."""
     return isinstance(error, errors.NotNullViolation) and error.diag.table_name == LEASES
