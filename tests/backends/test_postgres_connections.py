@@ -1,4 +1,4 @@
-"""Connections that went silent, servers that do not answer, and servers that may not be written to."""
+"""Connections that went silent, and servers that do not answer or may not be written to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def black_hole() -> Iterator[int]:
 async def seconds(call: object) -> float:
     """How long a call takes, whether it fails or not."""
     started = time.monotonic()
-    await asyncio.gather(call, return_exceptions=True)  # type: ignore[arg-type, call-overload]
+    await asyncio.gather(call, return_exceptions=True)  # type: ignore[call-overload]
     return time.monotonic() - started
 
 
@@ -138,11 +138,13 @@ async def test_the_time_for_connecting_that_the_address_names_is_kept(
 def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
     address = Address.of(postgres.dsn(), 12.0)
     options = {"TCP_KEEPIDLE": 6, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 12000}
-    with psycopg.connect(address.conninfo) as connection:
-        with socket.socket(fileno=os.dup(connection.fileno())) as same:
-            found = {
-                name: same.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options
-            }
+    with (
+        psycopg.connect(address.conninfo) as connection,
+        socket.socket(fileno=os.dup(connection.fileno())) as same,
+    ):
+        found = {
+            name: same.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options
+        }
     assert found == options
 
 

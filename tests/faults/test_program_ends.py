@@ -63,7 +63,8 @@ def test_a_program_that_does_not_close_its_store_ends(
         command = [sys.executable, "-c", program, dsn, schema, str(calls)]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-            assert process.stdin is not None and process.stdout is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
             try:
                 assert process.stdout.readline() == "ready\n"
                 if away == "silent":
