@@ -62,6 +62,7 @@ TREES = (
             "_async": "_sync",
             "aclose": "close",
             "aio": "blocking",
+            "async_microbatch": "sync_microbatch",
             "mongo_aio": "mongo_blocking",
             "postgres_aio": "postgres_blocking",
             "redis_aio": "redis_blocking",

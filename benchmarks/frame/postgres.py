@@ -240,8 +240,14 @@ class Call(Scenario):
         await self._store.close()
 
 
+def intercept(client: Any, wrap: Callable[[Any], Any]) -> None:
+    """Put something of the caller's in the place of each method that runs a statement."""
+    for name in ("rows", "write", "count"):
+        setattr(client, name, wrap(getattr(client, name)))
+
+
 class Recorded(Scenario):
-    """The statement and the parameters of a call, as the store hands them to its server."""
+    """The statement and the parameters of a call, as the store hands them to its client."""
 
     def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
         super().__init__(folder)
@@ -253,13 +259,15 @@ class Recorded(Scenario):
 
         store = await open_store(self._dsn)
         ran: list[tuple[bytes, dict[str, Any]]] = []
-        run = store._server._run
 
-        async def note(sql: str, parameters: Any, *rest: Any) -> Any:
-            ran.append((bind(sql, schema_of_this_process()), parameters))
-            return await run(sql, parameters, *rest)
+        def recording(run: Any) -> Any:
+            async def note(sql: str, parameters: Any = None, **options: Any) -> Any:
+                ran.append((bind(sql, schema_of_this_process()), parameters))
+                return await run(sql, parameters, **options)
 
-        store._server._run = note
+            return note
+
+        intercept(store._server, recording)
         call = _calls(store)[self._name]
         for n in range(100):
             await call(n)
@@ -343,28 +351,25 @@ class Mapping(Recorded):
 
     async def prepare(self) -> None:
         self._store = await open_store(self._dsn)
-        server, answers = self._store._server, {}
+        answers: list[Any] = []
+
+        def recording(run: Any) -> Any:
+            async def note(sql: str, parameters: Any = None, **options: Any) -> Any:
+                answers.append(await run(sql, parameters, **options))
+                return answers[-1]
+
+            return note
+
+        def replaying(run: Any) -> Any:
+            async def answer(sql: str, parameters: Any = None, **options: Any) -> Any:
+                return answers[0]
+
+            return answer
+
+        intercept(self._store._server, recording)
         call = _calls(self._store)[self._name]
-        rows, count = server.rows, server.count
-
-        async def note_rows(sql: str, parameters: Any = None, **options: Any) -> Any:
-            answers["rows"] = await rows(sql, parameters, **options)
-            return answers["rows"]
-
-        async def note_count(sql: str, parameters: Any, **options: Any) -> Any:
-            answers["count"] = await count(sql, parameters, **options)
-            return answers["count"]
-
-        server.rows, server.count = note_rows, note_count
         await call(0)
-
-        async def replay_rows(sql: str, parameters: Any = None, **options: Any) -> Any:
-            return answers["rows"]
-
-        async def replay_count(sql: str, parameters: Any, **options: Any) -> Any:
-            return answers["count"]
-
-        server.rows, server.count = replay_rows, replay_count
+        intercept(self._store._server, replaying)
         self._call = call
 
     async def measure(self) -> Figures:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jazzmine._async.message_store import postgres_server
+from jazzmine._async.message_store import postgres_client
 from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import (
     IntegrityError,
@@ -44,7 +44,7 @@ async def test_messages_stored_in_opposite_orders_at_once_do_not_deadlock(
     schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A deadlock would be tried again.
-    monkeypatch.setattr(postgres_server, "is_passing", lambda error: False)
+    monkeypatch.setattr(postgres_client, "is_transient", lambda error: False)
     async with await MessageStore.initialize(config(schema, pool_min=4)) as store:
         await store.store_conversation(conversation())
         given = [message(f"m{n}") for n in range(200)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine._async.message_store.base import MessageStore
 from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
 from jazzmine.layouts.postgres import statements as sql
 from jazzmine.layouts.postgres import trace_statements as trace_sql
 from jazzmine.layouts.postgres.rows import (
@@ -27,7 +28,7 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
-    from jazzmine._async.message_store.postgres_server import PostgresServer
+    from jazzmine._async.message_store.postgres_client import PostgresClient
 
 __all__ = ["PostgresMessageStore"]
 
@@ -42,10 +43,10 @@ class PostgresMessageStore(MessageStore):
     def __init__(self, config: PostgresConfig) -> None:
         super().__init__()
         self._server = _server(config)
-        self._single_messages = self._server.combiner(self._store_all)
+        self._single_messages = self._server.batcher(self._store_all)
 
     def _moved_in(self) -> None:
-        self._server.moved_in()
+        self._server.after_fork()
 
     async def _open(self) -> None:
         try:
@@ -55,7 +56,6 @@ class PostgresMessageStore(MessageStore):
             raise
 
     async def _close(self) -> None:
-        await self._single_messages.close()
         await self._server.close()
 
     async def _ping(self) -> None:
@@ -65,7 +65,7 @@ class PostgresMessageStore(MessageStore):
 
     async def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
         parameters = {"conversation": conversation_json(conversation)}
-        await self._server.count(sql.STORE_CONVERSATION, parameters)
+        await self._server.write(sql.STORE_CONVERSATION, parameters)
 
     async def _conversation(self, conversation_id: str) -> Conversation | None:
         rows = await self._server.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
@@ -98,10 +98,10 @@ class PostgresMessageStore(MessageStore):
             await self._store_all(messages)
 
     async def _store_all(
-        self, messages: Sequence[Sealed[Message]], deadline: float | None = None
+        self, messages: Sequence[Sealed[Message]], deadline: Deadline | None = None
     ) -> None:
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
-        await self._server.count(statement, message_parameters(messages), deadline=deadline)
+        await self._server.write(statement, message_parameters(messages), deadline=deadline)
 
     async def _message(self, message_id: str) -> Message | None:
         rows = await self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
@@ -154,7 +154,7 @@ class PostgresMessageStore(MessageStore):
     # Traces
 
     async def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
-        await self._server.count(sql.STORE_TRACE, {"trace": trace_json(trace)})
+        await self._server.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
 
     async def _trace(self, trace_id: str) -> TurnTrace | None:
         rows = await self._server.rows(sql.TRACE, {"id": to_text(trace_id)})
@@ -192,7 +192,7 @@ class PostgresMessageStore(MessageStore):
             parameters.update(message_parameters(messages, conversation))
         if trace is not None:
             parameters["trace"] = trace_json(trace)
-        await self._server.count(statement, parameters)
+        await self._server.write(statement, parameters)
 
     async def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None
@@ -219,11 +219,11 @@ def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]
     return page
 
 
-def _server(config: PostgresConfig) -> PostgresServer:
+def _server(config: PostgresConfig) -> PostgresClient:
     try:
-        from jazzmine._async.message_store.postgres_server import PostgresServer
+        from jazzmine._async.message_store.postgres_client import PostgresClient
     except ImportError as error:
         raise ImportError(
             "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
         ) from error
-    return PostgresServer(config)
+    return PostgresClient(config)

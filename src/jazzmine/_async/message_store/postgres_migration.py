@@ -11,7 +11,7 @@ from typing import Any
 from psycopg import errors
 from psycopg.errors import Diagnostic
 
-from jazzmine._compat.postgres_aio import Connection
+from jazzmine._async.message_store.postgres_connection import Connection
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.layouts.postgres.ownership import (
     COLUMNS,

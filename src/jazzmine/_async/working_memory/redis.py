@@ -17,7 +17,6 @@ from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._async.working_memory.redis_client import RedisClient, backoff
 from jazzmine._async.working_memory.redis_wakeups import WakeUps
 from jazzmine._compat.aio import KeyedLocks
-from jazzmine._compat.deadline import Deadline
 from jazzmine._compat.redis_aio import (
     INTERRUPTIBLE,
     AnyRedis,
@@ -28,6 +27,7 @@ from jazzmine._compat.redis_aio import (
 from jazzmine._compat.redis_driver import settings_of
 from jazzmine._compat.upkeep_aio import Chores, Repeating
 from jazzmine.config import RedisConfig, require_seconds
+from jazzmine.deadline import Deadline
 from jazzmine.errors import (
     InvalidAddressError,
     LockLostError,

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jazzmine._compat.deadline import Deadline
 from jazzmine._compat.redis_aio import AnyRedis, time_limit
 from jazzmine._compat.redis_driver import is_cluster, max_connections
 from jazzmine._compat.upkeep_aio import BackgroundTask, Event
+from jazzmine.deadline import Deadline
 
 __all__ = ["WakeUps"]
 

@@ -17,7 +17,6 @@ from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine._sync.working_memory.redis_client import RedisClient, backoff
 from jazzmine._sync.working_memory.redis_wakeups import WakeUps
 from jazzmine._compat.blocking import KeyedLocks
-from jazzmine._compat.deadline import Deadline
 from jazzmine._compat.redis_blocking import (
     INTERRUPTIBLE,
     AnyRedis,
@@ -28,6 +27,7 @@ from jazzmine._compat.redis_blocking import (
 from jazzmine._compat.redis_driver import settings_of
 from jazzmine._compat.upkeep_blocking import Chores, Repeating
 from jazzmine.config import RedisConfig, require_seconds
+from jazzmine.deadline import Deadline
 from jazzmine.errors import (
     InvalidAddressError,
     LockLostError,

@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jazzmine._compat.deadline import Deadline
 from jazzmine._compat.redis_blocking import AnyRedis, AnyTimeoutError, time_limit
 from jazzmine._compat.redis_driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
 from jazzmine._compat.upkeep_blocking import sleep
+from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.layouts.redis import Script
 

@@ -13,28 +13,33 @@ from jazzmine.errors import (
     StoreUnavailableError,
 )
 from jazzmine.layouts.postgres.addresses import Address
+from jazzmine.layouts.postgres.leases import is_lease_gone
 from jazzmine.layouts.postgres.text import from_text
 
 __all__ = [
     "LostConnection",
-    "broke",
+    "TimedOut",
+    "deadline_exceeded",
     "is_conflict",
-    "is_passing",
-    "too_late",
+    "is_disconnect",
+    "is_transient",
     "translated",
     "unavailable",
 ]
 
-_BROKEN = (
+# The server ends the session, or has become one that cannot be written to.
+_DISCONNECTS = (
     errors.AdminShutdown,
+    errors.CannotConnectNow,
     errors.CrashShutdown,
+    errors.DatabaseDropped,
     errors.IdleSessionTimeout,
     errors.InterfaceError,
-)
-_PASSING = (
-    errors.CannotConnectNow,
-    errors.DeadlockDetected,
     errors.ReadOnlySqlTransaction,
+)
+_CONNECTION_EXCEPTIONS = "08"  # the class of SQLSTATE codes
+_TRANSIENT = (
+    errors.DeadlockDetected,
     errors.SerializationFailure,
     errors.TooManyConnections,
 )
@@ -45,14 +50,22 @@ class LostConnection(errors.OperationalError):
     """The connection was lost during a call; what became of the call is unknown."""
 
 
-def broke(error: Exception) -> bool:
-    """Whether the connection is no good after this error, though it is not closed yet."""
-    return isinstance(error, _BROKEN)
+class TimedOut(errors.OperationalError):
+    """The server did not reply before a deadline; the connection still waits for the reply."""
 
 
-def is_passing(error: Exception) -> bool:
+def is_disconnect(error: BaseException) -> bool:
+    """Whether the connection is no good after this error, though it may not be closed yet."""
+    return isinstance(error, errors.Error) and (
+        isinstance(error, _DISCONNECTS)
+        or (error.sqlstate or "").startswith(_CONNECTION_EXCEPTIONS)
+        or is_lease_gone(error)
+    )
+
+
+def is_transient(error: Exception) -> bool:
     """Whether the same call may succeed later, on a connection that is still good."""
-    return isinstance(error, _PASSING)
+    return isinstance(error, _TRANSIENT)
 
 
 def is_conflict(error: Exception) -> bool:
@@ -79,7 +92,7 @@ def unavailable(error: Exception, address: Address) -> StoreUnavailableError:
     return StoreUnavailableError(f"PostgreSQL at {address.name}: {_text_of(error, address)}")
 
 
-def too_late(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
+def deadline_exceeded(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
     """Return the error that says that a call's deadline has passed."""
     return StoreUnavailableError(
         f"PostgreSQL at {address.name} gave no answer within {timeout:g} s:"
@@ -93,7 +106,7 @@ def _key_of(error: errors.IntegrityError) -> str:
 
 
 def _text_of(error: Exception, address: Address) -> str:
-    if address.betrayed_by(error):
+    if address.contains_secret(error):
         return f"{type(error).__name__}, whose text holds a secret"
     primary = getattr(getattr(error, "diag", None), "message_primary", None)
     return primary or " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,332 @@
+"""Runs the statements of a store on PostgreSQL, each until it has an answer or its time is over."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from jazzmine._sync.message_store.postgres_connection import Connection, Connector
+from jazzmine._sync.message_store.postgres_migration import check_rights, is_current, migrate
+from jazzmine._sync.message_store.postgres_pool import PostgresPool
+from jazzmine._compat.sync_microbatch import MicroBatcher, RunBatch
+from jazzmine._compat.postgres_blocking import pause
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
+from jazzmine.layouts.postgres.addresses import Address
+from jazzmine.layouts.postgres.failures import (
+    LostConnection,
+    deadline_exceeded,
+    is_conflict,
+    is_disconnect,
+    is_transient,
+    translated,
+    unavailable,
+)
+from jazzmine.layouts.postgres.leases import (
+    DELETE_ALL,
+    RETIRE,
+    WRITES_OF_AN_ID,
+    counted,
+    fenced,
+    is_lease_gone,
+    new_id,
+)
+from jazzmine.layouts.postgres.schema import bind
+
+__all__ = ["PostgresClient"]
+
+T = TypeVar("T")
+Parameters = Mapping[str, object]
+
+# How long closing waits until no write that was given up can take effect any more, in s.
+_CLOSING_SECONDS = 1.0
+
+logger = logging.getLogger("jazzmine")
+
+
+class _Write:
+    """The attempts at one write.
+
+    Attributes:
+        doubtful: leases, and how many writes each counts if an attempt took effect.
+    """
+
+    def __init__(self) -> None:
+        self.doubtful: dict[int, int] = {}
+
+    def outcome(self, leases: list[TupleRow]) -> TupleRow | None:
+        """Return what an attempt wrote, or None if none took effect.
+
+        Args:
+            leases: as they are since they were retired.
+        """
+        for lease, calls, written in leases:
+            if self.doubtful.get(lease) == calls:
+                return (written,)
+        return None
+
+
+class _Statement(NamedTuple):
+    sql: bytes
+    parameters: Parameters
+    prepare: bool | None = None
+    has_rows: bool = True
+    write: _Write | None = None
+
+
+class PostgresClient:
+    """Runs one statement a call, in one round trip, until it has an answer or a deadline passed.
+
+    A call that met a broken connection is repeated on another one: all calls may be repeated. A
+    write that was given up cannot take effect once a later call has returned: each write holds the
+    lease of its connection, and later calls delete that lease first.
+    """
+
+    def __init__(self, config: PostgresConfig) -> None:
+        self._config = config
+        self._address = Address.of(config.dsn, config.timeout)
+        self._inherited: list[PostgresPool] = []
+        self._batchers: list[MicroBatcher[object]] = []
+        self._start()
+
+    def _start(self) -> None:
+        self._connector = Connector(self._config, self._address)
+        self._pool = PostgresPool(self._config, self._connector)
+        self._doubtful: set[int] = set()  # the leases of writes that may still take effect
+
+    def open(self) -> None:
+        """Bring the schema up to date and open the pool.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use.
+            StoreUnavailableError: the server refused the connection, or gave no answer.
+        """
+        deadline = Deadline(self._config.timeout)
+        failure: Exception
+        try:
+            if self._migrate(deadline):
+                deadline = Deadline(self._config.timeout)
+            self._pool.open(max(0.001, deadline.remaining()))
+            return
+        except psycopg.Error as error:
+            failure = self._connector.failure or error
+        # Out here the error has no context, which might hold a secret.
+        raise unavailable(failure, self._address) from self._address.redacted(failure)
+
+    def _migrate(self, deadline: Deadline) -> bool:
+        """Bring the schema up to date; return whether there was anything to do."""
+        # A connection of its own says what is wrong, where the pool would go on trying.
+        connection = self._connect(deadline)
+        schema, timeout = self._config.schema, self._config.migration_timeout
+        connection.deadline = deadline
+        try:
+            was_current = is_current(connection, schema)
+            if not was_current:
+                # The server ends it in time, if it can be reached.
+                connection.deadline = Deadline(timeout + self._config.timeout)
+                migrate(connection, schema, timeout)
+            check_rights(connection, schema)
+        finally:
+            connection.close()
+        return not was_current
+
+    def _connect(self, deadline: Deadline) -> Connection:
+        while True:
+            try:
+                return self._connector.connect()
+            except psycopg.errors.ConnectionTimeout:
+                if deadline.expired:
+                    raise
+
+    def close(self) -> None:
+        """Fence what was given up, and close all connections."""
+        for batcher in self._batchers:
+            batcher.close()
+        self._pool.settle()
+        if self._pool.is_open and self._connector.failure is None:
+            try:
+                self._delete_leases()
+            except psycopg.Error as error:
+                logger.debug("leases are left to be swept: %s", type(error).__name__)
+        self._pool.close()
+
+    def after_fork(self) -> None:
+        """Leave all connections to the process that this one was forked from."""
+        self._inherited.append(self._pool)
+        self._start()
+
+    def batcher(self, run_batch: RunBatch[T]) -> MicroBatcher[T]:
+        """Return what sends items together for which no connection is free."""
+        batcher = MicroBatcher(
+            run_batch, self._config.pool_max, self._config.timeout, self._expired
+        )
+        self._batchers.append(batcher)  # type: ignore[arg-type]
+        return batcher
+
+    def rows(
+        self, sql: str, parameters: Parameters | None = None, *, prepare: bool | None = None
+    ) -> list[TupleRow]:
+        """Run a query and return its rows.
+
+        Args:
+            sql: with `$schema` for the schema.
+            parameters: by name.
+            prepare: False plans the query for these very parameters.
+
+        Raises:
+            JazzmineError: the query failed, or had no answer within the call's time.
+        """
+        statement = _Statement(self._bind(sql), parameters or {}, prepare)
+        return self._run(statement, Deadline(self._config.timeout))
+
+    def write(
+        self, sql: str, parameters: Parameters, *, deadline: Deadline | None = None
+    ) -> None:
+        """Run a write.
+
+        Raises:
+            JazzmineError: the write failed, or had no answer before the deadline.
+        """
+        statement = _Statement(self._bind(fenced(sql)), parameters, has_rows=False, write=_Write())
+        self._run(statement, deadline or Deadline(self._config.timeout))
+
+    def count(self, sql: str, parameters: Parameters) -> int:
+        """Run a write that has no parts, and return how many rows it wrote.
+
+        Raises:
+            JazzmineError: the write failed, or had no answer within the call's time.
+        """
+        statement = _Statement(self._bind(counted(sql)), parameters, write=_Write())
+        rows = self._run(statement, Deadline(self._config.timeout))
+        return int(rows[0][0])
+
+    def _bind(self, sql: str) -> bytes:
+        return bind(sql, self._config.schema)
+
+    def _run(self, statement: _Statement, deadline: Deadline) -> list[TupleRow]:
+        for batcher in self._batchers:
+            if batcher.is_doubtful:
+                batcher.settle(deadline)
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                connection = self._pool.acquire(deadline)
+                return self._run_on(connection, statement, deadline)
+            except psycopg.Error as error:
+                failure = error
+            self._recover(failure, attempt, deadline)
+
+    def _run_on(
+        self, connection: Connection, statement: _Statement, deadline: Deadline
+    ) -> list[TupleRow]:
+        connection.deadline = deadline
+        try:
+            if statement.write is None:
+                rows = self._read(connection, statement)
+            else:
+                rows = self._write(connection, statement, statement.write)
+        except BaseException as error:
+            is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            if is_idle and not is_disconnect(error):
+                self._pool.release(connection)
+                raise
+            self._pool.discard(connection, error)
+            if isinstance(error, psycopg.Error):
+                raise LostConnection(str(error)) from error
+            raise
+        self._pool.release(connection)
+        return rows
+
+    def _read(self, connection: Connection, statement: _Statement) -> list[TupleRow]:
+        if self._doubtful and connection.refusal is None:
+            self._retire(connection, self._doubtful.copy())
+        return self._execute(connection, statement, statement.parameters)
+
+    def _write(
+        self, connection: Connection, statement: _Statement, write: _Write
+    ) -> list[TupleRow]:
+        if connection.refusal is not None:
+            raise connection.refusal
+        if self._doubtful or write.doubtful:
+            leases = self._retire(connection, self._doubtful | write.doubtful.keys())
+            if (outcome := write.outcome(leases)) is not None:
+                return [outcome]
+        lease, calls = connection.lease, connection.calls + 1
+        next_lease = lease if calls % WRITES_OF_AN_ID else new_id()
+        fence = {"lease": lease, "next_lease": next_lease, "calls": calls}
+        try:
+            rows = self._execute(connection, statement, {**statement.parameters, **fence})
+        except BaseException as error:
+            if _is_unknown(connection, error):
+                write.doubtful.update({lease: calls, next_lease: calls})
+                self._doubtful.update(write.doubtful)
+            raise
+        connection.lease, connection.calls = next_lease, calls
+        return rows
+
+    def _execute(
+        self, connection: Connection, statement: _Statement, parameters: Parameters
+    ) -> list[TupleRow]:
+        cursor = connection.execute(
+            statement.sql, parameters, prepare=statement.prepare, binary=True
+        )
+        return cursor.fetchall() if statement.has_rows else []
+
+    def _retire(self, connection: Connection, leases: set[int]) -> list[TupleRow]:
+        # This waits for those that are about to be committed.
+        statement = _Statement(self._bind(RETIRE), {"leases": list(leases)}, prepare=False)
+        rows = self._execute(connection, statement, statement.parameters)
+        self._doubtful -= leases
+        return rows
+
+    def _delete_leases(self) -> None:
+        deadline = Deadline(min(_CLOSING_SECONDS, self._config.timeout))
+        connection = self._pool.acquire(deadline)
+        connection.deadline = deadline
+        try:
+            parameters = {"store": self._connector.store}
+            connection.execute(self._bind(DELETE_ALL), parameters, prepare=False)
+        except BaseException as error:
+            self._pool.discard(connection, error)
+            raise
+        self._pool.release(connection)
+
+    def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
+        """Return when the call is worth another attempt, or raise what its caller is told."""
+        cause = self._connector.failure or error
+        if isinstance(error, PoolClosed):
+            raise StoreClosedError("this store was closed during the call") from error
+        if isinstance(error, PoolTimeout) or deadline.expired:
+            raise self._exceeded(cause) from self._address.redacted(cause)
+        if not (
+            isinstance(error, LostConnection)
+            or is_transient(error)
+            or (is_conflict(error) and attempt == 1)
+        ):
+            raise translated(error, self._address) from self._address.redacted(error)
+        if attempt > 1:
+            seconds = random.uniform(0.5, 1.0) * min(1.0, 0.01 * 2 ** (attempt - 1))
+            if seconds >= deadline.remaining():
+                raise self._exceeded(cause) from self._address.redacted(cause)
+            pause(seconds)
+
+    def _exceeded(self, cause: Exception) -> StoreUnavailableError:
+        return deadline_exceeded(cause, self._address, self._config.timeout)
+
+    def _expired(self) -> StoreUnavailableError:
+        return self._exceeded(PoolTimeout("no connection was free"))
+
+
+def _is_unknown(connection: Connection, error: BaseException) -> bool:
+    """Whether a write that failed so may have taken effect, or may do so later."""
+    is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+    return not is_idle and not is_lease_gone(error)

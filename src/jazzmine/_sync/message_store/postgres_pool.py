@@ -1,0 +1,151 @@
+"""A pool of connections to PostgreSQL, of which none is used that is likely to be lost."""
+
+from __future__ import annotations
+
+import random
+from functools import partial
+from time import monotonic
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from jazzmine._sync.message_store.postgres_connection import Connection, Connector
+from jazzmine._compat.postgres_blocking import BackgroundTasks, DriverPool, pause
+from jazzmine._compat.postgres_socket import is_dead
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.layouts.postgres.failures import TimedOut
+from jazzmine.layouts.postgres.leases import is_lease_gone
+
+__all__ = ["PostgresPool"]
+
+# How long a request to cancel a statement may take, and the reply to the statement after it, in s.
+_CANCEL_SECONDS = 1.0
+_REPLY_SECONDS = 0.5
+
+
+class PostgresPool:
+    """psycopg's pool, which replaces what is lost and cancels what is given up.
+
+    When a connection is lost, all that have not worked since are suspect: the next call that gets
+    one checks it first. If that is silent as well, all that are as old are replaced.
+    """
+
+    def __init__(self, config: PostgresConfig, connector: Connector) -> None:
+        self._timeout = config.timeout
+        self._connector = connector
+        self._discarding = BackgroundTasks()
+        self._reconnecting = BackgroundTasks()
+        self.is_open = False
+        self._pool: DriverPool[Connection] = DriverPool(
+            connection_class=Connection,
+            kwargs={"connector": connector},
+            min_size=config.pool_min,
+            max_size=config.pool_max,
+            open=False,
+            reconnect_timeout=0,
+            reconnect_failed=self._reconnect,
+        )
+
+    def open(self, timeout: float | None = None) -> None:
+        """Open the pool's connections, and wait for them if there is a `timeout`."""
+        self._pool.open(wait=timeout is not None, timeout=timeout or 0)
+        self.is_open = True
+
+    def settle(self) -> None:
+        """Wait for the statements that are being cancelled."""
+        self._discarding.wait(_CANCEL_SECONDS + _REPLY_SECONDS)
+
+    def close(self) -> None:
+        """Close all connections, those in use when they are released."""
+        self._pool.close(timeout=1.0)
+
+    def acquire(self, deadline: Deadline) -> Connection:
+        """Take a connection; it has to be released, or discarded.
+
+        Raises:
+            PoolTimeout: none was free, or could be opened, before the deadline.
+            PoolClosed: the pool is closed.
+        """
+        if not self.is_open:
+            self.open()
+        while True:
+            connection = self._pool.getconn(deadline.remaining())
+            if not connection.is_suspect:
+                return connection
+            try:
+                works = self._works(connection, deadline)
+            except BaseException:
+                self._discarding.start(partial(self._replace, connection))
+                raise
+            if works:
+                return connection
+            self._replace(connection)
+
+    def release(self, connection: Connection) -> None:
+        """Give a connection back that works."""
+        if connection.is_suspect:
+            connection.proved_at = monotonic()
+        try:
+            self._pool.putconn(connection)
+        except BaseException:
+            self._discarding.start(partial(self._pool.put_back, connection))
+            raise
+
+    def discard(self, connection: Connection, error: BaseException) -> None:
+        """Replace a connection that is lost, or on which a statement was given up.
+
+        What may still be running on it is cancelled; then the pool may open another one.
+
+        Args:
+            error: what the statement on it has raised.
+        """
+        if isinstance(error, psycopg.Error):
+            self._connector.suspected_at = monotonic()
+        if is_lease_gone(error):
+            # So are those of the others, most likely: the server has restarted behind a pooler.
+            self._connector.condemned_at = self._connector.suspected_at
+        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+            self._connector.avoid(connection.endpoint)
+        self._discarding.start(partial(self._cancel, connection))
+
+    def _works(self, connection: Connection, deadline: Deadline) -> bool:
+        if connection.is_condemned or is_dead(connection):
+            return False
+        connection.deadline = deadline.within(min(1.0, self._timeout / 4))
+        suspected_at = self._connector.suspected_at
+        try:
+            connection.execute("", prepare=False)
+        except TimedOut:
+            self._connector.condemned_at = suspected_at
+            self._pool.check()
+            return False
+        except psycopg.Error:
+            return False
+        connection.proved_at = monotonic()
+        return True
+
+    def _cancel(self, connection: Connection) -> None:
+        try:
+            if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                connection.cancel_safe(timeout=_CANCEL_SECONDS)
+                # A pooler in between may drop the request when its client is gone.
+                connection.wait_for_reply(_REPLY_SECONDS)
+        except psycopg.Error:
+            pass  # the server has to find out that nobody waits
+        finally:
+            self._replace(connection)
+
+    def _replace(self, connection: Connection) -> None:
+        connection.close()
+        self._pool.put_back(connection)
+
+    def _reconnect(self, _: Any) -> None:
+        # The pool itself would wait longer and longer, and then for ever.
+        self._reconnecting.start(self._grow)
+
+    def _grow(self) -> None:
+        pause(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+        if not self._pool.closed:
+            self._pool.check()

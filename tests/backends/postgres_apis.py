@@ -1,0 +1,65 @@
+"""A store of either API, and either way to the server, behind one set of awaitable calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+from jazzmine.core.message_store import MessageStore
+from jazzmine.sync import MessageStore as SyncStore
+from tests.servers import pgbouncer, postgres
+from tests.servers.proxy import Proxy
+
+__all__ = ["APIS", "ROUTES", "network", "opened"]
+
+APIS = ("async", "sync")
+ROUTES = ("direct", "pgbouncer") if pgbouncer.PROGRAM else ("direct",)
+
+
+class _InThreads:
+    """The calls of a sync store, each in a thread."""
+
+    def __init__(self, store: SyncStore, threads: ThreadPoolExecutor) -> None:
+        self._store = store
+        self._threads = threads
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._store, name)
+
+        async def run(*args: Any, **options: Any) -> Any:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, lambda: call(*args, **options))
+
+        return run
+
+
+@asynccontextmanager
+async def opened(api: str, config: dict[str, object]) -> AsyncIterator[Any]:
+    """A store of one API, closed at the end."""
+    if api == "async":
+        async with await MessageStore.initialize(config) as store:
+            yield store
+        return
+    with ThreadPoolExecutor(32) as threads:
+        loop = asyncio.get_running_loop()
+        opening = loop.run_in_executor(threads, SyncStore.initialize, config)
+        calls = _InThreads(await opening, threads)
+        try:
+            yield calls
+        finally:
+            await calls.close()
+
+
+@contextmanager
+def network(
+    route: str, schema: str, **options: object
+) -> Iterator[tuple[Proxy, dict[str, object]]]:
+    """A proxy before the server or before its pooler, and what opens a store behind it."""
+    address = postgres.dsn() if route == "direct" else pgbouncer.running()
+    with Proxy(postgres.port_of(address)) as proxy:
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
+        config: dict[str, object] = {"storage": "postgres", "dsn": dsn, "schema": schema}
+        yield proxy, {**config, "prepare": route == "direct", **options}

@@ -1,0 +1,275 @@
+"""Connections that went silent, and servers that do not answer or may not be written to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from jazzmine.errors import InvalidAddressError, StoreUnavailableError
+from jazzmine.layouts.postgres.addresses import Address
+from tests.backends.postgres_apis import APIS, ROUTES, network, opened
+from tests.backends.postgres_samples import behind, config, conversation, message
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.empty_schema() as name:
+        yield name
+
+
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """The port of a host that answers nothing: its queue of new connections is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        waiting = []
+        for _ in range(4):
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(address)
+            waiting.append(client)
+        try:
+            yield address[1]
+        finally:
+            for client in waiting:
+                client.close()
+
+
+async def seconds(call: object) -> float:
+    """How long a call takes, whether it fails or not."""
+    started = time.monotonic()
+    await asyncio.gather(call, return_exceptions=True)  # type: ignore[call-overload]
+    return time.monotonic() - started
+
+
+# Silence
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("api", APIS)
+async def test_one_call_at_most_is_late_when_all_connections_are_silent(
+    api: str, route: str, schema: str
+) -> None:
+    timeout = 2.0
+    with network(route, schema, pool_min=4, pool_max=4, timeout=timeout) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            for connection in proxy.open:
+                connection.hold()
+            took = [await seconds(store.store_message(message(f"m{n}"))) for n in range(6)]
+            assert took[0] < timeout + 0.5
+            assert max(took[1:]) < timeout
+            assert sum(took[2:]) < timeout
+            assert await store.get_message_by_id("m5") == message("m5")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_calls_at_once_are_late_together_and_not_one_after_the_other(
+    api: str, schema: str
+) -> None:
+    with network("direct", schema, pool_min=4, pool_max=4, timeout=1.5) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            for connection in proxy.open:
+                connection.hold()
+            calls = [seconds(store.get_message_by_id("m1")) for _ in range(4)]
+            assert max(await asyncio.gather(*calls)) < 2.0
+            assert await seconds(store.ping()) < 1.5
+            await store.ping()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_connections_that_work_are_kept_when_another_was_lost(api: str, schema: str) -> None:
+    with network("direct", schema, pool_min=4, pool_max=4) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            proxy.open[-1].cut()
+            await asyncio.gather(*(store.ping() for _ in range(20)))
+            await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(20)))
+            # One for the schema, four for the pool, and the one that was replaced.
+            assert proxy.connections == 6
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_connecting_leaves_time_to_try_it_again(api: str, schema: str) -> None:
+    async with opened("async", config(schema)):
+        pass  # makes the tables
+    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        proxy.swallow_replies = True
+
+        async def answer_later() -> None:
+            await asyncio.sleep(0.5)
+            proxy.swallow_replies = False
+
+        answering = asyncio.ensure_future(answer_later())
+        started = time.monotonic()
+        async with opened(api, behind(proxy, schema, timeout=4.0)) as store:
+            assert time.monotonic() - started < 4.0
+            await store.ping()
+        await answering
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_the_time_for_connecting_that_the_address_names_is_kept(
+    api: str, schema: str
+) -> None:
+    with black_hole() as port:
+        dsn = postgres.changed(
+            postgres.dsn(), host="127.0.0.1,127.0.0.1", port=f"{port},1", connect_timeout=1
+        )
+        started = time.monotonic()
+        with pytest.raises(StoreUnavailableError):
+            async with opened(api, config(schema, dsn=dsn, timeout=20.0)):
+                pass
+        assert 0.9 < time.monotonic() - started < 3.0
+
+
+def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
+    address = Address.of(postgres.dsn(), 12.0)
+    options = {"TCP_KEEPIDLE": 6, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 12000}
+    with (
+        psycopg.connect(address.conninfo) as connection,
+        socket.socket(fileno=os.dup(connection.fileno())) as same,
+    ):
+        found = {
+            name: same.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in options
+        }
+    assert found == options
+
+
+@pytest.mark.parametrize(
+    ("own", "kept"),
+    [
+        ({"keepalives_idle": "77"}, "keepalives_idle=77"),
+        ({"tcp_user_timeout": "5"}, "tcp_user_timeout=5"),
+        ({"keepalives": "0"}, "keepalives=0"),
+    ],
+)
+def test_an_address_that_says_how_to_notice_it_is_obeyed(own: dict[str, str], kept: str) -> None:
+    address = Address.of(postgres.changed(postgres.dsn(), **own), 12.0)
+    assert kept in address.conninfo.split()
+    assert address.conninfo.count(kept.partition("=")[0] + "=") == 1
+
+
+# Several hosts
+
+
+@pytest.mark.parametrize("attributes", [{}, {"target_session_attrs": "read-write"}])
+@pytest.mark.parametrize("api", APIS)
+async def test_a_host_that_does_not_answer_leaves_time_for_the_others(
+    api: str, attributes: dict[str, str], schema: str
+) -> None:
+    timeout = 2.0
+    with black_hole() as dead, Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        dsn = postgres.changed(
+            postgres.dsn(), host="127.0.0.1,127.0.0.1", port=f"{dead},{proxy.port}", **attributes
+        )
+        started = time.monotonic()
+        async with opened(api, config(schema, dsn=dsn, timeout=timeout)) as store:
+            assert time.monotonic() - started < timeout
+            await store.store_conversation(conversation())
+            proxy.cut()
+            assert await seconds(store.store_message(message())) < timeout
+            assert await store.get_message_by_id("m1") == message()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_host_that_stops_answering_later_leaves_time_for_the_others(
+    api: str, schema: str
+) -> None:
+    timeout = 3.0
+    port = postgres.port_of(postgres.dsn())
+    with Proxy(port) as first, Proxy(port) as second:
+        ports = f"{first.port},{second.port}"
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1,127.0.0.1", port=ports)
+        async with opened(api, config(schema, dsn=dsn, timeout=timeout)) as store:
+            await store.store_conversation(conversation())
+            assert second.connections == 0
+            first.swallow_replies = True
+            first.cut()
+            assert await seconds(store.store_message(message())) < timeout
+            assert await store.get_message_by_id("m1") == message()
+
+
+@pytest.mark.parametrize("ports", ["5432,5433,5434", "5432,port"])
+def test_a_list_of_ports_that_does_not_fit_the_hosts_is_refused(ports: str) -> None:
+    with pytest.raises(InvalidAddressError):
+        Address.of(f"host=a,b port={ports}")
+
+
+def test_standbys_are_preferred_where_the_address_says_so() -> None:
+    address = Address.of("host=a,b target_session_attrs=prefer-standby")
+    attempts = [(one.host, one.session) for one in address.attempts()]
+    assert attempts == [("a", "standby"), ("b", "standby"), ("a", "any"), ("b", "any")]
+
+
+# Servers that change their part
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_writes_go_elsewhere_when_a_server_becomes_read_only(api: str, schema: str) -> None:
+    async with opened(api, config(schema)):
+        pass  # makes the tables
+    with postgres.own() as old, Proxy(old.port) as proxy:
+        dsn = postgres.changed(old.dsn, port=proxy.port)
+        options = config(schema, dsn=dsn, pool_min=3, pool_max=3, timeout=10.0)
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            with postgres.connect(old.dsn) as admin:
+                admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+                admin.execute("SELECT pg_reload_conf()")
+            proxy.target = postgres.port_of(postgres.dsn())
+            await asyncio.sleep(0.2)
+            took = await seconds(store.store_conversation(conversation("c2")))
+            assert took < 5.0
+            calls = (store.store_conversation(conversation(f"c{n}")) for n in range(3, 20))
+            await asyncio.gather(*calls)
+            assert await store.get_conversation_by_id("c19") == conversation("c19")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_read_only_server_among_several_is_left_for_one_that_is_not(
+    api: str, schema: str
+) -> None:
+    async with opened(api, config(schema)):
+        pass  # makes the tables
+    with postgres.own() as old:
+        good = postgres.port_of(postgres.dsn())
+        dsn = postgres.changed(old.dsn, host="127.0.0.1,127.0.0.1", port=f"{old.port},{good}")
+        async with opened(api, config(schema, dsn=dsn, timeout=10.0)) as store:
+            await store.store_conversation(conversation())
+            with postgres.connect(old.dsn) as admin:
+                admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+                admin.execute("SELECT pg_reload_conf()")
+            await asyncio.sleep(0.2)
+            await store.store_conversation(conversation("c2"))
+        async with opened(api, config(schema)) as store:
+            assert await store.get_conversation_by_id("c2") == conversation("c2")
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_what_a_read_only_server_holds_can_be_read(api: str, schema: str) -> None:
+    with postgres.own() as server:
+        options = config(schema, dsn=server.dsn, timeout=1.5)
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+        with postgres.connect(server.dsn) as admin:
+            admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+            admin.execute("SELECT pg_reload_conf()")
+        await asyncio.sleep(0.2)
+        async with opened(api, options) as store:
+            assert await store.get_conversation_by_id("c1") == conversation()
+            with pytest.raises(StoreUnavailableError, match="read-only"):
+                await store.store_conversation(conversation("c2"))
+            assert await store.get_conversation_by_id("c2") is None

@@ -1,0 +1,358 @@
+"""Calls that were given up, cancelled or sent again do not take effect later, nor go on running."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from jazzmine.errors import IntegrityError, StoreUnavailableError
+from jazzmine.records.messages import Message
+from tests.backends.postgres_apis import APIS, ROUTES, network, opened
+from tests.backends.postgres_samples import config, conversation, message
+from tests.servers import postgres
+
+POOL_MAX = 2
+OTHER = "another client"
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.empty_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def new_schema() -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+def said(text: str, message_id: str = "m1") -> Message:
+    return message(message_id).model_copy(update={"original_content": text})
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds."""
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@contextmanager
+def locked(schema: str, table: str, record_id: str) -> Iterator[None]:
+    """A record that another client holds locked."""
+    with postgres.connect(postgres.dsn(), application_name=OTHER) as other, other.transaction():
+        sql = f'SELECT FROM "{schema}".{table} WHERE id = %s FOR UPDATE'
+        other.execute(sql.encode(), [record_id])
+        yield
+
+
+class Backends:
+    """Counts the server processes whose statements name a schema; a context manager.
+
+    Attributes:
+        most: the largest number of them at a time that worked, or waited for work, for a store.
+    """
+
+    QUERY = (
+        "SELECT count(*), count(*) FILTER (WHERE state = 'active') FROM pg_stat_activity"
+        " WHERE query LIKE %s AND application_name <> %s"
+    )
+
+    def __init__(self, schema: str) -> None:
+        self._ours = [f"%{schema}%", OTHER]
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.most = 0
+
+    def __enter__(self) -> Backends:
+        self._connection = postgres.connect(postgres.dsn(), application_name=OTHER)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._connection.close()
+
+    def count(self) -> tuple[int, int]:
+        """How many there are, and how many of them are running a statement."""
+        found = self._connection.execute(self.QUERY.encode(), self._ours).fetchone()
+        assert found is not None
+        return found[0], found[1]
+
+    def active_within(self, seconds: float) -> int:
+        """How many are running a statement, as soon as none is, or after so many seconds."""
+        until = time.monotonic() + seconds
+        while (active := self.count()[1]) and time.monotonic() < until:
+            time.sleep(0.02)
+        return active
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.02):
+            self.most = max(self.most, self.count()[0])
+
+
+# Pile-up
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("api", APIS)
+async def test_statements_that_were_given_up_do_not_pile_up_on_the_server(
+    api: str, route: str, schema: str
+) -> None:
+    with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=1.0) as (_, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            with Backends(schema) as backends, locked(schema, "conversations", "c1"):
+                for _ in range(3):
+                    calls = [store.store_conversation(conversation()) for _ in range(4)]
+                    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+                    assert {type(one) for one in outcomes} == {StoreUnavailableError}
+                assert await asyncio.to_thread(backends.active_within, 1.5) == 0
+    # Each may be replaced while it is being cancelled.
+    assert backends.most <= 2 * POOL_MAX
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_write_that_was_given_up_does_not_take_effect_after_close(
+    api: str, route: str, schema: str
+) -> None:
+    with network(route, schema, pool_max=POOL_MAX, timeout=0.7) as (_, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            await store.store_message(said("first"))
+            with locked(schema, "messages", "m1"):
+                with pytest.raises(StoreUnavailableError):
+                    await store.store_message(said("given up"))
+                await store.close()
+    await asyncio.sleep(0.2)
+    async with opened(api, config(schema)) as store:
+        assert await store.get_message_by_id("m1") == said("first")
+
+
+async def test_the_server_ends_a_statement_whose_client_is_gone_without_a_word(
+    schema: str,
+) -> None:
+    with network("direct", schema, pool_min=1, pool_max=1, timeout=1.0) as (proxy, options):
+        async with opened("async", options) as store:
+            await store.store_conversation(conversation())
+            with Backends(schema) as backends, locked(schema, "conversations", "c1"):
+                call = asyncio.ensure_future(store.store_conversation(conversation()))
+                await asyncio.sleep(0.3)
+                assert backends.count()[1] == 1
+                # Neither the request to cancel nor the end of the connection arrives.
+                proxy.hold()
+                with pytest.raises(StoreUnavailableError):
+                    await call
+                assert await asyncio.to_thread(backends.active_within, 2.0) == 0
+            proxy.cut()
+
+
+async def test_a_pooler_is_left_with_the_settings_of_its_sessions(schema: str) -> None:
+    if "pgbouncer" not in ROUTES:
+        pytest.skip("PgBouncer is not installed")
+    with network("pgbouncer", schema, timeout=1.0) as (_, options):
+        async with opened("async", options) as store:
+            await store.store_conversation(conversation())
+        with postgres.connect(str(options["dsn"]), prepare_threshold=None) as other:
+            for name in ("statement_timeout", "client_connection_check_interval"):
+                assert other.execute(f"SHOW {name}".encode()).fetchone() == ("0",)
+
+
+# Writes that arrive late
+
+
+@pytest.mark.parametrize("later", ["another write", "a deletion", "a read"])
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_write_that_arrives_after_a_later_call_changes_nothing(
+    api: str, route: str, later: str, schema: str
+) -> None:
+    with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=1.0) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            await store.store_message(said("first"))
+            proxy.hold()
+            with pytest.raises(StoreUnavailableError):
+                await store.store_message(said("late"))
+            held = proxy.open
+            proxy._hold_after = None
+            expected: Message | None = said("first")
+            if later == "another write":
+                expected = said("newer")
+                await store.store_message(expected)
+            elif later == "a deletion":
+                expected = None
+                assert await store.delete_message("m1")
+            assert await store.get_message_by_id("m1") == expected
+            assert sum(connection.held for connection in held) > 0
+            proxy.deliver()
+            await asyncio.sleep(0.3)
+            assert await store.get_message_by_id("m1") == expected
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_write_that_was_sent_again_takes_no_effect_of_its_own_later(
+    api: str, route: str, schema: str
+) -> None:
+    with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=5.0) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            await store.store_message(said("first"))  # prepares the statement
+            for connection in proxy.open:
+                connection.hold()
+            call = asyncio.ensure_future(store.store_message(said("old")))
+            await asyncio.to_thread(wait_for, lambda: proxy.held > 0)
+            proxy.cut_clients()
+            await call
+            await store.store_message(said("newer"))
+            proxy.deliver()
+            await asyncio.sleep(0.3)
+            assert await store.get_message_by_id("m1") == said("newer")
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("api", APIS)
+async def test_a_deletion_whose_reply_was_lost_says_that_the_record_was_there(
+    api: str, route: str, schema: str
+) -> None:
+    with network(route, schema, pool_min=1, pool_max=POOL_MAX) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.store_conversation(conversation())
+            await store.store_message(message())
+            assert await store.delete_message("m0") is False  # prepares the statement
+            proxy.lose_reply(1)
+            assert await store.delete_message("m1") is True
+            assert proxy.lost == 1
+            assert await store.delete_message("m1") is False
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_write_is_not_repeated_that_took_effect_before_another_call(
+    api: str, schema: str
+) -> None:
+    with network("direct", schema, pool_min=1, pool_max=POOL_MAX) as (proxy, options):
+        async with opened(api, options) as store, opened(api, config(schema)) as other:
+            await store.store_conversation(conversation())
+            await store.store_message(message())
+            deleted: list[Any] = []
+
+            def delete() -> None:
+                with postgres.connect(postgres.dsn()) as admin:
+                    sql = f'DELETE FROM "{schema}".messages'
+                    deleted.append(admin.execute(sql.encode()).rowcount)
+
+            proxy.on_loss = delete
+            proxy.lose_reply(1)
+            await store.store_message(message())
+            assert deleted == [1]
+            assert await other.get_message_by_id("m1") is None
+
+
+async def test_a_lease_gets_another_id_after_some_writes(new_schema: str) -> None:
+    schema = new_schema
+    async with opened("async", config(schema, pool_min=1, pool_max=1)) as store:
+        ids = set()
+        with postgres.connect(postgres.dsn()) as admin:
+            for _ in range(2 * 256 + 2):
+                await store.store_conversation(conversation())
+                found = admin.execute(f'SELECT id FROM "{schema}".jazzmine_leases'.encode())
+                ids |= set(found.fetchall())
+        assert len(ids) == 3
+    with postgres.connect(postgres.dsn()) as admin:
+        left = admin.execute(f'SELECT count(*) FROM "{schema}".jazzmine_leases'.encode())
+        assert left.fetchone() == (0,)
+
+
+# Calls that are sent together
+
+
+async def test_a_cancelled_call_of_a_batch_does_not_happen_after_a_later_one(schema: str) -> None:
+    async with opened("async", config(schema, pool_min=1, pool_max=1, timeout=5)) as store:
+        await store.store_conversation(conversation())
+        await store.store_messages([said("first", "m0"), said("first")])
+        with locked(schema, "messages", "m1"):
+            with locked(schema, "messages", "m0"):
+                first = asyncio.ensure_future(store.store_message(said("second", "m0")))
+                await asyncio.sleep(0.1)
+                cancelled = asyncio.ensure_future(store.store_message(said("cancelled")))
+                other = asyncio.ensure_future(store.store_message(said("other", "m2")))
+                await asyncio.sleep(0.1)
+            await first
+            await asyncio.sleep(0.1)  # the other two wait for m1, in one batch
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            newer = asyncio.ensure_future(store.store_message(said("newer")))
+            await asyncio.wait_for(other, 2)
+        await newer
+        assert await store.get_message_by_id("m1") == said("newer")
+
+
+async def test_a_cancelled_call_of_a_refused_batch_is_not_sent_alone(schema: str) -> None:
+    options = config(schema, pool_min=2, pool_max=2, timeout=5)
+    stray = message("stray").model_copy(update={"conversation_id": "nowhere"})
+    async with opened("async", options) as store:
+        await store.store_conversation(conversation())
+        await store.store_messages([said("first", name) for name in ("a", "b", "c", "m1")])
+        with locked(schema, "messages", "c"):
+            with locked(schema, "messages", "b"):
+                with locked(schema, "messages", "a"):
+                    calls = [said("second", "a"), said("second", "b"), said("second", "c")]
+                    calls += [said("cancelled"), stray]
+                    tasks = [asyncio.ensure_future(store.store_message(one)) for one in calls]
+                    await asyncio.sleep(0.2)
+                await tasks[0]
+                await asyncio.sleep(0.1)  # the last three are one batch, which waits for c
+                tasks[3].cancel()
+            await tasks[1]
+            await store.store_message(said("newer"))
+        *outcomes, refused = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(refused, IntegrityError)
+        assert [type(one) for one in outcomes].count(asyncio.CancelledError) == 1
+        assert await store.get_message_by_id("m1") == said("newer")
+        assert await store.get_message_by_id("c") == said("second", "c")
+
+
+async def test_each_call_of_a_batch_keeps_its_own_deadline(schema: str) -> None:
+    async with opened("async", config(schema, pool_min=1, pool_max=1, timeout=3)) as store:
+        await store.store_conversation(conversation())
+        await store.store_messages([said("first", "m0"), said("first")])
+        with locked(schema, "messages", "m1"):
+            with locked(schema, "messages", "m0"):
+                first = asyncio.ensure_future(store.store_message(said("second", "m0")))
+                early = asyncio.ensure_future(store.store_message(said("late")))
+                await asyncio.sleep(1.5)
+                innocent = asyncio.ensure_future(store.store_message(said("other", "m2")))
+                await asyncio.sleep(0.5)
+            await first
+            with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1"):
+                await early
+            await innocent
+        assert await store.get_message_by_id("m2") == said("other", "m2")
+        assert await store.get_message_by_id("m1") == said("first")
+
+
+async def test_a_call_that_waits_for_its_turn_is_given_up_at_its_own_deadline(schema: str) -> None:
+    async with opened("async", config(schema, pool_min=1, pool_max=1, timeout=1)) as store:
+        await store.store_conversation(conversation())
+        await store.store_message(said("first"))
+        with locked(schema, "messages", "m1"):
+            blocked = asyncio.ensure_future(store.store_message(said("late")))
+            await asyncio.sleep(0.5)
+            waiting = [asyncio.ensure_future(store.store_message(message("m2")))]
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError):
+                await blocked
+            await asyncio.gather(*waiting)
+            assert time.monotonic() - started < 1.5
