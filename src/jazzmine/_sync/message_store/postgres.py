@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from jazzmine._sync.message_store.base import MessageStore
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.layouts.postgres import statements as sql
 from jazzmine.layouts.postgres import trace_statements as trace_sql
 from jazzmine.layouts.postgres.rows import (
     CONVERSATIONS,
     MESSAGES,
     TRACES,
+    are_finite,
     conversation_json,
     filter_parameters,
     message_parameters,
@@ -207,9 +209,19 @@ class PostgresMessageStore(MessageStore):
         return TRACES.page(rows, after, self._repairs)
 
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        from jazzmine.layouts.postgres.failures import is_out_of_range
+
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)
-        return summaries(self._server.rows(statement, parameters, prepare=False))
+        try:
+            rows = self._server.rows(statement, parameters, prepare=False)
+            if are_finite(rows):
+                return summaries(rows)
+        except StoreUnavailableError as error:
+            if not is_out_of_range(error):
+                raise
+        lenient = trace_sql.summarize(conditions, by, lenient=True)
+        return summaries(self._server.rows(lenient, parameters, prepare=False))
 
 
 def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:

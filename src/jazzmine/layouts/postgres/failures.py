@@ -22,6 +22,7 @@ __all__ = [
     "deadline_exceeded",
     "is_conflict",
     "is_disconnect",
+    "is_out_of_range",
     "is_transient",
     "translated",
     "unavailable",
@@ -71,6 +72,11 @@ def is_transient(error: Exception) -> bool:
 def is_conflict(error: Exception) -> bool:
     """Whether a unique index had the value; perhaps of a call that did the same just then."""
     return isinstance(error, errors.UniqueViolation)
+
+
+def is_out_of_range(error: BaseException) -> bool:
+    """Whether the server refused a call since a stored number does not fit its type."""
+    return isinstance(error.__cause__, errors.NumericValueOutOfRange)
 
 
 def translated(error: Exception, address: Address) -> JazzmineError:

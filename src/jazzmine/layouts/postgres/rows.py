@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +22,7 @@ __all__ = [
     "MESSAGES",
     "TRACES",
     "RecordRows",
+    "are_finite",
     "conversation_json",
     "filter_parameters",
     "message_parameters",
@@ -192,6 +194,11 @@ def summaries(rows: Iterable[Row]) -> list[UsageSummary]:
     """Return the sums of each group, most tokens first, equal ones by their key."""
     found = [_summary(row) for row in rows]
     return sorted(found, key=lambda summary: (-summary.total_tokens, summary.key))
+
+
+def are_finite(rows: Iterable[Row]) -> bool:
+    """Return whether all sums of energy and CO2 are numbers."""
+    return all(math.isfinite(row[-2]) and math.isfinite(row[-1]) for row in rows)
 
 
 def _summary(row: Row) -> UsageSummary:
