@@ -14,8 +14,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 __all__ = [
-    "AGAIN",
-    "ANY",
     "UNKNOWN",
     "Operation",
     "Outcome",
@@ -26,21 +24,13 @@ __all__ = [
 
 
 class _Special(Enum):
-    """Results that say how little is known; an enumeration's are the same in every process."""
+    """A result that says nothing; of an enumeration, as those are the same in every process."""
 
     UNKNOWN = "unknown"
-    AGAIN = "again"
-    ANY = "any"
 
 
 UNKNOWN = _Special.UNKNOWN
 """The result of a call that raised an error which leaves its outcome open."""
-
-AGAIN = _Special.AGAIN
-"""The result of a call that may have been made once more, before its end."""
-
-ANY = _Special.ANY
-"""The result of a call that took effect and returned something that does not count."""
 
 
 class TooHardError(Exception):
@@ -142,7 +132,7 @@ class _Search:
         self._operations = operations
         self._reads = sum(1 << n for n, op in enumerate(operations) if op.name in reads)
         self._apply = apply
-        self._required = [op.result not in (UNKNOWN, AGAIN) for op in operations]
+        self._required = [op.result is not UNKNOWN for op in operations]
         self._known = sum(1 << n for n, must in enumerate(self._required) if must)
 
     def is_complete(self, done: int) -> bool:
@@ -201,7 +191,7 @@ class _Search:
         return [n for n in found if operations[n].began <= limit]
 
     def _explains(self, n: int, outcome: Outcome) -> bool:
-        return self._operations[n].result in (UNKNOWN, AGAIN, ANY, outcome.result)
+        return self._operations[n].result in (UNKNOWN, outcome.result)
 
 
 def _lowest_zero(bits: int) -> int:

@@ -9,7 +9,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -36,8 +36,6 @@ from tests.faults.histories import (
     message_set_model,
 )
 from tests.faults.linearizability import (
-    AGAIN,
-    ANY,
     UNKNOWN,
     Operation,
     TooHardError,
@@ -66,11 +64,6 @@ CANCELLED = (0.05, 0.01)
 # servers, not when it takes effect: of two that are stored at once, the first to be seen may be the
 # second in order. One that is stored after another was acknowledged comes after it.
 UNORDERED = ("postgres", "mongodb")
-
-# MongoDB recognises a write that is sent again. The server of the tests executes it again, and the
-# first attempt may take effect a moment later.
-REPEATS = ("mongodb",)
-DELAYED = 0.25
 
 
 @contextmanager
@@ -111,14 +104,12 @@ def clients(name: str, seed: int) -> list[Recorder]:
 def check(
     name: str,
     recorders: list[Recorder],
-    moments: Sequence[float] = (),
     *,
     one_store: bool = True,
 ) -> int:
     """Fail unless some order of all calls explains what each of them returned.
 
     Args:
-        moments: when the network failed.
         one_store: whether all used one store, which keeps what it gave up from taking effect once
             a later call has returned.
 
@@ -130,26 +121,21 @@ def check(
     if one_store:
         history = bounded(history) if is_memory(name) else bounded(history, is_related)
     try:
-        possible = is_possible(name, history, moments)
+        possible = is_possible(name, history)
     except TooHardError:
         return 0
     assert possible, "no order of the calls explains what they returned"
     return len(history)
 
 
-def is_possible(name: str, history: list[Operation], moments: Sequence[float]) -> bool:
+def is_possible(name: str, history: list[Operation]) -> bool:
     if is_memory(name):
         return is_linearizable(history, (1, None), memory_model, reads=READS)
     model = message_model
     if name in UNORDERED:
         model = message_set_model
         history = [unordered(operation) for operation in history]
-    if name not in REPEATS:
-        return is_linearizable(history, (), model, reads=READS)
-    with suppress(TooHardError):
-        if is_linearizable(repeated(history, moments, 0.0), (), model, reads=READS):
-            return True
-    return is_linearizable(repeated(history, moments, DELAYED), (), model, reads=READS)
+    return is_linearizable(history, (), model, reads=READS)
 
 
 def unordered(operation: Operation) -> Operation:
@@ -158,31 +144,17 @@ def unordered(operation: Operation) -> Operation:
     return operation
 
 
-def repeated(history: list[Operation], moments: Sequence[float], delay: float) -> list[Operation]:
-    """The same, where a write may have been made twice, and a deletion then found nothing."""
-    found = []
-    for operation in history:
-        disturbed = any(operation.began <= moment <= operation.ended for moment in moments)
-        disturbed &= operation.name not in READS and operation.result is not UNKNOWN
-        if disturbed and operation.result is False:
-            operation = replace(operation, result=ANY)
-        found.append(operation)
-        if disturbed:
-            found.append(replace(operation, result=AGAIN, ended=operation.ended + delay))
-    return found
-
-
 @contextmanager
-def faults(name: str, proxy: Proxy | None) -> Iterator[list[float]]:
-    """Have the disk or the network fail every few calls; yield the moments when it did."""
+def faults(name: str, proxy: Proxy | None) -> Iterator[None]:
+    """Have the disk or the network fail every few calls."""
     if name == "json":
         with a_failing_disk():
-            yield []
+            yield
     elif proxy is not None:
-        with a_failing_network(name, proxy) as moments:
-            yield moments
+        with a_failing_network(name, proxy):
+            yield
     else:
-        yield []
+        yield
 
 
 @contextmanager
@@ -201,10 +173,8 @@ def a_failing_disk() -> Iterator[None]:
 
 
 @contextmanager
-def a_failing_network(name: str, proxy: Proxy) -> Iterator[list[float]]:
+def a_failing_network(name: str, proxy: Proxy) -> Iterator[None]:
     """Lose a reply, or cut all connections, time and again."""
-    moments: list[float] = []
-    proxy.on_loss = lambda: moments.append(time.monotonic())
     over = threading.Event()
     chance = random.Random(17)
     # PyMongo asks no sooner than after half a second whether a server is back.
@@ -213,7 +183,6 @@ def a_failing_network(name: str, proxy: Proxy) -> Iterator[list[float]]:
     def disturb() -> None:
         while not over.wait(chance.uniform(longest / 5, longest)):
             if chance.random() < 0.3:
-                moments.append(time.monotonic())
                 proxy.cut()
             else:
                 proxy.lose_reply(chance.randrange(1, 8))
@@ -221,7 +190,7 @@ def a_failing_network(name: str, proxy: Proxy) -> Iterator[list[float]]:
     thread = threading.Thread(target=disturb)
     thread.start()
     try:
-        yield moments
+        yield
     finally:
         over.set()
         thread.join()
@@ -247,9 +216,9 @@ def test_threads_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
         with at(name, tmp_path) as (config, proxy), kind(name).initialize(config) as store:
             prepare(name, store)
             recorders = clients(name, seed)
-            with faults(name, proxy) as moments:
+            with faults(name, proxy):
                 call_at_once(recorders, store)
-            total += check(name, recorders, moments)
+            total += check(name, recorders)
     tell(f"histories, {name}, {CLIENTS} threads: {total} calls in {ROUNDS} histories: linearizable")
 
 
@@ -267,10 +236,10 @@ async def test_tasks_see_one_order_of_all_calls(name: str, tmp_path: Path) -> No
 
                 cancelled = CANCELLED[proxy is not None]
 
-                with faults(name, proxy) as moments:
+                with faults(name, proxy):
                     calls = (call_awaited(recorder, store, cancelled) for recorder in recorders)
                     await asyncio.gather(*calls)
-                total += check(name, recorders, moments)
+                total += check(name, recorders)
     tell(f"histories, {name}, {CLIENTS} tasks: {total} calls in {ROUNDS} histories: linearizable")
 
 
@@ -304,8 +273,8 @@ def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None
             with kind(name).initialize(config) as store:
                 prepare(name, store)
             recorders = clients(name, seed)
-            moments = call_in_processes(name, config, proxy, recorders)
-            total += check(name, recorders, moments, one_store=False)
+            call_in_processes(name, config, proxy, recorders)
+            total += check(name, recorders, one_store=False)
     tell(
         f"histories, {name}, {CLIENTS} processes: {total} calls in {ROUNDS} histories: linearizable"
     )
@@ -313,8 +282,8 @@ def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None
 
 def call_in_processes(
     name: str, config: Config, proxy: Proxy | None, recorders: list[Recorder]
-) -> list[float]:
-    """Have each client call from a process of its own; return the moments of the faults."""
+) -> None:
+    """Have each client call from a process of its own."""
     fork = multiprocessing.get_context("fork")
     opened, results = fork.Barrier(CLIENTS + 1), fork.Queue()
     processes = [
@@ -324,12 +293,11 @@ def call_in_processes(
     for process in processes:
         process.start()
     opened.wait(60)
-    with faults(name, proxy) as moments:
+    with faults(name, proxy):
         for recorder in recorders:
             recorder.history = results.get(timeout=60)
         for process in processes:
             process.join()
-    return moments
 
 
 Stored = tuple[str, float, float]  # an id, and when its call began and ended

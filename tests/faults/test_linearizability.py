@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.faults.linearizability import (
-    AGAIN,
     UNKNOWN,
     Operation,
     Outcome,
@@ -40,7 +39,6 @@ def read(value: int, began: float, ended: float) -> Operation:
         [write(1, 0, 9), write(2, 0, 9), read(2, 10, 11)],
         [write(1, 0, 1, UNKNOWN), read(0, 2, 3), read(1, 4, 5)],
         [write(1, 0, 1, UNKNOWN), read(0, 2, 3)],
-        [write(1, 0, 9), write(1, 0, 9, AGAIN), read(1, 1, 2), write(2, 3, 4), read(1, 5, 6)],
     ],
 )
 def test_a_possible_history_is_accepted(history: list[Operation], reads: list[str]) -> None:

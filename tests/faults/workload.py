@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,8 +20,6 @@ from tests.faults.histories import (
     record_of,
 )
 from tests.faults.linearizability import (
-    AGAIN,
-    ANY,
     UNKNOWN,
     Operation,
     Outcome,
@@ -48,7 +46,6 @@ PAUSE = 0.02  # between two calls of a worker, at most
 CANCELLED = 0.03
 WEIGHTS = {"read": 3, "delete": 2}
 WORKS_AGAIN = 10.0
-DELAYED = 0.25  # seconds after a call's end that a server may still execute its first attempt
 
 
 @dataclass
@@ -59,14 +56,11 @@ class Run:
         name: of the back end.
         workers: those that made the calls.
         faults: of the network.
-        repeats: whether the server executes a write again that is sent again. A deletion may then
-            find nothing the second time.
     """
 
     name: str
     workers: list[Recorder]
     faults: list[Fault] = field(default_factory=list)
-    repeats: bool = False
     too_hard: list[str] = field(default_factory=list)
 
     @property
@@ -100,20 +94,7 @@ class Run:
         return sum(call.result is UNKNOWN for call in self.history)
 
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
-        calls = self._repeated(calls) if self.repeats else calls
         return is_linearizable(bounded(calls), None, self.model, reads=["read"])
-
-    def _repeated(self, calls: Sequence[Operation]) -> list[Operation]:
-        """The same, where a write that a fault met may take effect a second time."""
-        found = []
-        for call in calls:
-            met = any(call.began <= fault.moment <= call.ended for fault in self.faults)
-            if met and call.result is not UNKNOWN and call.name != "read":
-                found.append(replace(call, result=AGAIN, ended=call.ended + DELAYED))
-                if call.result is False:
-                    call = replace(call, result=ANY)
-            found.append(call)
-        return found
 
     def _explain(self, calls: list[Operation]) -> str:
         """The calls and faults around the first moment at which no order explains the calls."""
@@ -145,9 +126,10 @@ def _until(calls: list[Operation], moment: float) -> list[Operation]:
     ]
 
 
-def recorders(name: str, seed: int) -> list[Recorder]:
-    """The workers of a run, which a seed repeats."""
+def recorders(name: str, seed: int, without: Collection[str] = ()) -> list[Recorder]:
+    """The workers of a run, which a seed repeats; some calls may be left out."""
     calls = MEMORY_RECORD_CALLS if name == "redis" else MESSAGE_RECORD_CALLS
+    calls = {name: call for name, call in calls.items() if name not in without}
     return [Recorder(calls, seed * 100 + number, WEIGHTS) for number in range(1, WORKERS + 1)]
 
 

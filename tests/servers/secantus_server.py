@@ -1,9 +1,10 @@
-"""SecantusDB with two rules of MongoDB's that it lacks, as a program.
+"""SecantusDB with three rules of MongoDB's that it lacks, as a program.
 
 MongoDB refuses a retryable write whose transaction number is lower than the newest one that its
-session has seen; SecantusDB refuses that of transactions alone. And MongoDB executes the writes of
-a session one after the other, so that one that is sent again while its first attempt runs is
-answered with the first one's reply; SecantusDB would execute both.
+session has seen; SecantusDB refuses that of transactions alone. MongoDB answers a write that is
+sent again by its number; SecantusDB executes it again if the driver has changed `maxTimeMS`, which
+shrinks with the time that is left. And MongoDB executes the writes of a session one after the
+other, so that this holds also while the first attempt runs.
 
 https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
 https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml (TransactionTooOld)
@@ -11,6 +12,7 @@ https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml (Tra
 
 from __future__ import annotations
 
+import copy
 import sys
 import threading
 from collections import defaultdict
@@ -36,6 +38,9 @@ def _dispatch_numbered(command: dict[str, Any], context: Any) -> Any:
         newest = transactions._last_number.get(session, 0)
         if number < newest:
             return _transaction_too_old(number, newest)
+        known = transactions._retryable.get((session, number))
+        if known is not None:
+            return copy.deepcopy(known[0])
         return _dispatch(command, context)
 
 
