@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from jazzmine._compat.deadline import Deadline
@@ -121,11 +122,9 @@ class RedisClient:
     def _close_idle_connections(self) -> None:
         # They may lead to a server that is gone. The client of a cluster closes its own.
         if not is_cluster(self._client):
-            try:
+            with suppress(*self._failures):
                 with time_limit(0.1):
                     self._client.connection_pool.disconnect(inuse_connections=False)
-            except self._failures:
-                pass
 
     def _unavailable(self, error: BaseException) -> Exception:
         where = f"Redis at {address_of(self._client)}"
