@@ -61,11 +61,7 @@ class WakeUps:
     async def close(self) -> None:
         """End the subscription."""
         self._closed = True
-        if self._listening:
-            with suppress(Exception):  # the message only saves time
-                async with time_limit(0.2):
-                    await self._client.execute_command("PUBLISH", self._channel, "")
-        await self._task.close(timeout=1.5)
+        await self._task.close(timeout=1.0)
 
     async def _listen(self) -> None:
         subscriptions = _subscriptions.get(self._client, 0)
@@ -91,7 +87,7 @@ class WakeUps:
     async def _pass_on_messages(self, pubsub: Any) -> None:
         end = Deadline(_KEPT)
         while not (self._closed or end.expired):
-            message = await pubsub.get_message(timeout=1.0)
+            message = await pubsub.get_message(timeout=0.25)
             if message is not None and message["type"] == "subscribe":
                 self._listening = True
                 self._decided.set()

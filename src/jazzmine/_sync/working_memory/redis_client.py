@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from jazzmine._compat.redis_blocking import AnyRedis, AnyTimeoutError, time_limit
@@ -111,21 +112,23 @@ class RedisClient:
                 remedy, pause = remedy_for(error), next(pauses)
                 if remedy is Remedy.RAISE:
                     raise
+                if remedy is Remedy.RECONNECT:
+                    self._reconnect(error)
                 refused = not repeat and isinstance(error, redis_driver().ConnectionError)
                 if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
                     raise self._unavailable(error) from error
-                if remedy is Remedy.RECONNECT:
-                    self._close_idle_connections()
             sleep(pause)
 
-    def _close_idle_connections(self) -> None:
-        # They may lead to a server that is gone. The client of a cluster closes its own.
-        if not is_cluster(self._client):
-            try:
-                with time_limit(0.1):
+    def _reconnect(self, error: BaseException) -> None:
+        failed = getattr(error, "last_failed_node_name", None)
+        with suppress(*self._failures):
+            with time_limit(0.25):
+                if not is_cluster(self._client):
+                    # The idle connections may lead to a server that is gone.
                     self._client.connection_pool.disconnect(inuse_connections=False)
-            except self._failures:
-                pass
+                elif failed is not None:
+                    # The next call would ask any node for the others, the failed one perhaps.
+                    self._client.initialize(last_failed_node_name=failed)
 
     def _unavailable(self, error: BaseException) -> Exception:
         where = f"Redis at {address_of(self._client)}"

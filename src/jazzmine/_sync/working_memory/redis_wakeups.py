@@ -61,11 +61,7 @@ class WakeUps:
     def close(self) -> None:
         """End the subscription."""
         self._closed = True
-        if self._listening:
-            with suppress(Exception):  # the message only saves time
-                with time_limit(0.2):
-                    self._client.execute_command("PUBLISH", self._channel, "")
-        self._task.close(timeout=1.5)
+        self._task.close(timeout=1.0)
 
     def _listen(self) -> None:
         subscriptions = _subscriptions.get(self._client, 0)
@@ -91,7 +87,7 @@ class WakeUps:
     def _pass_on_messages(self, pubsub: Any) -> None:
         end = Deadline(_KEPT)
         while not (self._closed or end.expired):
-            message = pubsub.get_message(timeout=1.0)
+            message = pubsub.get_message(timeout=0.25)
             if message is not None and message["type"] == "subscribe":
                 self._listening = True
                 self._decided.set()
