@@ -16,7 +16,7 @@ from tests.behaviour.backends import MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
 # on every Python.
 _WITH_SERVERS = re.compile(
     r"tests/backends/test_(postgres|redis|mongodb)|tests/examples/(?!test_order_desk)|tests/packaging"
-    r"|tests/faults/(?!test_(failing_disk|killed|linearizability|power_cut))"
+    r"|tests/faults/(?!test_(failing_disk|killed|linearizability|power_cut|proxy))"
 )
 
 

@@ -9,14 +9,20 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-__all__ = ["Proxy"]
+__all__ = ["Connection", "Proxy"]
 
 
 class Proxy:
     """Forwards connections to a port; a context manager.
 
     A round trip is a turn of the conversation: whatever a client sends between two replies
-    counts once. What is done to the replies is set while it runs.
+    counts once. What is done to requests and replies is set while it runs.
+
+    Attributes:
+        delay: seconds that each reply is late.
+        drip: seconds between two bytes of a reply; 0 forwards replies whole.
+        swallow_requests: drop what clients send.
+        swallow_replies: drop what the server sends.
     """
 
     def __init__(self, port: int, host: str = "127.0.0.1") -> None:
@@ -24,13 +30,15 @@ class Proxy:
         self._host = host
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._open: list[Connection] = []
         self._mutex = threading.Lock()
         self.round_trips = 0
         self.connections = 0
         self.delay = 0.0
+        self.drip = 0.0
         self.swallow_requests = False
         self.swallow_replies = False
+        self._hold_after: int | None = None
         self._lose_reply = 0
         self._silently = False
         self.lost = 0
@@ -41,6 +49,17 @@ class Proxy:
     def url(self) -> str:
         """The URL of the first database behind it."""
         return f"redis://127.0.0.1:{self.port}/0"
+
+    @property
+    def open(self) -> list[Connection]:
+        """The connections that the server has not seen closed, oldest first."""
+        with self._mutex:
+            return list(self._open)
+
+    @property
+    def held(self) -> int:
+        """How many bytes of clients are being held."""
+        return sum(connection.held for connection in self.open)
 
     def __enter__(self) -> Proxy:
         return self
@@ -63,13 +82,37 @@ class Proxy:
         self._silently = silently
         self._lose_reply = number
 
-    def cut(self) -> None:
-        """Close all connections."""
+    def hold(self, after: int = 0) -> None:
+        """Hold what clients send on each connection, those still to come included.
+
+        Args:
+            after: how many chunks pass on each connection first.
+        """
         with self._mutex:
-            pairs, self._pairs = self._pairs, []
-        for pair in pairs:
-            for end in pair:
-                _shut(end)
+            self._hold_after = after
+        for connection in self.open:
+            connection.hold(after)
+
+    def deliver(self, delay: float = 0.0) -> None:
+        """Send the server what is held, and hold nothing more.
+
+        Args:
+            delay: how many seconds later.
+        """
+        with self._mutex:
+            self._hold_after = None
+        for connection in self.open:
+            connection.deliver(delay)
+
+    def cut(self) -> None:
+        """Close all connections; what is held never arrives."""
+        for connection in self.open:
+            connection.cut()
+
+    def cut_clients(self) -> None:
+        """Close all connections; what is held arrives when it is delivered."""
+        for connection in self.open:
+            connection.cut_client()
 
     def _accept(self) -> None:
         while True:
@@ -84,46 +127,150 @@ class Proxy:
                 continue
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(self, client, server)
             with self._mutex:
                 self.connections += 1
-                self._pairs.append((client, server))
-            turn = [False]  # whether the server has the floor
-            for work in (self._forward_requests, self._forward_replies):
-                threading.Thread(target=work, args=(client, server, turn), daemon=True).start()
+                self._open.append(connection)
+                if self._hold_after is not None:
+                    connection.hold(self._hold_after)
+            connection.start()
 
-    def _forward_requests(
-        self, client: socket.socket, server: socket.socket, turn: list[bool]
-    ) -> None:
-        while data := _receive(client):
-            with self._mutex:
-                if not turn[0]:
-                    turn[0] = True
-                    self.round_trips += 1
-            if not self.swallow_requests and not _send(server, data):
-                break
-        _shut(client)
-        _shut(server)
+    def _count_request(self, connection: Connection) -> None:
+        with self._mutex:
+            self.round_trips += not connection.server_has_the_turn
+            connection.server_has_the_turn = True
 
-    def _forward_replies(
-        self, client: socket.socket, server: socket.socket, turn: list[bool]
-    ) -> None:
-        while data := _receive(server):
-            if self.delay:
-                time.sleep(self.delay)
-            with self._mutex:
-                replied, turn[0] = turn[0], False
-                self._lose_reply -= replied
-                lost = replied and self._lose_reply == 0
-                self.lost += lost
-            if lost:
-                self.on_loss()
-                self.swallow_replies |= self._silently
-                if not self._silently:
-                    break
-            if not self.swallow_replies and not _send(client, data):
+    def _is_reply_lost(self, connection: Connection) -> bool:
+        """Count a reply; return whether its connection is to be cut instead."""
+        with self._mutex:
+            replied, connection.server_has_the_turn = connection.server_has_the_turn, False
+            self._lose_reply -= replied
+            lost = replied and self._lose_reply == 0
+            self.lost += lost
+        if lost:
+            self.on_loss()
+            self.swallow_replies |= self._silently
+        return lost and not self._silently
+
+    def _forget(self, connection: Connection) -> None:
+        with self._mutex, contextlib.suppress(ValueError):
+            self._open.remove(connection)
+
+
+class Connection:
+    """One connection through the proxy.
+
+    While it holds, nothing that its client sends reaches the server, and neither does the news
+    that the client has closed its end: the server goes on waiting, as if the network had delayed
+    the packets. `deliver` sends it all that was held, in order, and then the end of the stream.
+    What the server then replies is read to the end, and dropped if the client is gone.
+
+    Attributes:
+        client_closed: whether the client has closed its end.
+    """
+
+    def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
+        self._proxy = proxy
+        self._client = client
+        self._server = server
+        self._mutex = threading.Lock()  # of what is held; bytes reach the server under it, in order
+        self._pass: int | None = None  # how many chunks pass until they are held
+        self._held: list[bytes] = []
+        self._ends_later = False
+        self.client_closed = False
+        self.server_has_the_turn = False
+
+    @property
+    def held(self) -> int:
+        """How many bytes are being held."""
+        with self._mutex:
+            return sum(map(len, self._held))
+
+    def start(self) -> None:
+        """Forward what is sent on it."""
+        for work in (self._forward_requests, self._forward_replies):
+            threading.Thread(target=work, daemon=True).start()
+
+    def hold(self, after: int = 0) -> None:
+        """Hold what the client sends, once `after` more chunks have passed."""
+        with self._mutex:
+            if not self._held:
+                self._pass = after
+
+    def deliver(self, delay: float = 0.0) -> None:
+        """Send the server what is held, after so many seconds, and hold nothing more."""
+        if delay:
+            timer = threading.Timer(delay, self.deliver)
+            timer.daemon = True
+            timer.start()
+            return
+        with self._mutex:
+            for chunk in self._held:
+                _send(self._server, chunk)
+            self._held.clear()
+            self._pass = None
+            if self._ends_later:
+                with contextlib.suppress(OSError):
+                    self._server.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Close both ends; what is held never arrives."""
+        with self._mutex:
+            self._held.clear()
+            self._pass = None
+        _shut(self._client)
+        _shut(self._server)
+        self._proxy._forget(self)
+
+    def cut_client(self) -> None:
+        """Close the client's end; what is held arrives when it is delivered."""
+        _shut(self._client)
+
+    def _forward_requests(self) -> None:
+        while data := _receive(self._client):
+            self._proxy._count_request(self)
+            if not self._forward_request(data):
                 break
-        _shut(client)
-        _shut(server)
+        with self._mutex:
+            self.client_closed = True
+            self._ends_later = self._pass == 0
+            if self._ends_later:
+                return
+        self.cut()
+
+    def _forward_request(self, data: bytes) -> bool:
+        if self._proxy.swallow_requests:
+            return True
+        with self._mutex:
+            if self._pass == 0:
+                self._held.append(data)
+                return True
+            if self._pass is not None:
+                self._pass -= 1
+            return _send(self._server, data)
+
+    def _forward_replies(self) -> None:
+        while data := _receive(self._server):
+            if self._proxy.delay:
+                time.sleep(self._proxy.delay)
+            if self._proxy._is_reply_lost(self):
+                break
+            if not self._proxy.swallow_replies and not self._reply(data):
+                break
+        self.cut()
+
+    def _reply(self, data: bytes) -> bool:
+        """Forward a reply; return whether the connection goes on."""
+        pieces = [data]
+        if self._proxy.drip:
+            pieces = [data[n : n + 1] for n in range(len(data))]
+        for piece in pieces:
+            if not _send(self._client, piece):
+                with self._mutex:
+                    return self._ends_later or self._pass == 0
+            if self._proxy.drip:
+                time.sleep(self._proxy.drip)
+        return True
 
 
 def _receive(end: socket.socket) -> bytes:
