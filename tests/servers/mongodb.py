@@ -65,7 +65,8 @@ class Server:
     def start(self, *options: str) -> None:
         """Start it on the same port and data as before, and wait until it answers."""
         folder = Path(self._folder.name)
-        command = [sys.executable, "-m", "secantus", "--host", "127.0.0.1"]
+        program = str(Path(__file__).with_name("secantus_server.py"))
+        command = [sys.executable, program, "--host", "127.0.0.1"]
         command += ["--port", str(self.port), "--storage-path", str(folder / "data")]
         command += ["--enable-test-commands", "--log-level", "WARNING", *self._options, *options]
         with (folder / "log").open("ab") as log:
