@@ -2,12 +2,14 @@
 
 A measurement is the mean of a batch of calls, one after another. The test server is slow, so the
 time until the reply says little of the library: what counts is the client's CPU time. Motor runs
-PyMongo's blocking client in threads; the driver's own client for event loops, which the awaited
-face stands on, is told beside the predecessor, too: no call through it can cost less.
+PyMongo's sync client in threads; the driver's own client for event loops, which the async
+API stands on, is told beside the predecessor, too: no call through it can cost less.
 """
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from time import perf_counter, process_time
@@ -15,10 +17,17 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.frame.lab import Lab, Side
-from benchmarks.frame.records import conversation_id, conversations, message_id, messages
+from benchmarks.frame.records import (
+    AGENT,
+    START,
+    conversation_id,
+    conversations,
+    message_id,
+    messages,
+)
 from benchmarks.frame.results import Row, at_least_as_fast, within
 from benchmarks.frame.scenario import Figures, Scenario
-from jazzmine.core.message_store import MessageStore
+from jazzmine.core.message_store import Message, MessageStore
 
 BATCH = 60
 STORED = 200
@@ -29,8 +38,9 @@ PAGE = 20
 class OnMongoDB(Scenario):
     """One kind of call on a database of its own."""
 
-    def __init__(self, folder: Path, uri: str, call: str) -> None:
+    def __init__(self, folder: Path, uri: str, call: str, at_once: bool = False) -> None:
         super().__init__(folder)
+        self._at_once = at_once
         self.uri, self.db = uri, f"jazzmine_bench_{uuid4().hex}"
         self.round = 0
         self._call = call
@@ -41,8 +51,11 @@ class OnMongoDB(Scenario):
         self.round += 1
         await self.ready(numbers)
         started, cpu = perf_counter(), process_time()
-        for number in numbers:
-            await call(number)
+        if self._at_once:
+            await asyncio.gather(*(call(number) for number in numbers))
+        else:
+            for number in numbers:
+                await call(number)
         return {
             "cpu": (process_time() - cpu) / BATCH,
             "seconds": (perf_counter() - started) / BATCH,
@@ -50,6 +63,23 @@ class OnMongoDB(Scenario):
 
     async def ready(self, numbers: range) -> None:
         self.new = {n: messages(STORED + n, STORED + n + 1, SPREAD)[0] for n in numbers}
+
+
+def trace(message: Message, number: int) -> Any:
+    """The trace of a message, as short as they are."""
+    library = importlib.import_module("jazzmine.core.message_store")
+    kind = getattr(library, "TurnTrace", None) or library.models.TurnTrace  # the predecessor's
+    return kind(
+        id=f"trace-{number}",
+        message_id=message.id,
+        conversation_id=message.conversation_id,
+        user_id=message.user_id,
+        agent_id=AGENT,
+        turn_number=number,
+        started_at_ms=START + number,
+        ended_at_ms=START + number + 900,
+        total_latency_ms=900,
+    )
 
 
 class Stored(OnMongoDB):
@@ -67,8 +97,17 @@ class Stored(OnMongoDB):
     async def finish(self) -> None:
         await self.store.close()
 
+    async def ready(self, numbers: range) -> None:
+        await super().ready(numbers)
+        if self._call == "store_turn_trace":
+            # A turn's message is stored just before its trace, by the same store.
+            await self.store.store_messages(list(self.new.values()))
+
     async def store_message(self, number: int) -> None:
         await self.store.store_message(self.new[number])
+
+    async def store_turn_trace(self, number: int) -> None:
+        await self.store.store_turn_trace(trace(self.new[number], number))
 
     async def get_message_by_id(self, number: int) -> None:
         await self.store.get_message_by_id(message_id(number % STORED))
@@ -81,7 +120,7 @@ class Stored(OnMongoDB):
 
 
 class StoredSync(OnMongoDB):
-    """The same calls through the blocking face."""
+    """The same calls through the sync API."""
 
     store: Any
 
@@ -159,8 +198,15 @@ def answer(lab: Lab) -> Iterator[Row]:
     from tests.servers.mongodb import Server
 
     with Server() as server:
+        for call, at_once in (("store_turn_trace", False), ("store_message", True)):
+            options: dict[str, object] = {"uri": server.url, "call": call, "at_once": at_once}
+            other = Side(Stored, options, predecessor=True)
+            found = lab.race(Side(Stored, options), other, rounds=9)
+            label = f"{BATCH} × {call} at once" if at_once else call
+            yield Row(f"{label}, CPU", found["cpu"], at_least_as_fast(1))
+            yield Row(f"{label}, until the reply", found["seconds"], at_least_as_fast(1))
         for call in CALLS:
-            options: dict[str, object] = {"uri": server.url, "call": call}
+            options = {"uri": server.url, "call": call}
             yield from _measured(lab, call, options)
 
 
@@ -172,7 +218,7 @@ def _measured(lab: Lab, call: str, options: dict[str, object]) -> Iterator[Row]:
     if lab.self_check:
         return
     found = lab.race(Side(StoredSync, options), other, rounds=9)
-    yield Row(f"{call}, CPU, sync face", found["cpu"], at_least_as_fast(1))
+    yield Row(f"{call}, CPU, sync API", found["cpu"], at_least_as_fast(1))
     found = lab.race(Side(Stored, options), Side(Bare, options), rounds=9)
     yield Row(f"{call}, CPU", found["cpu"], within(1.5), beside="bare PyMongo")
     found = lab.race(Side(Bare, options), other, rounds=9)

@@ -63,7 +63,12 @@ class JSONStoreConfig(BackendConfig):
 
 @dataclass(frozen=True)
 class MongoDBConfig(BackendConfig):
-    """A message store in a MongoDB database; `timeout` in s, for each call as a whole."""
+    """A message store in a MongoDB database.
+
+    Args:
+        timeout: the deadline of each call as a whole, in s.
+        migration_timeout: the deadline of creating indexes when a store is opened, in s.
+    """
 
     storage: ClassVar[str] = "mongodb"
     schemes: ClassVar[tuple[str, ...]] = ("mongodb", "mongodb+srv")
@@ -71,11 +76,13 @@ class MongoDBConfig(BackendConfig):
     uri: str = field(repr=False)
     db: str = "chatbot"
     timeout: float = 30.0
+    migration_timeout: float = 3600.0
 
     def __post_init__(self) -> None:
         require_text("uri", self.uri)
         require_text("db", self.db)
         require_seconds("timeout", self.timeout)
+        require_seconds("migration_timeout", self.migration_timeout)
         if not self.uri.startswith(("mongodb://", "mongodb+srv://")):
             raise InvalidAddressError("uri must begin with mongodb:// or mongodb+srv://")
         if "@" in self._path(self.uri):

@@ -22,7 +22,7 @@ from jazzmine.layouts.mongodb.queries import (
     equal,
     visible,
 )
-from jazzmine.layouts.mongodb.trace_filters import traces_meant
+from jazzmine.layouts.mongodb.trace_filters import filter_query
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message, messages, trace
@@ -103,11 +103,33 @@ async def test_an_awaited_call_is_one_command(
     assert len(commands.sent) == 1
 
 
-def test_a_trace_is_two_commands_new_or_again(store: MessageStore, commands: Commands) -> None:
+def test_a_trace_of_a_known_message_is_one_command_new_or_again(
+    store: MessageStore, commands: Commands
+) -> None:
     store.store_turn_trace(trace("m2", id="t2"))
     store.store_turn_trace(trace("m2", id="t2", turn_number=9))
 
-    assert commands.sent == ["aggregate", "update"] * 2
+    assert commands.sent == ["insert", "update"]
+
+
+def test_the_first_trace_of_a_message_asks_for_it_and_the_second_does_not(
+    config: Config, store: MessageStore, commands: Commands
+) -> None:
+    with MessageStore.initialize(config) as other:
+        commands.clear()
+        other.store_turn_trace(trace("m2", id="t2"))
+        other.store_turn_trace(trace("m2", id="t2"))
+
+        assert commands.sent == ["find", "insert", "update"]
+
+
+def test_a_trace_gets_its_place_among_equals_from_the_server(
+    store: MessageStore, commands: Commands
+) -> None:
+    store.store_turn_trace(trace("m2", id="t2"))
+
+    assert commands.sent == ["insert"]
+    assert "_id" not in commands.bodies[0]["documents"][0]
 
 
 def test_the_first_message_of_a_conversation_asks_for_it_and_the_second_does_not(
@@ -223,31 +245,31 @@ LISTINGS: dict[str, tuple[str, Listing, dict[str, Any], str]] = {
     "a filter by agent": (
         TRACES,
         TRACES_FOUND,
-        traces_meant(TraceFilter(agent_id="a1")),
+        filter_query(TraceFilter(agent_id="a1")),
         "agent_id",
     ),
     "a filter by user and time": (
         TRACES,
         TRACES_FOUND,
-        traces_meant(TraceFilter(user_id="u1", started_from=1, started_until=9)),
+        filter_query(TraceFilter(user_id="u1", started_from=1, started_until=9)),
         "user_id",
     ),
     "a filter by intent": (
         TRACES,
         TRACES_FOUND,
-        traces_meant(TraceFilter(intent="x")),
+        filter_query(TraceFilter(intent="x")),
         "detected_intent",
     ),
     "a filter by tokens": (
         TRACES,
         TRACES_FOUND,
-        traces_meant(TraceFilter(min_total_tokens=5)),
+        filter_query(TraceFilter(min_total_tokens=5)),
         "total_tokens",
     ),
     "a filter by latency": (
         TRACES,
         TRACES_FOUND,
-        traces_meant(TraceFilter(min_latency_ms=5)),
+        filter_query(TraceFilter(min_latency_ms=5)),
         "total_latency_ms",
     ),
 }

@@ -128,7 +128,7 @@ def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> N
 
     with_own = store.summarize_usage(TraceFilter(), by="agent")
     models_with_own = store.summarize_usage(TraceFilter(), by="model")
-    store._server.has_percentiles = False  # type: ignore[attr-defined]
+    store._client.has_percentiles = False  # type: ignore[attr-defined]
 
     assert store.summarize_usage(TraceFilter(), by="agent") == with_own
     assert store.summarize_usage(TraceFilter(), by="model") == models_with_own

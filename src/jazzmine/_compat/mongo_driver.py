@@ -1,10 +1,9 @@
-"""What both worlds know of PyMongo: how to reach a server, and what its errors mean."""
+"""What both APIs know of PyMongo: how to reach a server, and what its errors mean."""
 
 from __future__ import annotations
 
 import random
 from contextlib import suppress
-from time import monotonic
 from typing import Any
 
 from bson.codec_options import DatetimeConversion
@@ -23,6 +22,7 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 
+from jazzmine.deadline import Deadline
 from jazzmine.errors import (
     IntegrityError,
     InvalidAddressError,
@@ -40,10 +40,12 @@ __all__ = [
     "SNAPSHOT",
     "Attempts",
     "ServerNotFoundError",
+    "client_options",
     "invalid_address",
-    "may_be_open_after",
+    "is_known_after",
     "server_names",
     "translated",
+    "was_interrupted",
 ]
 
 # A call returns when its write has survived, and what is read is as durable: so a caller reads
@@ -70,6 +72,8 @@ _TOO_LARGE = frozenset({10334, 17419, 17420})
 _REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_FIRST_CONFLICT_PAUSE = 0.005
+_LEAST_SECONDS_LEFT = 0.05
 _MOST_COLLISIONS = 3
 
 
@@ -103,31 +107,48 @@ def invalid_address() -> InvalidAddressError:
     )
 
 
+def client_options(uri: str, timeout: float) -> dict[str, Any]:
+    """Return the options of the driver that the URI leaves open.
+
+    Args:
+        timeout: the deadline of a call, in s.
+    """
+    # An attempt to connect must leave time for another one, and a connection that a firewall
+    # may have forgotten is not worth a try.
+    options = {
+        "connectTimeoutMS": max(1, min(20_000, round(timeout * 1000 / 3))),
+        "maxIdleTimeMS": 60_000,
+    }
+    given = uri.partition("?")[2].lower()
+    return {name: value for name, value in options.items() if f"{name.lower()}=" not in given}
+
+
 class Attempts:
     """When to try again, before a deadline."""
 
     __slots__ = ("_collisions", "_deadline", "_failures")
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: Deadline) -> None:
         self._deadline = deadline
         self._failures = 0
         self._collisions = 0
 
     def pause_after(self, error: PyMongoError) -> float | None:
-        """Return how long to wait until the next attempt, or None if there is to be none."""
+        """Return the number of seconds until the next attempt, or None if there is to be none."""
         if isinstance(error, DuplicateKeyError):
-            # Somebody else has just inserted what this call found missing.
+            # Another client has just inserted what this call did not find.
             self._collisions += 1
             return 0.0 if self._collisions < _MOST_COLLISIONS else None
-        left = self._deadline - monotonic()
-        if left < _FIRST_PAUSE or not _is_worth_repeating(error):
+        left = self._deadline.remaining()
+        if left < _LEAST_SECONDS_LEFT or not _is_transient(error):
             return None
         self._failures += 1
-        longest = min(_FIRST_PAUSE * 2**self._failures, _LONGEST_PAUSE, left / 2)
+        first = _FIRST_PAUSE if isinstance(error, ConnectionFailure) else _FIRST_CONFLICT_PAUSE
+        longest = min(first * 2**self._failures, _LONGEST_PAUSE, left / 2)
         return random.uniform(longest / 2, longest)
 
 
-def _is_worth_repeating(error: PyMongoError) -> bool:
+def _is_transient(error: PyMongoError) -> bool:
     return (
         isinstance(error, ConnectionFailure)
         or any(map(error.has_error_label, _REPEATABLE))
@@ -135,15 +156,25 @@ def _is_worth_repeating(error: PyMongoError) -> bool:
     )
 
 
-def may_be_open_after(error: BaseException) -> bool:
-    """Return whether a transaction that ended with an error may still be open on the server.
+def is_known_after(error: Exception) -> bool:
+    """Return whether an error says that what was sent before it has no further effect.
 
-    Where the server itself refused a command, it has ended the transaction as well; and where
-    the store refused to go on, the driver's abort has reached it.
+    Where the server refused a command, it has ended the session's transaction as well; and
+    where the store refused to go on, the driver's abort has reached it.
     """
-    if isinstance(error, OperationFailure):
-        return error.timeout
-    return not isinstance(error, JazzmineError)
+    cause = error.__cause__ or error
+    return isinstance(cause, JazzmineError) or (
+        isinstance(cause, PyMongoError) and not cause.timeout
+    )
+
+
+def was_interrupted(session: Any) -> bool:
+    """Return whether a connection broke while a command was sent in a session.
+
+    The driver repeats such a command, and the server may still receive it twice.
+    """
+    # PyMongo has no public name for this; its pool of sessions goes by it.
+    return bool(session._server_session.dirty)
 
 
 def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
@@ -167,7 +198,7 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
         return StoreUnavailableError(f"MongoDB at {servers} cannot be found")
     if isinstance(error, InvalidOperation) and "after close" in str(error):
         return StoreClosedError("this store was closed during the call")
-    if _is_worth_repeating(error) or error.timeout or codes & _TIMED_OUT:
+    if _is_transient(error) or error.timeout or codes & _TIMED_OUT:
         if not reached:
             # The deadline came between one search for a server and the next.
             return ServerNotFoundError(f"MongoDB at {servers} cannot be reached")

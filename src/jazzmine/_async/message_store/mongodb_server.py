@@ -1,19 +1,20 @@
-"""The way to a MongoDB server: every call within its deadline, again where a connection broke."""
+"""The client of a MongoDB server: calls within a deadline, repeated if a connection is lost."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from time import monotonic
 from typing import Any, TypeVar
 
 import pymongo
-from pymongo import IndexModel, ReplaceOne
+from pymongo import ReplaceOne
 from pymongo.driver_info import DriverInfo
-from pymongo.errors import ConfigurationError, InvalidURI, PyMongoError
+from pymongo.errors import ConfigurationError, InvalidURI, NetworkTimeout, PyMongoError
 
-from jazzmine._compat.mongo_aio import Client, Collection, Session, Work, sleep
+from jazzmine._async.message_store.mongodb_schema import Schema
+from jazzmine._compat.aio import KeyedLocks
+from jazzmine._compat.mongo_aio import BackgroundTask, Client, Collection, Session, Work, sleep
 from jazzmine._compat.mongo_driver import (
     DURABLE,
     LENIENT,
@@ -21,20 +22,22 @@ from jazzmine._compat.mongo_driver import (
     PRIMARY,
     SNAPSHOT,
     Attempts,
+    client_options,
     invalid_address,
-    may_be_open_after,
+    is_known_after,
     server_names,
     translated,
+    was_interrupted,
 )
-from jazzmine._compat.upkeep_aio import Chores
 from jazzmine.config import MongoDBConfig
-from jazzmine.errors import NotFoundError, StoreUnavailableError
+from jazzmine.deadline import Deadline
+from jazzmine.errors import JazzmineError, NotFoundError, StoreUnavailableError
 from jazzmine.layouts.mongodb.documents import Document
-from jazzmine.layouts.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
+from jazzmine.layouts.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
 from jazzmine.layouts.mongodb.queries import Listing, equal
 from jazzmine.records.repair import UNKNOWN_ID
 
-__all__ = ["MongoDBServer"]
+__all__ = ["MongoDBClient"]
 
 T = TypeVar("T")
 
@@ -42,8 +45,7 @@ T = TypeVar("T")
 DOCUMENTS_A_REPLY = 1_000
 IDS_A_REPLY = 100_000
 
-_SECONDS_TO_MAKE_WAY = 0.002
-_SECONDS_TO_TIDY_UP = 1.0
+_SECONDS_TO_TIDY_UP = 0.5
 _LEAST_SECONDS = 0.001  # to the driver, 0 is no deadline at all
 
 # The server refuses a sum of skip and limit beyond 64 bits.
@@ -53,8 +55,18 @@ _MOST = 2**32
 _WIRE_VERSION_WITH_PERCENTILE = 21
 
 
-class MongoDBServer:
-    """A client of its own, and the three collections."""
+class MongoDBClient:
+    """A client of PyMongo's, and the three collections.
+
+    Where the deployment has transactions, all commands of a write are sent in one session,
+    with ascending transaction numbers, and the driver repeats a single command with the same
+    number: the server carries it out once. If the outcome of a call is unknown, the session is
+    doubtful, and the next call first begins a transaction in it: from then on the server
+    refuses whatever of the former call is still under way, as its number is too old.
+
+    https://www.mongodb.com/docs/manual/core/retryable-writes/
+    https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
+    """
 
     conversations: Collection
     messages: Collection
@@ -64,93 +76,134 @@ class MongoDBServer:
         self._config = config
         self._names = server_names(config.uri)
         self._inherited: list[Client] = []
-        self._left: deque[Session] = deque()
-        self._chores = Chores()
         self.has_transactions = False
         self.has_percentiles = False
-        self._client = self._connect()
+        self._connect()
 
-    def _connect(self) -> Client:
-        client = None
+    def _connect(self) -> None:
+        client, config = None, self._config
         with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
-            client = Client(self._config.uri, connect=False, driver=DriverInfo("jazzmine"))
+            options = client_options(config.uri, config.timeout)
+            client = Client(config.uri, connect=False, driver=DriverInfo("jazzmine"), **options)
         if client is None:
             raise invalid_address()
         codec = client.codec_options.with_options(**LENIENT)
         database = client.get_database(
-            self._config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
+            config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
+        self._client = client
         self.conversations = database[CONVERSATIONS]
         self.messages = database[MESSAGES]
         self.traces = database[TRACES]
-        return client
+        self._doubtful: deque[Session] = deque()
+        self._retiring = KeyedLocks()
+        self._background = BackgroundTask(self._retire_in_background)
 
-    def move(self) -> None:
-        """Leave the connections to the process that this one was forked from."""
+    def after_fork(self) -> None:
+        """Open connections of this process's own; the parent keeps the others."""
         # It is kept, because a client that is collected closes what it shares with the parent's.
         self._inherited.append(self._client)
-        self._client = self._connect()
-        self._left = deque()
-        self._chores = Chores()
+        self._connect()
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._chores.close(_SECONDS_TO_TIDY_UP)
-        if self._left:
-            await self._end_left()
+        await self._background.close()
+        if self._doubtful:
+            await self._retire_in_background()
         await self._client.close()
 
     async def open(self) -> None:
-        """Learn what the deployment can do, and create what is missing."""
-        await self.run(self._open)
+        """Ask what the deployment can do, check the indexes, and create what is missing.
 
-    async def _open(self) -> None:
-        hello = await self._client.admin.command("hello")
+        Raises:
+            ConfigurationError: the collections or their indexes are another application's, or
+                the user lacks a right.
+        """
+        schema = Schema(self._client, [self.conversations, self.messages, self.traces])
+        hello = await self.read(self._client.admin.command, "hello")
         # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
         self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
         self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
-        for collection in (self.conversations, self.messages, self.traces):
-            await self._create_missing(collection)
-
-    async def _create_missing(self, collection: Collection) -> None:
-        # Asking first needs no right to create, and takes those of jazzmine 0.1 for what they
-        # are: the option `background`, which they carry, has meant nothing since MongoDB 4.2.
-        there = await (await collection.list_indexes()).to_list()
-        known = {(tuple(index["key"].items()), index.get("unique", False)) for index in there}
-        missing = [
-            IndexModel(list(index.keys), **index.options)
-            for index in INDEXES[collection.name]
-            if (index.keys, index.unique) not in known
-        ]
+        missing = await self.read(schema.missing)
         if missing:
-            await collection.create_indexes(missing)
+            await self._run(Deadline(self._config.migration_timeout), schema.create, missing)
 
     async def ping(self) -> None:
         """Reach the server once."""
         await self._client.admin.command("ping")
 
-    def deadline(self) -> float:
+    def deadline(self) -> Deadline:
         """Return the deadline of a call that begins now."""
-        return monotonic() + self._config.timeout
+        return Deadline(self._config.timeout)
 
-    async def run(self, work: Work[T], *args: Any) -> T:
-        """Do work that may be repeated, again if need be, until the deadline.
+    def unanswered(self) -> StoreUnavailableError:
+        """Return the error of a call that waited for another one until its deadline."""
+        return StoreUnavailableError(
+            f"MongoDB at {self._names} did not answer a call that this one waits for"
+        )
+
+    async def read(self, work: Work[T], *args: Any) -> T:
+        """Do work that changes nothing, again if need be, until the deadline.
 
         Raises:
-            StoreUnavailableError: the server was not there for it.
+            StoreUnavailableError: the server did not answer in time.
         """
-        return await self.run_until(self.deadline(), work, *args)
+        return await self._run(self.deadline(), work, *args)
 
-    async def run_until(self, deadline: float, work: Work[T], *args: Any) -> T:
+    async def read_until(self, deadline: Deadline, work: Work[T], *args: Any) -> T:
         """Do the same for a call that began before."""
+        return await self._run(deadline, work, *args)
+
+    async def write(self, deadline: Deadline, work: Work[T], *args: Any) -> T:
+        """Do work that may be repeated, again if need be, until a deadline.
+
+        Args:
+            work: takes the session to send commands in, or None on a standalone server, which
+                has none that protects from late commands; and `args`.
+
+        Raises:
+            StoreUnavailableError: the server did not answer in time.
+        """
+        if not self.has_transactions:
+            return await self._run(deadline, work, None, *args)
+        sessions: list[Session] = []
+
+        async def attempt() -> T:
+            if not sessions:
+                sessions.append(self._client.start_session(causal_consistency=False))
+            return await work(sessions[0], *args)
+
+        is_known, is_cancelled = False, False
+        try:
+            done = await self._run(deadline, attempt)
+            is_known = True
+            return done
+        except Exception as error:
+            is_known = not deadline.expired and is_known_after(error)
+            raise
+        except BaseException:
+            is_cancelled = True
+            raise
+        finally:
+            for session in sessions:
+                if is_known and not was_interrupted(session):
+                    await session.end_session()
+                else:
+                    self._doubtful.append(session)
+            if is_cancelled and sessions:
+                self._background.start()
+
+    async def _run(self, deadline: Deadline, work: Work[T], *args: Any) -> T:
         attempts = Attempts(deadline)
-        with pymongo.timeout(max(deadline - monotonic(), _LEAST_SECONDS)):
+        with pymongo.timeout(max(deadline.remaining(), _LEAST_SECONDS)):
             while True:
                 try:
-                    if self._left:
-                        await self._end_left_transactions()
+                    if self._doubtful:
+                        await self._retire_doubtful(deadline)
                     return await work(*args)
                 except PyMongoError as error:
+                    if isinstance(error, NetworkTimeout):
+                        await self._replace_connections()
                     pause = attempts.pause_after(error)
                     if pause is None:
                         reached = self._client.topology_description.has_writable_server()
@@ -160,70 +213,76 @@ class MongoDBServer:
                         raise failure from error
                 await sleep(pause)
 
-    async def wait_until(self, deadline: float, ready: Callable[..., bool], *args: Any) -> None:
-        """Wait for another call of this store to make way.
+    async def _replace_connections(self) -> None:
+        """Open other connections from now on, in place of those that are as old as a silent one.
 
-        Raises:
-            StoreUnavailableError: it did not before the deadline.
+        The driver goes on using them: to it, a command that took too long says nothing about
+        the network. And it has no public name for replacing them.
         """
-        while not ready(*args):
-            if monotonic() > deadline:
-                raise StoreUnavailableError(
-                    f"MongoDB at {self._names} did not answer a call that this one waits for"
-                )
-            await sleep(_SECONDS_TO_MAKE_WAY)
+        with suppress(AttributeError):
+            for server in list(self._client._topology._servers.values()):
+                await server.pool.reset_without_pause()
 
-    async def atomically(self, work: Work[T], *args: Any) -> T:
+    async def transaction(self, session: Session | None, work: Work[T], *args: Any) -> T:
         """Do work in a transaction, or step by step where the deployment has none.
 
         Args:
-            work: takes the session to work in, and `args`.
+            session: that of the call, in which no transaction is open.
+            work: takes the session to send commands in, and `args`.
         """
-        if not self.has_transactions:
+        if session is None:
             return await work(None, *args)
-
-        async def attempt(session: Session) -> T:
-            return await work(session, *args)
-
-        session = self._client.start_session()
+        await session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
         try:
-            # Repeats the transaction, or its commit alone, as the error's labels allow.
-            done: T = await session.with_transaction(attempt, SNAPSHOT, DURABLE, PRIMARY)
-        except BaseException as error:
-            if may_be_open_after(error):
-                self._left.append(session)
-                if not isinstance(error, Exception):
-                    await self._chores.run(self._end_left, wait=False)
-            else:
-                await session.end_session()
+            done = await work(session, *args)
+        except Exception:
+            # Not after a cancellation, which must not wait for the server.
+            await session.abort_transaction()
             raise
-        await session.end_session()
-        return done
-
-    async def _end_left(self) -> None:
-        """End what a call that was cancelled left open, or leave it to the next call."""
-        with suppress(PyMongoError), pymongo.timeout(_SECONDS_TO_TIDY_UP):
-            await self._end_left_transactions()
-
-    async def _end_left_transactions(self) -> None:
-        """End transactions of which nobody knows whether the server holds them open.
-
-        It would for a minute, and what they wrote would be locked for everybody. The driver's
-        own abort is not enough: it is not sent after the deadline, and it may overtake the
-        command that begins the transaction.
-        """
-        while self._left:
-            session = self._left.popleft()
+        while True:
             try:
-                # With a session's next transaction the server ends the one before it.
-                # https://www.mongodb.com/docs/manual/reference/server-sessions/
-                async with await session.start_transaction():
-                    await self.conversations.find_one({}, {"_id": 1}, session=session)
-            except BaseException as error:
-                if may_be_open_after(error):
-                    self._left.append(session)
+                await session.commit_transaction()
+                return done
+            except PyMongoError as error:
+                if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
                     raise
-            await session.end_session()
+
+    async def _retire_doubtful(self, deadline: Deadline) -> None:
+        """Have the server refuse what calls of unknown outcome sent and it has not received.
+
+        No call goes on before that is done; it also ends their open transactions, which the
+        server would keep for a minute, with what they wrote locked.
+        """
+        if not await self._retiring.acquire("", deadline.remaining()):
+            raise self.unanswered()
+        try:
+            while self._doubtful:
+                session = self._doubtful[0]
+                await self._supersede(session)
+                self._doubtful.popleft()
+                await session.end_session()
+        finally:
+            self._retiring.release("")
+
+    async def _supersede(self, session: Session) -> None:
+        """Begin a transaction in a session, on each shard, and end it."""
+        if session.in_transaction:
+            await session.abort_transaction()
+        await session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
+        for collection in (self.conversations, self.messages, self.traces):
+            await collection.find_one({}, {"_id": 1}, session=session)
+        await session.abort_transaction()
+
+    async def _retire_in_background(self) -> None:
+        """Retire doubtful sessions, or leave that to the next call."""
+        deadline = Deadline(_SECONDS_TO_TIDY_UP)
+        try:
+            with pymongo.timeout(_SECONDS_TO_TIDY_UP):
+                await self._retire_doubtful(deadline)
+        except NetworkTimeout:
+            await self._replace_connections()
+        except (PyMongoError, JazzmineError):
+            pass
 
     async def replace_all(
         self, collection: Collection, documents: Sequence[Document], session: Session | None

@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bson import encode
+from bson.raw_bson import RawBSONDocument
+from pymongo.errors import DuplicateKeyError
+
+from jazzmine._async.message_store.deletion_gate import DeletionGate
+from jazzmine._compat.mongo_aio import MicroBatcher
+from jazzmine.deadline import Deadline
 from jazzmine.errors import IntegrityError
 from jazzmine.layouts.mongodb.documents import Document, Turn
 from jazzmine.layouts.mongodb.queries import (
     among,
     equal,
-    message_and_traces,
+    flag,
     other_traces,
-    traces_in_the_way,
+    same_id_or_message,
 )
-from jazzmine.layouts.mongodb.remembered import Overlaps, Remembered
+from jazzmine.layouts.mongodb.remembered import KnownIds
 
 if TYPE_CHECKING:
-    from jazzmine._async.message_store.mongodb_server import MongoDBServer
+    from jazzmine._async.message_store.mongodb_server import MongoDBClient
     from jazzmine._compat.mongo_aio import Collection, Session, Work
 
 __all__ = ["MongoDBWrites"]
 
 T = TypeVar("T")
 
-_CONVERSATIONS_REMEMBERED = 10_000
+_MAX_KNOWN = 10_000
 _IDS_A_COMMAND = 10_000
+_MAX_CONCURRENCY = 4
 
 
 class MongoDBWrites:
@@ -35,60 +43,69 @@ class MongoDBWrites:
     half-way, there is no trace without its message and no message without its conversation.
     """
 
-    def __init__(self, server: MongoDBServer) -> None:
-        self._server = server
-        self._known = Remembered(_CONVERSATIONS_REMEMBERED)
-        self._overlaps = Overlaps()
+    def __init__(self, client: MongoDBClient) -> None:
+        self._client = client
+        self.after_fork()
 
-    def move(self) -> None:
-        """Begin anew in a forked process: a thread of the parent's may have held a lock."""
-        self._known = Remembered(_CONVERSATIONS_REMEMBERED)
-        self._overlaps = Overlaps()
+    def after_fork(self) -> None:
+        """Begin anew: a thread of the parent's may have held a lock."""
+        self._known_conversations = KnownIds(_MAX_KNOWN)
+        self._known_messages = KnownIds(_MAX_KNOWN)
+        self._known_traces = KnownIds(_MAX_KNOWN)  # which may be deleted; they are likely there
+        self._gate = DeletionGate()
+        self._batcher: MicroBatcher[Document] = MicroBatcher(self._put_batch, _MAX_CONCURRENCY)
 
-    async def _write(self, under: Sequence[str], work: Work[None], *args: Any) -> None:
-        deadline = self._server.deadline()
-        await self._server.wait_until(deadline, self._overlaps.begin_writing, under)
+    async def _write(self, ids: Sequence[str], work: Work[T], *args: Any) -> T:
+        """Do work while none of the ids is being deleted."""
+        deadline = self._client.deadline()
+        if not await self._gate.begin_writing(ids, deadline):
+            raise self._client.unanswered()
         try:
-            await self._server.run_until(deadline, work, *args)
+            return await work(deadline, *args)
         finally:
-            self._overlaps.end_writing(under)
+            await self._gate.end_writing(ids)
 
-    async def _delete(self, deleted: str, work: Work[bool]) -> bool:
+    async def _delete(self, known: KnownIds, deleted: str, work: Work[bool]) -> bool:
         """Delete, and return whether it was there."""
-        server, overlaps, deadline = self._server, self._overlaps, self._server.deadline()
-        await server.wait_until(deadline, overlaps.begin_deleting, deleted)
+        deadline = self._client.deadline()
+        if not await self._gate.begin_deleting(deleted, deadline):
+            raise self._client.unanswered()
+        known.forget([deleted])
         try:
-            await server.wait_until(deadline, overlaps.is_unwritten, deleted)
-            found: bool = await server.run_until(deadline, server.atomically, work, deleted)
+            found: bool = await self._client.write(
+                deadline, self._client.transaction, work, deleted
+            )
             return found
         finally:
-            self._overlaps.end_deleting(deleted)
+            await self._gate.end_deleting(deleted)
 
     # Conversations and messages
 
     async def store_conversation(self, document: Document) -> None:
         """Store a conversation."""
-        changes = self._known.changes
-        await self._server.run(self._put, None, self._server.conversations, document)
-        self._known.remember([document["id"]], changes)
+        changes, client = self._known_conversations.changes, self._client
+        await client.write(client.deadline(), self._put, client.conversations, document)
+        self._known_conversations.remember([document["id"]], changes)
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         """Delete a conversation, its messages and their traces."""
-        self._known.forget(conversation_id)
         try:
-            return await self._delete(conversation_id, self._remove_conversation)
+            return await self._delete(
+                self._known_conversations, conversation_id, self._remove_conversation
+            )
         finally:
-            self._known.forget(conversation_id)
+            self._known_conversations.forget([conversation_id])
 
     async def _remove_conversation(self, session: Session | None, conversation_id: str) -> bool:
-        server, owned = self._server, equal(conversation_id=conversation_id)
-        ids = await server.ids(server.messages, owned, session)
+        client, owned = self._client, equal(conversation_id=conversation_id)
+        ids = await client.ids(client.messages, owned, session)
+        self._known_messages.forget(ids)
         for begin in range(0, len(ids), _IDS_A_COMMAND):
             some = among("message_id", ids[begin : begin + _IDS_A_COMMAND])
-            await server.traces.delete_many(some, session=session)
+            await client.traces.delete_many(some, session=session)
         if ids:
-            await server.messages.delete_many(owned, session=session)
-        gone = await server.conversations.delete_one(equal(id=conversation_id), session=session)
+            await client.messages.delete_many(owned, session=session)
+        gone = await client.conversations.delete_one(equal(id=conversation_id), session=session)
         return bool(gone.deleted_count)
 
     async def store_messages(self, documents: Sequence[Document], owners: Sequence[str]) -> None:
@@ -98,14 +115,25 @@ class MongoDBWrites:
             documents: each id once.
             owners: all their conversations, one that a later duplicate replaced among them.
         """
+        changes = self._known_messages.changes
         await self._write(owners, self._put_messages, documents, owners)
+        self._known_messages.remember([document["id"] for document in documents], changes)
 
-    async def _put_messages(self, documents: Sequence[Document], owners: Sequence[str]) -> None:
-        await self._require_conversations(owners)
+    async def _put_messages(
+        self, deadline: Deadline, documents: Sequence[Document], owners: Sequence[str]
+    ) -> None:
+        await self._require_conversations(deadline, owners)
         if len(documents) == 1:
-            await self._put(None, self._server.messages, documents[0])
+            await self._batcher.run(documents[0], deadline)
         else:
-            await self._server.atomically(self._put_all, documents)
+            await self._client.write(deadline, self._client.transaction, self._put_all, documents)
+
+    async def _put_batch(self, documents: list[Document], deadline: Deadline) -> None:
+        client = self._client
+        if len(documents) == 1:
+            await client.write(deadline, self._put, client.messages, documents[0])
+        else:
+            await client.write(deadline, self._put_all, documents)
 
     async def _put(
         self, session: Session | None, collection: Collection, document: Document
@@ -114,66 +142,114 @@ class MongoDBWrites:
         await collection.replace_one(query, document, upsert=True, session=session)
 
     async def _put_all(self, session: Session | None, documents: Sequence[Document]) -> None:
-        await self._server.replace_all(self._server.messages, documents, session)
+        await self._client.replace_all(self._client.messages, documents, session)
 
-    async def _require_conversations(self, owners: Sequence[str], besides: str = "") -> None:
+    async def _require_conversations(
+        self, deadline: Deadline, owners: Sequence[str], besides: str = ""
+    ) -> None:
         """Raise IntegrityError unless the conversations are stored."""
-        changes = self._known.changes
-        unknown = self._known.unknown(owner for owner in owners if owner != besides)
+        known, client = self._known_conversations, self._client
+        changes = known.changes
+        unknown = known.unknown(owner for owner in owners if owner != besides)
         if not unknown:
             return
-        stored = await self._server.ids(self._server.conversations, among("id", unknown))
+        stored = await client.read_until(
+            deadline, client.ids, client.conversations, among("id", unknown)
+        )
         for owner in unknown:
             if owner not in stored:
                 raise IntegrityError(
                     f"the conversation {owner!r} of a message is not stored;"
                     " store the conversation first"
                 )
-        self._known.remember(stored, changes)
+        known.remember(stored, changes)
 
     async def delete_message(self, message_id: str) -> bool:
         """Delete a message and its trace."""
-        return await self._delete(message_id, self._remove_message)
+        try:
+            return await self._delete(self._known_messages, message_id, self._remove_message)
+        finally:
+            self._known_messages.forget([message_id])
 
     async def _remove_message(self, session: Session | None, message_id: str) -> bool:
-        await self._server.traces.delete_many(equal(message_id=message_id), session=session)
-        gone = await self._server.messages.delete_one(equal(id=message_id), session=session)
+        client = self._client
+        await client.traces.delete_many(equal(message_id=message_id), session=session)
+        gone = await client.messages.delete_one(equal(id=message_id), session=session)
         return bool(gone.deleted_count)
+
+    async def flag_message(self, message_id: str, flagged: bool) -> bool:
+        """Set or clear a message's flag, and return whether the message was there."""
+        deadline = self._client.deadline()
+        return await self._client.write(deadline, self._put_flag, message_id, flagged)
+
+    async def _put_flag(self, session: Session | None, message_id: str, flagged: bool) -> bool:
+        messages = self._client.messages
+        done = await messages.update_one(equal(id=message_id), flag(flagged), session=session)
+        return bool(done.matched_count)
 
     # Traces and turns
 
     async def store_trace(self, document: Document) -> None:
         """Store a trace in place of any other of its message."""
-        under = (document["message_id"], document["conversation_id"])
-        await self._write(under, self._put_trace, document)
+        ids = (document["message_id"], document["conversation_id"])
+        await self._write(ids, self._put_trace, document)
 
-    async def _put_trace(self, document: Document) -> None:
-        if await self._replaces_another(document):
-            await self._server.atomically(self._put_in_place, document, True)
-        else:
-            await self._put_in_place(None, document, False)
+    async def _put_trace(self, deadline: Deadline, document: Document) -> None:
+        await self._require_message(deadline, document)
+        await self._client.write(deadline, self._put_trace_alone, document)
 
-    async def _replaces_another(self, document: Document) -> bool:
+    async def _require_message(self, deadline: Deadline, trace: Document) -> None:
+        """Raise IntegrityError unless the message of a trace is stored."""
+        message_id, known, client = trace["message_id"], self._known_messages, self._client
+        changes = known.changes
+        if not known.unknown([message_id]):
+            return
+        query = equal(id=message_id)
+        if not await client.read_until(deadline, client.ids, client.messages, query):
+            raise IntegrityError(
+                f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
+                " store the message first"
+            )
+        known.remember([message_id], changes)
+
+    async def _put_trace_alone(self, session: Session | None, trace: Document) -> None:
+        client, known = self._client, self._known_traces
+        changes = known.changes
+        try:
+            if known.unknown([trace["id"]]):
+                # Raw, the document is inserted as it is, and `_id` is left to the server.
+                raw = RawBSONDocument(encode(trace))
+                await client.traces.insert_one(raw, session=session)
+            else:
+                await self._put_in_place(session, trace, False)
+        except DuplicateKeyError:
+            if await self._has_another_trace(trace):
+                await client.transaction(session, self._put_in_place, trace, True)
+            else:
+                await self._put_in_place(session, trace, False)
+        known.remember([trace["id"]], changes)
+
+    async def _has_another_trace(self, trace: Document) -> bool:
         """Return whether the trace's message has a trace with another id.
 
         Raises:
-            IntegrityError: the message is not stored, or the trace belongs to another one.
+            IntegrityError: the trace's id belongs to another message.
         """
-        trace_id, message_id, server = document["id"], document["message_id"], self._server
-        question = message_and_traces(trace_id, message_id, server.traces.name)
-        answers = await server.aggregated(server.messages, question)
-        if not answers:
-            raise IntegrityError(
-                f"trace {trace_id!r}: its message {message_id!r} is not stored;"
-                " store the message first"
-            )
-        return _has_another(answers[0]["traces"], document)
+        client, message_id = self._client, trace["message_id"]
+        there = await client.found(client.traces, same_id_or_message(trace["id"], message_id))
+        for other in there:
+            if other["message_id"] != message_id:
+                raise IntegrityError(
+                    f"trace {trace['id']!r} belongs to message {other['message_id']!r},"
+                    f" it cannot become that of {message_id!r}"
+                )
+        return any(other["id"] != trace["id"] for other in there)
 
     async def _put_in_place(
         self, session: Session | None, document: Document, replaces: bool
     ) -> None:
         trace_id, message_id = document["id"], document["message_id"]
-        traces = self._server.traces
+        traces = self._client.traces
         if replaces:
             await traces.delete_many(other_traces(trace_id, message_id), session=session)
         # Where the id belongs to another message, nothing is found, and none can be inserted.
@@ -182,43 +258,37 @@ class MongoDBWrites:
 
     async def store_turn(self, turn: Turn) -> None:
         """Store a turn."""
-        changes = self._known.changes
+        conversations, messages = self._known_conversations, self._known_messages
+        changes = conversations.changes, messages.changes
         await self._write(turn.owners, self._put_turn, turn)
         if turn.conversation is not None:
-            self._known.remember([turn.conversation["id"]], changes)
+            conversations.remember([turn.conversation["id"]], changes[0])
+        messages.remember([message["id"] for message in turn.messages], changes[1])
 
-    async def _put_turn(self, turn: Turn) -> None:
+    async def _put_turn(self, deadline: Deadline, turn: Turn) -> None:
+        if turn.trace is not None and turn.writes == 1:
+            await self._put_trace(deadline, turn.trace)
+            return
         own = turn.conversation["id"] if turn.conversation else ""
-        await self._require_conversations(turn.conversations, besides=own)
-        replaces = turn.trace is not None and await self._turn_replaces_another(turn, turn.trace)
-        if turn.writes + replaces > 1:
-            await self._server.atomically(self._put_parts, turn, replaces)
-        else:
-            await self._put_parts(None, turn, replaces)
+        await self._require_conversations(deadline, turn.conversations, besides=own)
+        if turn.trace is not None and not turn.brings_message_of_trace:
+            await self._require_message(deadline, turn.trace)
+        await self._client.write(deadline, self._put_turn_once, turn)
 
-    async def _turn_replaces_another(self, turn: Turn, trace: Document) -> bool:
-        if not turn.brings_message_of_trace:
-            return await self._replaces_another(trace)
-        if self._server.has_transactions:
-            # An id that is taken undoes all, so that nobody need ask before.
-            return True
-        there = traces_in_the_way(trace["id"], trace["message_id"])
-        return _has_another(await self._server.found(self._server.traces, there), trace)
+    async def _put_turn_once(self, session: Session | None, turn: Turn) -> None:
+        replaces = turn.trace is not None
+        if turn.trace is not None and session is None:
+            # Where nothing is undone, the trace must not be refused after the messages are stored.
+            replaces = await self._has_another_trace(turn.trace)
+        if turn.writes + replaces > 1:
+            await self._client.transaction(session, self._put_parts, turn, replaces)
+        else:
+            await self._put_parts(session, turn, replaces)
 
     async def _put_parts(self, session: Session | None, turn: Turn, replaces: bool) -> None:
         if turn.conversation is not None:
-            await self._put(session, self._server.conversations, turn.conversation)
+            await self._put(session, self._client.conversations, turn.conversation)
         if turn.messages:
-            await self._server.replace_all(self._server.messages, turn.messages, session)
+            await self._client.replace_all(self._client.messages, turn.messages, session)
         if turn.trace is not None:
             await self._put_in_place(session, turn.trace, replaces)
-
-
-def _has_another(there: Sequence[Document], trace: Document) -> bool:
-    for other in there:
-        if other["message_id"] != trace["message_id"]:
-            raise IntegrityError(
-                f"trace {trace['id']!r} belongs to message {other['message_id']!r},"
-                f" it cannot become that of {trace['message_id']!r}"
-            )
-    return any(other["id"] != trace["id"] for other in there)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.layouts.mongodb.documents import (
@@ -31,10 +30,9 @@ from jazzmine.layouts.mongodb.queries import (
     VISIBLE_MESSAGES,
     among,
     equal,
-    flag,
     visible,
 )
-from jazzmine.layouts.mongodb.trace_filters import traces_meant
+from jazzmine.layouts.mongodb.trace_filters import filter_query
 from jazzmine.layouts.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
@@ -43,7 +41,8 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
-    from jazzmine._sync.message_store.mongodb_server import MongoDBServer
+    from jazzmine._sync.message_store.mongodb_server import MongoDBClient
+    from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
     from jazzmine._compat.mongo_blocking import Collection
 
 __all__ = ["MongoDBMessageStore"]
@@ -60,7 +59,7 @@ class MongoDBMessageStore(MessageStore):
     is completed by repeating it.
     """
 
-    _server: MongoDBServer
+    _client: MongoDBClient
     _writes: MongoDBWrites
 
     def __init__(self, config: MongoDBConfig) -> None:
@@ -69,30 +68,31 @@ class MongoDBMessageStore(MessageStore):
 
     def _open(self) -> None:
         try:
-            from jazzmine._sync.message_store.mongodb_server import MongoDBServer
+            from jazzmine._sync.message_store.mongodb_server import MongoDBClient
+            from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
         except ImportError as error:
             raise ImportError(
                 "MongoDB needs its driver, PyMongo 4.13 or later:"
                 f" pip install 'jazzmine[mongodb]' ({error})"
             ) from error
-        server = MongoDBServer(self._config)
+        client = MongoDBClient(self._config)
         try:
-            server.open()
+            client.open()
         except BaseException:
-            server.close()
+            client.close()
             raise
-        self._server = server
-        self._writes = MongoDBWrites(server)
+        self._client = client
+        self._writes = MongoDBWrites(client)
 
     def _close(self) -> None:
-        self._server.close()
+        self._client.close()
 
     def _moved_in(self) -> None:
-        self._server.move()
-        self._writes.move()
+        self._client.after_fork()
+        self._writes.after_fork()
 
     def _ping(self) -> None:
-        self._server.run(self._server.ping)
+        self._client.read(self._client.ping)
 
     # Conversations
 
@@ -100,20 +100,20 @@ class MongoDBMessageStore(MessageStore):
         self._writes.store_conversation(conversation_document(conversation))
 
     def _conversation(self, conversation_id: str) -> Conversation | None:
-        found = self._one(self._server.conversations, equal(id=conversation_id))
+        found = self._one(self._client.conversations, equal(id=conversation_id))
         return None if found is None else read_conversation(found, self._repairs)
 
     def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        page = (self._server.conversations, CONVERSATIONS_OF_USER, user_id, limit, after)
-        return self._read_conversations(self._server.run(self._server.page, *page))
+        page = (self._client.conversations, CONVERSATIONS_OF_USER, user_id, limit, after)
+        return self._read_conversations(self._client.read(self._client.page, *page))
 
     def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        page = (self._server.conversations, CONVERSATIONS_OF_AGENT, agent_id, limit, after)
-        return self._read_conversations(self._server.run(self._server.page, *page))
+        page = (self._client.conversations, CONVERSATIONS_OF_AGENT, agent_id, limit, after)
+        return self._read_conversations(self._client.read(self._client.page, *page))
 
     def _delete_conversation(self, conversation_id: str) -> bool:
         return self._writes.delete_conversation(conversation_id)
@@ -125,7 +125,7 @@ class MongoDBMessageStore(MessageStore):
         self._writes.store_messages(message_documents(messages), owners)
 
     def _message(self, message_id: str) -> Message | None:
-        found = self._one(self._server.messages, equal(id=message_id))
+        found = self._one(self._client.messages, equal(id=message_id))
         return None if found is None else read_message(found, self._repairs)
 
     def _messages(self, message_ids: Sequence[str]) -> list[Message]:
@@ -133,7 +133,7 @@ class MongoDBMessageStore(MessageStore):
         found: dict[str, Document] = {}
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             some = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            documents = self._server.run(self._server.found, self._server.messages, some)
+            documents = self._client.read(self._client.found, self._client.messages, some)
             found.update((document.get("id") or UNKNOWN_ID, document) for document in documents)
         # A document is used up when it is read, and may be asked for twice.
         there = (found.get(message_id) for message_id in message_ids)
@@ -142,41 +142,37 @@ class MongoDBMessageStore(MessageStore):
     def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        page = (self._server.messages, MESSAGES_OF_CONVERSATION, conversation_id, limit, after)
-        return self._read_messages(self._server.run(self._server.page, *page))
+        page = (self._client.messages, MESSAGES_OF_CONVERSATION, conversation_id, limit, after)
+        return self._read_messages(self._client.read(self._client.page, *page))
 
     def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        page = (self._server.messages, MESSAGES_OF_USER, user_id, limit, after)
-        return self._read_messages(self._server.run(self._server.page, *page))
+        page = (self._client.messages, MESSAGES_OF_USER, user_id, limit, after)
+        return self._read_messages(self._client.read(self._client.page, *page))
 
     def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         listing, last = MESSAGES_OF_CONVERSATION, None
         while True:
             query = listing.of(conversation_id, last)
-            batch = (self._server.messages, query, listing, size)
-            documents = self._server.run(self._server.found, *batch)
+            batch = (self._client.messages, query, listing, size)
+            documents = self._client.read(self._client.found, *batch)
             if not documents:
                 return
             # The place of the last one is known, even if it is deleted before the next batch.
-            last = listing.position(documents[-1])
+            last = listing.cursor(documents[-1])
             yield self._read_messages(documents)
 
     def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
-        newest = (self._server.messages, visible(conversation_id), VISIBLE_MESSAGES, n)
-        documents = self._server.run(self._server.found, *newest)
+        newest = (self._client.messages, visible(conversation_id), VISIBLE_MESSAGES, n)
+        documents = self._client.read(self._client.found, *newest)
         return self._read_messages(documents[::-1])
 
     def _delete_message(self, message_id: str) -> bool:
         return self._writes.delete_message(message_id)
 
     def _flag_message(self, message_id: str, flagged: bool) -> bool:
-        return self._server.run(self._put_flag, message_id, flagged)
-
-    def _put_flag(self, message_id: str, flagged: bool) -> bool:
-        done = self._server.messages.update_one(equal(id=message_id), flag(flagged))
-        return bool(done.matched_count)
+        return self._writes.flag_message(message_id, flagged)
 
     # Traces
 
@@ -184,21 +180,21 @@ class MongoDBMessageStore(MessageStore):
         self._writes.store_trace(trace_document(trace))
 
     def _trace(self, trace_id: str) -> TurnTrace | None:
-        found = self._one(self._server.traces, equal(id=trace_id))
+        found = self._one(self._client.traces, equal(id=trace_id))
         return None if found is None else read_trace(found, self._repairs)
 
     def _trace_of_message(self, message_id: str) -> TurnTrace | None:
-        found = self._one(self._server.traces, equal(message_id=message_id))
+        found = self._one(self._client.traces, equal(message_id=message_id))
         return None if found is None else read_trace(found, self._repairs)
 
     def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
-        page = (self._server.traces, TRACES_OF_CONVERSATION, conversation_id, None, None)
-        return self._read_traces(self._server.run(self._server.page, *page))
+        page = (self._client.traces, TRACES_OF_CONVERSATION, conversation_id, None, None)
+        return self._read_traces(self._client.read(self._client.page, *page))
 
     def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         listing = TRACES_OF_AGENT
-        newest = (self._server.traces, listing.of(agent_id), listing, limit, offset)
-        return self._read_traces(self._server.run(self._server.found, *newest))
+        newest = (self._client.traces, listing.of(agent_id), listing, limit, offset)
+        return self._read_traces(self._client.read(self._client.found, *newest))
 
     def _store_turn(
         self,
@@ -211,24 +207,24 @@ class MongoDBMessageStore(MessageStore):
     def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
-        found = self._server.run(self._page_of_traces, where, limit, after)
+        found = self._client.read(self._page_of_traces, where, limit, after)
         return self._read_traces(found)
 
     def _page_of_traces(
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[Document]:
-        query, listing, traces = traces_meant(where), TRACES_FOUND, self._server.traces
+        query, listing, traces = filter_query(where), TRACES_FOUND, self._client.traces
         if after is not None:
             last = traces.find_one(equal(id=after), listing.projection)
             if last is None:
                 raise NotFoundError(f"after={after!r} is the id of no trace")
-            query = listing.behind(query, last)
-        return self._server.found(traces, query, listing, limit)
+            query = listing.after(query, last)
+        return self._client.found(traces, query, listing, limit)
 
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        percentiles = self._server.has_percentiles
-        pipeline = usage_pipeline(traces_meant(where), by, percentiles=percentiles)
-        groups = self._server.run(self._server.aggregated, self._server.traces, pipeline)
+        percentiles = self._client.has_percentiles
+        pipeline = usage_pipeline(filter_query(where), by, percentiles=percentiles)
+        groups = self._client.read(self._client.aggregated, self._client.traces, pipeline)
         return read_summaries(groups, by, percentiles=percentiles)
 
     def _read_conversations(self, documents: Sequence[Document]) -> list[Conversation]:
@@ -244,4 +240,4 @@ class MongoDBMessageStore(MessageStore):
         return repairs.listing(documents, lambda one: read_trace(one, repairs), stored_id)
 
     def _one(self, collection: Collection, query: Document) -> Document | None:
-        return self._server.run(collection.find_one, query)
+        return self._client.read(collection.find_one, query)

@@ -10,13 +10,19 @@ https://www.mongodb.com/docs/manual/reference/command/createIndexes/
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-__all__ = ["CONVERSATIONS", "INDEXES", "MESSAGES", "TRACES", "Index"]
+from jazzmine.errors import ConfigurationError
+
+__all__ = ["CONVERSATIONS", "INDEXES", "MESSAGES", "TRACES", "Index", "missing_indexes"]
 
 CONVERSATIONS = "conversations"
 MESSAGES = "messages"
 TRACES = "turn_traces"
+
+# Options without influence on what an index holds; jazzmine 0.1 set `background`.
+_WITHOUT_EFFECT = frozenset({"v", "key", "name", "ns", "background", "unique", "sparse"})
 
 
 class Index(NamedTuple):
@@ -27,9 +33,45 @@ class Index(NamedTuple):
     sparse: bool = False
 
     @property
+    def name(self) -> str:
+        """The name that the driver gives it."""
+        return "_".join(f"{field}_{direction}" for field, direction in self.keys)
+
+    @property
     def options(self) -> dict[str, bool]:
         """What is special about it; an option that is named is compared, even if it is false."""
         return {name: True for name in ("unique", "sparse") if getattr(self, name)}
+
+    def is_same(self, description: Mapping[str, Any]) -> bool:
+        """Return whether the server's description of an index says the same."""
+        return (
+            self.keys == tuple(description["key"].items())
+            and self.unique == bool(description.get("unique"))
+            and self.sparse == bool(description.get("sparse"))
+            and _WITHOUT_EFFECT.issuperset(description)
+        )
+
+
+def missing_indexes(collection: str, descriptions: Sequence[Mapping[str, Any]]) -> list[Index]:
+    """Return the indexes that a collection lacks.
+
+    Args:
+        descriptions: the server's descriptions of those that it has.
+
+    Raises:
+        ConfigurationError: an index of another definition has the name of one of them.
+    """
+    missing = []
+    for index in INDEXES[collection]:
+        if any(index.is_same(description) for description in descriptions):
+            continue
+        if any(index.name == description["name"] for description in descriptions):
+            raise ConfigurationError(
+                f"the collection {collection!r} has an index {index.name!r} of another definition"
+                f" than jazzmine's; drop it, or choose another database (nothing was changed)"
+            )
+        missing.append(index)
+    return missing
 
 
 INDEXES: dict[str, tuple[Index, ...]] = {
@@ -50,6 +92,7 @@ INDEXES: dict[str, tuple[Index, ...]] = {
         Index((("conversation_id", 1), ("turn_number", 1), ("_id", 1))),
         Index((("agent_id", 1), ("started_at_ms", -1), ("_id", -1))),
         Index((("user_id", 1), ("started_at_ms", -1), ("_id", -1))),
+        Index((("started_at_ms", -1), ("_id", -1))),
         Index((("total_tokens", 1),)),
         Index((("total_latency_ms", 1),)),
         Index((("detected_intent", 1),)),

@@ -1,4 +1,4 @@
-"""The queries. Whatever a caller chose stands behind an operator, so that it can be none."""
+"""The queries. Each value of a caller's stands behind an operator, so that it cannot be one."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ __all__ = [
     "among",
     "equal",
     "flag",
-    "message_and_traces",
     "other_traces",
-    "traces_in_the_way",
+    "same_id_or_message",
     "visible",
 ]
 
@@ -47,19 +46,19 @@ def among(field: str, values: Sequence[str]) -> Document:
 
 
 def flag(flagged: bool) -> Document:
-    """Set the flag of a message, or take it away."""
+    """Build the update that sets the flag of a message, or removes it."""
     change = "$set" if flagged else "$unset"
     return {change: {"is_flagged": True}}
 
 
 def visible(conversation_id: str) -> Document:
-    """Mean a conversation's messages that are not flagged."""
+    """Build the query for a conversation's messages that are not flagged."""
     return {**equal(conversation_id=conversation_id), "is_flagged": {"$ne": True}}
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Documents in an order: by a field, equal ones by when they were first stored."""
+    """Documents sorted by a field, and those with equal values by when they were first stored."""
 
     field: str
     direction: int
@@ -68,25 +67,25 @@ class Listing:
 
     @property
     def sort(self) -> list[tuple[str, int]]:
-        """The order."""
+        """The order, as the driver takes it."""
         return [(self.field, self.direction), ("_id", self.direction)]
 
     @property
     def projection(self) -> dict[str, int]:
-        """What a position consists of."""
+        """The fields that a cursor consists of."""
         return {self.field: 1}
 
-    def position(self, document: Document) -> Document:
-        """Return the position of a document."""
+    def cursor(self, document: Document) -> Document:
+        """Return the cursor that stands at a document."""
         return {self.field: document.get(self.field), "_id": document["_id"]}
 
     def of(self, owner: str, last: Document | None = None) -> Document:
-        """Mean what belongs to an owner, from behind the position of a document."""
+        """Build the query for what belongs to an owner, after a cursor if there is one."""
         query = equal(**{self.owner: owner})
-        return query if last is None else self.behind(query, last)
+        return query if last is None else self.after(query, last)
 
-    def behind(self, query: Document, last: Document) -> Document:
-        """Mean those of a query's documents that come after one of them."""
+    def after(self, query: Document, last: Document) -> Document:
+        """Build the query for those of a query's documents that come after a cursor."""
         later = "$gt" if self.direction > 0 else "$lt"
         at, stored = last.get(self.field), last["_id"]
         if not isinstance(at, (int, float)) or not math.isfinite(at):
@@ -120,24 +119,11 @@ TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing("started_at_ms", -1)
 
 
-def traces_in_the_way(trace_id: str, message_id: str) -> Document:
-    """Mean the traces with this id, and those of this message."""
+def same_id_or_message(trace_id: str, message_id: str) -> Document:
+    """Build the query for the trace with an id, and for that of a message."""
     return {"$or": [equal(id=trace_id), equal(message_id=message_id)]}
 
 
 def other_traces(trace_id: str, message_id: str) -> Document:
-    """Mean the traces of this message that have another id."""
+    """Build the query for the traces of a message that have another id."""
     return {**equal(message_id=message_id), "id": {"$ne": trace_id}}
-
-
-def message_and_traces(trace_id: str, message_id: str, traces: str) -> list[Any]:
-    """Look up a message, and under `traces` what is in the way of a trace of it."""
-    found = [
-        {"$match": traces_in_the_way(trace_id, message_id)},
-        {"$project": {"_id": 0, "id": 1, "message_id": 1}},
-    ]
-    return [
-        {"$match": equal(id=message_id)},
-        {"$lookup": {"from": traces, "pipeline": found, "as": "traces"}},
-        {"$project": {"_id": 0, "traces": 1}},
-    ]

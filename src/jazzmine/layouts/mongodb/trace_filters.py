@@ -8,7 +8,7 @@ from jazzmine.layouts.mongodb.documents import Document, escaped
 from jazzmine.layouts.mongodb.queries import equal
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["traces_meant"]
+__all__ = ["filter_query"]
 
 _EQUAL = (
     ("agent_id", "agent_id"),
@@ -28,8 +28,8 @@ _ELEMENTS = (("tool", "tool_traces"), ("llm_call", "llm_calls"))
 _ANY_FORM = "final_data"
 
 
-def traces_meant(where: TraceFilter) -> Document:
-    """Return the query for the traces that the filter means."""
+def filter_query(where: TraceFilter) -> Document:
+    """Build the query for the traces that match a filter."""
     query: Document = {}
     for name, field in _EQUAL:
         value = getattr(where, name)

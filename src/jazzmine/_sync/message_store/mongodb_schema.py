@@ -1,0 +1,97 @@
+"""The indexes on the server: what is checked and created when a store is opened."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from pymongo import IndexModel
+from pymongo.errors import DuplicateKeyError, OperationFailure
+
+from jazzmine._compat.mongo_blocking import Client, Collection
+from jazzmine.errors import ConfigurationError
+from jazzmine.layouts.mongodb.indexes import Index, missing_indexes
+from jazzmine.layouts.mongodb.rights import require_rights
+
+__all__ = ["Schema"]
+
+logger = logging.getLogger(__name__)
+
+Missing: TypeAlias = list[tuple[Collection, list[Index]]]
+
+# https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
+_UNAUTHORIZED = 13
+_NO_INDEX_THERE = frozenset({85, 86, 166})  # options conflict, specifications conflict, a view
+
+
+class Schema:
+    """The collections of a store, which may be another application's."""
+
+    def __init__(self, client: Client, collections: Sequence[Collection]) -> None:
+        self._client = client
+        self._collections = collections
+
+    def missing(self) -> Missing:
+        """Return the indexes that are missing; nothing is changed.
+
+        Raises:
+            ConfigurationError: a collection or an index is another application's, or the user
+                lacks a right.
+        """
+        missing: Missing = []
+        for collection in self._collections:
+            try:
+                there = (collection.list_indexes()).to_list()
+            except OperationFailure as error:
+                raise _refused(error, collection) from error
+            indexes = missing_indexes(collection.name, there)
+            if indexes:
+                missing.append((collection, indexes))
+                self._require_own(collection)
+        self._require_rights(creates_indexes=bool(missing))
+        return missing
+
+    def _require_own(self, collection: Collection) -> None:
+        """Raise unless the documents, if there are any, have what every record has."""
+        if collection.find_one({"id": {"$exists": False}}, {"_id": 1}) is not None:
+            raise ConfigurationError(
+                f"the collection {collection.full_name!r} holds documents that are not"
+                " jazzmine's; choose another database (nothing was changed)"
+            )
+
+    def _require_rights(self, *, creates_indexes: bool) -> None:
+        status = self._client.admin.command("connectionStatus", showPrivileges=True)
+        names = [collection.name for collection in self._collections]
+        database = self._collections[0].database.name
+        require_rights(status, database, names, creates_indexes=creates_indexes)
+
+    def create(self, missing: Missing) -> None:
+        """Create indexes; other processes may do so at the same time, and wait for each other.
+
+        Raises:
+            ConfigurationError: stored documents or other indexes stand in the way.
+        """
+        for collection, indexes in missing:
+            names = ", ".join(index.name for index in indexes)
+            logger.info("creating the indexes %s of %s", names, collection.full_name)
+            models = [IndexModel(list(index.keys), **index.options) for index in indexes]
+            try:
+                collection.create_indexes(models)
+            except OperationFailure as error:
+                raise _refused(error, collection) from error
+
+
+def _refused(error: OperationFailure, collection: Collection) -> Exception:
+    """Return what a caller is told instead of the driver's error, or just that."""
+    where = f"MongoDB refused an index of {collection.full_name!r}"
+    if isinstance(error, DuplicateKeyError):
+        taken = (error.details or {}).get("keyValue")
+        return ConfigurationError(
+            f"{where}: several documents have the same {taken or 'id'}; delete all but one"
+        )
+    if error.code in _NO_INDEX_THERE:
+        return ConfigurationError(f"{where}: {error.details and error.details.get('errmsg')}")
+    if error.code == _UNAUTHORIZED:
+        return ConfigurationError(f"{where}: the user lacks a right; grant the role readWrite")
+    return error

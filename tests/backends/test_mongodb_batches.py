@@ -1,0 +1,161 @@
+"""Messages that tasks store at the same moment, and what keeps writes apart from deletions."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from jazzmine._async.message_store.deletion_gate import DeletionGate
+from jazzmine._compat.mongo_aio import MicroBatcher
+from jazzmine._sync.message_store.deletion_gate import DeletionGate as SyncDeletionGate
+from jazzmine.core.message_store import MessageStore
+from jazzmine.deadline import Deadline
+from tests.backends.mongodb_commands import Commands
+from tests.behaviour.samples import conversation, message
+from tests.servers import mongodb
+
+
+class Writer:
+    """Notes what it is given; the first call waits for `go`, and "bad" is refused."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self.ended: list[str] = []
+        self.go = asyncio.Event()
+
+    async def write(self, items: list[str], deadline: Deadline) -> None:
+        self.calls.append(items)
+        await self.go.wait()
+        if "bad" in items:
+            raise ValueError(f"bad, of {len(items)}")
+        self.ended += items
+
+
+def start(batcher: MicroBatcher[str], *items: str) -> list[asyncio.Future[None]]:
+    return [asyncio.ensure_future(batcher.run(item, Deadline(10))) for item in items]
+
+
+async def test_items_that_find_no_free_place_are_one_batch() -> None:
+    writer = Writer()
+    calls = start(MicroBatcher(writer.write, 2), *"abcde")
+    await asyncio.sleep(0)
+
+    writer.go.set()
+    await asyncio.gather(*calls)
+
+    assert writer.calls == [["a"], ["b"], ["c", "d", "e"]]
+
+
+async def test_an_error_reaches_only_the_call_that_caused_it() -> None:
+    writer = Writer()
+    calls = start(MicroBatcher(writer.write, 1), "a", "b", "bad", "c")
+    await asyncio.sleep(0)
+
+    writer.go.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [type(result) for result in results] == [type(None), type(None), ValueError, type(None)]
+    assert str(results[2]) == "bad, of 1"
+    assert writer.ended == ["a", "b", "c"]
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_is_never_sent() -> None:
+    writer = Writer()
+    calls = start(MicroBatcher(writer.write, 1), "a", "b", "c")
+    await asyncio.sleep(0)
+
+    calls[1].cancel()
+    await asyncio.sleep(0)
+    writer.go.set()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+    assert writer.calls == [["a"], ["c"]]
+
+
+async def test_a_batch_of_which_a_call_is_cancelled_is_given_up_and_sent_without_it() -> None:
+    writer = Writer()
+    calls = start(MicroBatcher(writer.write, 1), "a", "b", "c")
+    await asyncio.sleep(0)
+    calls[0].cancel()
+    await asyncio.sleep(0.05)
+
+    calls[1].cancel()
+    await asyncio.wait([calls[1]])
+    assert writer.calls[1] == ["b", "c"]
+    writer.go.set()
+    await calls[2]
+
+    assert writer.calls[2:] == [["c"]]
+    assert writer.ended == ["c"]
+
+
+async def test_messages_that_are_stored_at_once_are_few_commands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with mongodb.database() as config:
+        commands = Commands(monkeypatch)
+        async with await MessageStore.initialize(config) as store:
+            await store.store_conversation(conversation())
+            commands.clear()
+
+            new = [message(f"m{number}") for number in range(50)]
+            await asyncio.gather(*(store.store_message(one) for one in new))
+
+            assert len(commands.sent) <= 8
+            assert len(await store.get_messages_by_conversation_id("c1")) == 50
+
+
+async def test_a_write_goes_on_at_once_when_the_deletion_has_ended() -> None:
+    gate, deadline = DeletionGate(), Deadline(10)
+    assert await gate.begin_deleting("c1", deadline)
+    writing = asyncio.ensure_future(gate.begin_writing(["c1"], deadline))
+    other = await gate.begin_writing(["c2"], deadline)
+    await asyncio.sleep(0.05)
+    assert other
+    assert not writing.done()
+
+    await gate.end_deleting("c1")
+
+    assert await asyncio.wait_for(writing, 1)
+
+
+async def test_a_deletion_waits_for_the_writes_and_leaves_nothing_at_its_deadline() -> None:
+    gate = DeletionGate()
+    assert await gate.begin_writing(["c1", "c1"], Deadline(10))
+
+    assert not await gate.begin_deleting("c1", Deadline(0.05))
+    assert await gate.begin_writing(["c1"], Deadline(10))
+    await gate.end_writing(["c1"])
+    await gate.end_writing(["c1", "c1"])
+    assert await gate.begin_deleting("c1", Deadline(10))
+
+
+async def test_a_deletion_that_is_cancelled_while_it_waits_lets_writes_go_on() -> None:
+    gate = DeletionGate()
+    await gate.begin_writing(["c1"], Deadline(10))
+    deleting = asyncio.ensure_future(gate.begin_deleting("c1", Deadline(10)))
+    await asyncio.sleep(0.05)
+
+    deleting.cancel()
+    await asyncio.wait([deleting])
+
+    assert await gate.begin_writing(["c1"], Deadline(0.05))
+
+
+def test_threads_are_woken_too() -> None:
+    gate = SyncDeletionGate()
+    gate.begin_deleting("c1", Deadline(10))
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.append(gate.begin_writing(["c1"], Deadline(10))))
+    thread.start()
+    time.sleep(0.05)
+    assert not done
+
+    gate.end_deleting("c1")
+    thread.join(5)
+
+    assert done == [True]

@@ -1,0 +1,172 @@
+"""The MongoDB store on silent connections, dead hosts, and in a program that just ends."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jazzmine import StoreUnavailableError
+from jazzmine.core.message_store import MessageStore as AsyncMessageStore
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.samples import conversation, message
+from tests.servers import mongodb
+from tests.servers.proxy import Proxy
+
+Config = dict[str, Any]
+TIMEOUT = 2.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[mongodb.Server]:
+    with mongodb.Server() as started:
+        yield started
+
+
+@pytest.fixture
+def proxy(server: mongodb.Server) -> Iterator[Proxy]:
+    with Proxy(server.port) as between:
+        yield between
+
+
+def config_of(*ports: int) -> Config:
+    hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+    direct = "?directConnection=true" if len(ports) == 1 else ""
+    name = f"jazzmine_test_{uuid4().hex}"
+    uri = f"mongodb://{hosts}/{direct}"
+    return {"storage": "mongodb", "uri": uri, "db": name, "timeout": TIMEOUT}
+
+
+def fall_silent(proxy: Proxy) -> None:
+    """Let no connection that there is carry anything any more, as a firewall that forgot it."""
+    for connection in proxy.open:
+        connection.hold()
+
+
+def test_only_one_call_is_late_after_a_firewall_forgot_all_connections(proxy: Proxy) -> None:
+    with MessageStore.initialize(config_of(proxy.port)) as store:
+        store.store_conversation(conversation())
+        with ThreadPoolExecutor(6) as threads:
+            proxy.delay = 0.1  # so that each thread takes a connection of its own
+            list(threads.map(lambda n: store.store_message(message(f"m{n}")), range(12)))
+        proxy.delay = 0.0
+        fall_silent(proxy)
+
+        with pytest.raises(StoreUnavailableError):
+            store.store_message(message("late"))
+        started = time.monotonic()
+        for n in range(6):
+            store.store_message(message(f"n{n}"))
+
+        assert time.monotonic() - started < TIMEOUT
+
+
+async def test_only_one_call_is_late_after_a_firewall_forgot_all_connections_async(
+    proxy: Proxy,
+) -> None:
+    async with await AsyncMessageStore.initialize(config_of(proxy.port)) as store:
+        await store.store_conversation(conversation())
+        proxy.delay = 0.1
+        await asyncio.gather(*(store.get_message_by_id(f"m{n}") for n in range(6)))
+        proxy.delay = 0.0
+        fall_silent(proxy)
+
+        with pytest.raises(StoreUnavailableError):
+            await store.get_message_by_id("m1")
+        started = time.monotonic()
+        for n in range(6):
+            await store.store_message(message(f"n{n}"))
+
+        assert time.monotonic() - started < TIMEOUT
+
+
+def test_a_silent_host_does_not_keep_the_store_from_another(server: mongodb.Server) -> None:
+    with Proxy(server.port) as silent:
+        silent.swallow_requests = True
+        started = time.monotonic()
+
+        with MessageStore.initialize(config_of(silent.port, server.port)) as store:
+            store.store_conversation(conversation())
+
+        assert time.monotonic() - started < TIMEOUT + 0.5
+
+
+def test_connecting_leaves_time_for_another_attempt(proxy: Proxy) -> None:
+    with MessageStore.initialize({**config_of(proxy.port), "timeout": 3}) as store:
+        store.store_conversation(conversation())
+        proxy.cut()
+        proxy.hold()
+        reads = ThreadPoolExecutor(1)
+        read = reads.submit(store.get_conversation_by_id, "c1")
+        time.sleep(0.5)
+        proxy._hold_after = None  # the connections that were opened meanwhile stay silent
+
+        assert read.result() == conversation()
+        reads.shutdown()
+
+
+PROGRAM = """
+import asyncio, sys, threading, time
+from tests.behaviour.samples import conversation, messages
+config = {"storage": "mongodb", "uri": sys.argv[1], "db": sys.argv[2], "timeout": 20}
+whole, new = conversation(), messages("m1", "m2")
+
+def wait():
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+async def main():
+    from jazzmine.core.message_store import MessageStore
+    store = await MessageStore.initialize(config)
+    await store.store_conversation(whole)
+    await asyncio.to_thread(wait)
+    if sys.argv[4] == "busy":
+        calls = [asyncio.ensure_future(store.store_message(new[0])) for _ in range(9)]
+        calls.append(asyncio.ensure_future(store.store_messages(new)))
+        await asyncio.sleep(0.2)
+
+def run():
+    from jazzmine.sync.message_store import MessageStore
+    store = MessageStore.initialize(config)
+    store.store_conversation(whole)
+    wait()
+    if sys.argv[4] == "busy":
+        threading.Thread(target=store.store_messages, args=(new,), daemon=True).start()
+        time.sleep(0.2)
+
+asyncio.run(main()) if sys.argv[3] == "async" else run()
+print("end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("work", ["idle", "busy"])
+@pytest.mark.parametrize("api", ["async", "sync"])
+def test_a_program_that_does_not_close_its_store_ends_though_the_server_is_silent(
+    server: mongodb.Server, api: str, work: str
+) -> None:
+    command = [sys.executable, "-c", PROGRAM, server.url, f"jazzmine_test_{uuid4().hex}", api, work]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as program:
+        assert program.stdout is not None
+        try:
+            assert program.stdout.readline() == "ready\n"
+            with server.silent():
+                started = time.monotonic()
+                out, err = program.communicate("\n", timeout=10)
+                took = time.monotonic() - started
+        finally:
+            program.kill()
+
+    assert (program.returncode, out, err) == (0, "end\n", "")
+    assert took < 1 + 2  # two seconds of lenience for a busy machine

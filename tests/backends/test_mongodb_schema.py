@@ -1,0 +1,160 @@
+"""What opening a MongoDB store checks and creates, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jazzmine import ConfigurationError
+from jazzmine.layouts.mongodb.indexes import INDEXES, MESSAGES, TRACES
+from jazzmine.layouts.mongodb.rights import require_rights
+from jazzmine.sync.message_store import MessageStore
+from tests.backends.mongodb_commands import Commands
+from tests.servers import mongodb
+
+Config = dict[str, Any]
+
+
+@pytest.fixture
+def config() -> Iterator[Config]:
+    with mongodb.database() as configuration:
+        yield configuration
+
+
+def database(config: Config) -> Any:
+    return mongodb.client(config["uri"])[config["db"]]
+
+
+FOREIGN: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "not unique": (MESSAGES, [("id", 1)], {}),
+    "partial": (
+        MESSAGES,
+        [("id", 1)],
+        {"unique": True, "partialFilterExpression": {"id": {"$gt": "m"}}},
+    ),
+    "of other fields": (TRACES, [("tokens", 1)], {"name": "total_tokens_1"}),
+    "that deletes documents": (TRACES, [("total_tokens", 1)], {"expireAfterSeconds": 60}),
+}
+
+
+@pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN)
+def test_an_index_of_another_definition_is_refused_and_left_alone(
+    config: Config, foreign: tuple[str, Any, dict[str, Any]]
+) -> None:
+    collection, keys, options = foreign
+    name = database(config)[collection].create_index(keys, **options)
+    before = database(config)[collection].index_information()
+
+    with pytest.raises(ConfigurationError, match=f"{collection}.*{name}"):
+        MessageStore.initialize(config)
+
+    assert database(config)[collection].index_information() == before
+    assert database(config).list_collection_names() == [collection]
+
+
+def test_the_indexes_of_the_predecessor_are_taken_as_they_are(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for collection, indexes in INDEXES.items():
+        for index in indexes:
+            database(config)[collection].create_index(
+                list(index.keys), background=True, **index.options
+            )
+    commands = Commands(monkeypatch)
+
+    MessageStore.initialize(config).close()
+
+    assert "createIndexes" not in commands.sent
+
+
+def test_documents_of_another_application_are_refused_and_left_alone(config: Config) -> None:
+    database(config)[MESSAGES].insert_many([{"subject": "Re: lunch"}, {"subject": "lunch"}])
+
+    with pytest.raises(ConfigurationError, match=MESSAGES):
+        MessageStore.initialize(config)
+
+    assert database(config).list_collection_names() == [MESSAGES]
+    assert list(database(config)[MESSAGES].index_information()) == ["_id_"]
+
+
+def test_documents_with_the_same_id_are_reported(config: Config) -> None:
+    database(config)[TRACES].insert_many([{"id": "t1", "message_id": "m1"} for _ in range(2)])
+
+    with pytest.raises(ConfigurationError, match=r"turn_traces.*same"):
+        MessageStore.initialize(config)
+
+    assert database(config)[TRACES].count_documents({}) == 2
+
+
+def test_indexes_have_a_deadline_of_their_own(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = Commands(monkeypatch)
+
+    MessageStore.initialize({**config, "timeout": 10, "migration_timeout": 500}).close()
+
+    limits = {body["maxTimeMS"] for body in commands.bodies if "createIndexes" in body}
+    assert limits
+    assert all(400_000 < limit <= 500_000 for limit in limits)
+
+
+# The test server grants everything to everybody, and does not say what it grants.
+
+
+def status(*privileges: dict[str, Any]) -> dict[str, Any]:
+    user = {"user": "app", "db": "admin"}
+    found = {"authenticatedUsers": [user], "authenticatedUserPrivileges": list(privileges)}
+    return {"authInfo": found}
+
+
+def privilege(*actions: str, **resource: Any) -> dict[str, Any]:
+    return {"resource": resource, "actions": list(actions)}
+
+
+ALL = ("find", "insert", "update", "remove", "createIndex")
+
+
+def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> None:
+    reads = status(privilege("find", "listIndexes", db="chat", collection=""))
+
+    with pytest.raises(
+        ConfigurationError, match=r"'app' may not insert, remove, update.*readWrite"
+    ):
+        require_rights(reads, "chat", ["messages"], creates_indexes=False)
+
+
+def test_the_right_to_create_indexes_is_needed_where_one_is_missing() -> None:
+    writes = status(privilege(*ALL[:4], db="chat", collection=""))
+
+    require_rights(writes, "chat", ["messages"], creates_indexes=False)
+    with pytest.raises(ConfigurationError, match="may not createIndex"):
+        require_rights(writes, "chat", ["messages"], creates_indexes=True)
+
+
+@pytest.mark.parametrize(
+    "resource",
+    [
+        {"db": "chat", "collection": ""},
+        {"db": "", "collection": ""},
+        {"db": "chat", "collection": "messages"},
+        {"anyResource": True},
+    ],
+    ids=str,
+)
+def test_rights_may_be_granted_in_several_ways(resource: dict[str, Any]) -> None:
+    require_rights(status(privilege(*ALL, **resource)), "chat", ["messages"], creates_indexes=True)
+
+
+def test_rights_in_another_database_do_not_count() -> None:
+    elsewhere = status(privilege(*ALL, db="other", collection=""))
+
+    with pytest.raises(ConfigurationError):
+        require_rights(elsewhere, "chat", ["messages"], creates_indexes=False)
+
+
+def test_a_server_without_users_grants_everything() -> None:
+    nobody: dict[str, Any] = {"authInfo": {"authenticatedUsers": []}}
+
+    require_rights(nobody, "chat", ["messages"], creates_indexes=True)
