@@ -254,7 +254,7 @@ class Recorded(Scenario):
         self._count = itertools.count()
 
     async def recorded(self) -> list[tuple[bytes, dict[str, Any]]]:
-        from jazzmine.layouts.postgres.schema import bind
+        from jazzmine.backends.postgres.schema import bind
 
         store = await open_store(self._dsn)
         ran: list[tuple[bytes, dict[str, Any]]] = []

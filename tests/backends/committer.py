@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from jazzmine._compat.change import Change
+from jazzmine.backends.json.change import Change
 
 __all__ = ["Committer", "Ledger", "adding", "in_order", "refuse"]
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pymongo import monitoring
 
-from jazzmine._compat import mongo_aio, mongo_blocking
+from jazzmine._compat import async_mongodb, sync_mongodb
 
 __all__ = ["Commands"]
 
 _CLIENTS = {
-    "jazzmine._async.message_store.mongodb_server.Client": mongo_aio.Client,
-    "jazzmine._sync.message_store.mongodb_server.Client": mongo_blocking.Client,
+    "jazzmine._async.message_store.mongodb_client.Client": async_mongodb.Client,
+    "jazzmine._sync.message_store.mongodb_client.Client": sync_mongodb.Client,
 }
 
 

@@ -17,10 +17,10 @@ from redis.backoff import NoBackoff
 from redis.cluster import ClusterNode
 from redis.crc import key_slot
 
+from jazzmine.backends.redis.keys import Keys
 from jazzmine.core import working_memory as core
-from jazzmine.layouts.redis import Keys
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_faces import FACES, Opened, open_core, open_sync
+from tests.backends.redis_apis import FACES, Opened, open_core, open_sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Cluster, Sentinels, Server, running
 

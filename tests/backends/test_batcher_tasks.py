@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from jazzmine._compat.aio import Batcher
+from jazzmine._compat.async_concurrency import Batcher
 from tests.backends.committer import Committer, Ledger, adding, in_order, refuse
 
 

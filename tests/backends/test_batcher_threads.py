@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._compat.blocking import Batcher
+from jazzmine._compat.sync_concurrency import Batcher
 from tests.backends.committer import Committer, Ledger, adding, in_order, refuse
 
 

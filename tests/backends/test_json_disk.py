@@ -235,7 +235,9 @@ def test_a_failing_call_changes_nothing(
     descriptors = len(os.listdir("/proc/self/fd"))
 
     with monkeypatch.context() as broken:
-        broken.setattr(f"jazzmine.disk.durable.os.{name}", failing(getattr(os, name), code))
+        broken.setattr(
+            f"jazzmine.backends.json.durable_file.os.{name}", failing(getattr(os, name), code)
+        )
         with pytest.raises(OSError):
             store.store_message(message("m2"))
 

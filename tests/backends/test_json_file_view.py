@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from jazzmine.disk.durable import FileView
+from jazzmine.backends.json.durable_file import FileView
 
 
 def test_a_file_that_was_replaced_right_after_it_was_opened_is_not_current(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from jazzmine.backends.json.lock import FileMutex
 from jazzmine.core import message_store as core
-from jazzmine.disk.mutex import FileMutex
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message

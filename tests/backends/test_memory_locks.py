@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._compat.aio import KeyedLocks
+from jazzmine._compat.async_concurrency import KeyedLocks
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine.errors import (
     JazzmineError,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._compat.blocking import Home, KeyedLocks
+from jazzmine._compat.sync_concurrency import Home, KeyedLocks
 from jazzmine.errors import (
     LockLostError,
     LockTimeoutError,

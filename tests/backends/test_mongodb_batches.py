@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine._async.message_store.deletion_gate import DeletionGate
-from jazzmine._compat.mongo_aio import MicroBatcher
+from jazzmine._compat.async_mongodb import MicroBatcher
 from jazzmine._sync.message_store.deletion_gate import DeletionGate as SyncDeletionGate
 from jazzmine.core.message_store import MessageStore
 from jazzmine.deadline import Deadline

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine.core.message_store import MessageStore as AwaitedMessageStore
-from jazzmine.layouts.mongodb.indexes import INDEXES, MESSAGES, TRACES
-from jazzmine.layouts.mongodb.queries import (
+from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
+from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_OF_AGENT,
     CONVERSATIONS_OF_USER,
     MESSAGES_OF_CONVERSATION,
@@ -22,7 +21,8 @@ from jazzmine.layouts.mongodb.queries import (
     equal,
     visible,
 )
-from jazzmine.layouts.mongodb.trace_filters import filter_query
+from jazzmine.backends.mongodb.trace_filters import filter_query
+from jazzmine.core.message_store import MessageStore as AwaitedMessageStore
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message, messages, trace

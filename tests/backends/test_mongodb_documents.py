@@ -13,7 +13,7 @@ import pytest
 from pymongo.errors import BulkWriteError
 
 from jazzmine import IntegrityError, RecordTooLargeError
-from jazzmine.layouts.mongodb import documents, usage
+from jazzmine.backends.mongodb import documents, usage
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     conversation,

@@ -12,8 +12,8 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.datetime_ms import DatetimeMS
 from pydantic import ValidationError
 
-from jazzmine._compat.mongo_driver import LENIENT
-from jazzmine.layouts.mongodb.documents import read_message
+from jazzmine.backends.mongodb.documents import read_message
+from jazzmine.backends.mongodb.driver import LENIENT
 from jazzmine.records.repair import Repairs
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import conversation, ids, message, trace

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jazzmine import ConfigurationError
-from jazzmine.layouts.mongodb.indexes import INDEXES, MESSAGES, TRACES
-from jazzmine.layouts.mongodb.rights import require_rights
+from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
+from jazzmine.backends.mongodb.rights import require_rights
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.mongodb_commands import Commands
 from tests.servers import mongodb

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
+from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
-from jazzmine.layouts.postgres.addresses import Address
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
 from tests.backends.postgres_samples import behind, config, conversation, message
 from tests.servers import postgres

@@ -13,10 +13,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine.backends.postgres.ownership import LEGACY_COLUMNS
+from jazzmine.backends.postgres.schema import bind, migrations
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.layouts.postgres.ownership import LEGACY_COLUMNS
-from jazzmine.layouts.postgres.schema import bind, migrations
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation, message
 from tests.servers import postgres

@@ -8,9 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine.backends.postgres.ownership import LEGACY_COLUMNS, names_touched
+from jazzmine.backends.postgres.schema import bind, migrations
 from jazzmine.errors import ConfigurationError
-from jazzmine.layouts.postgres.ownership import LEGACY_COLUMNS, names_touched
-from jazzmine.layouts.postgres.schema import bind, migrations
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation
 from tests.servers import postgres

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from jazzmine.layouts.postgres import statements as sql
-from jazzmine.layouts.postgres.rows import filter_parameters
-from jazzmine.layouts.postgres.schema import bind
-from jazzmine.layouts.postgres.trace_statements import CONDITIONS, find_traces, summarize
+from jazzmine.backends.postgres import statements as sql
+from jazzmine.backends.postgres.rows import filter_parameters
+from jazzmine.backends.postgres.schema import bind
+from jazzmine.backends.postgres.trace_statements import CONDITIONS, find_traces, summarize
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.servers import postgres

@@ -11,8 +11,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from jazzmine.backends.postgres.ownership import RIGHTS
 from jazzmine.errors import ConfigurationError
-from jazzmine.layouts.postgres.ownership import RIGHTS
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres

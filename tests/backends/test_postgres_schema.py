@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from jazzmine.backends.postgres.schema import migrations
 from jazzmine.errors import ConfigurationError
-from jazzmine.layouts.postgres.schema import migrations
 from jazzmine.records.messages import Conversation
 from jazzmine.sync import MessageStore
 from tests.servers import postgres

@@ -20,7 +20,7 @@ from redis.backoff import NoBackoff
 from jazzmine.core import working_memory as core
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_faces import FACES, open_core
+from tests.backends.redis_apis import FACES, open_core
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Sentinels, Server, running

@@ -19,7 +19,7 @@ import pytest
 import redis
 
 from jazzmine.errors import LockLostError, LockTimeoutError
-from tests.backends.redis_faces import FACES, open_sync
+from tests.backends.redis_apis import FACES, open_sync
 from tests.servers.redis import database, eventually
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"

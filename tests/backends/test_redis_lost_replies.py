@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.backends.redis_faces import FACES
+from tests.backends.redis_apis import FACES
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
 

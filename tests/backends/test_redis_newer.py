@@ -13,7 +13,7 @@ import redis
 
 from jazzmine.errors import NewerFormatError
 from jazzmine.records.memory_json import to_json
-from tests.backends.redis_faces import FACES
+from tests.backends.redis_apis import FACES
 from tests.behaviour.memory_samples import UPDATES, Update, busy
 from tests.servers.redis import database
 

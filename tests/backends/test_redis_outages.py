@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jazzmine.errors import LockLostError, StoreUnavailableError
-from tests.backends.redis_faces import FACES
+from tests.backends.redis_apis import FACES
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Server, free_port
 

@@ -13,9 +13,9 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine.layouts.redis import ACQUIRE, RELEASE, SAVE, Keys
+from jazzmine.backends.redis.keys import ACQUIRE, RELEASE, SAVE, Keys
 from jazzmine.records.working_memory import WorkingMemory
-from tests.backends.redis_faces import FACES
+from tests.backends.redis_apis import FACES
 from tests.servers.redis import database
 
 LOCK, MEMORY, CORRUPT = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}"

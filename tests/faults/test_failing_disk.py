@@ -13,8 +13,9 @@ from unittest.mock import patch
 
 import pytest
 
-from jazzmine.disk import durable, json_store
-from jazzmine.layouts.json_file import file_content
+from jazzmine.backends.json import durable_file as durable
+from jazzmine.backends.json import file as json_store
+from jazzmine.backends.json.document import file_content
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message, trace
 from tests.faults.sizes import tell

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from jazzmine.backends.json import durable_file as durable
 from jazzmine.core import message_store as awaited_messages
 from jazzmine.core import working_memory as awaited_memory
-from jazzmine.disk import durable
 from jazzmine.sync.message_store import Message, MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, ids, message

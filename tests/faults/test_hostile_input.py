@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from jazzmine.sync.message_store import JSONMessageStore, Message, MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.calls import AFTER, WITH_AN_ID
-from tests.behaviour.nasty import TEXTS
+from tests.behaviour.edge_values import TEXTS
 from tests.behaviour.samples import conversation, full_message, full_trace, message
 from tests.faults.sizes import tell
 from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.disk.json_store import JSONFile
+from jazzmine.backends.json.file import JSONFile
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
 from tests.faults.sizes import size, tell
@@ -69,7 +69,7 @@ class Nursery:
 def nursery(path: Path, face: str, broken: str = "") -> Iterator[Nursery]:
     with MessageStore.initialize({"path": str(path)}) as store:
         store.store_conversation(conversation("c1"))
-    command = [sys.executable, "-m", "tests.faults.nursery", str(path), face, broken]
+    command = [sys.executable, "-m", "tests.faults.kill_harness", str(path), face, broken]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         yield Nursery(path, process)

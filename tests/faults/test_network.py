@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults import disturbed
-from tests.faults.disturbed import FACES, Disturbed, is_unavailable, opened
+from tests.faults import faulty_network as disturbed
+from tests.faults.faulty_network import FACES, Disturbed, is_unavailable, opened
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import LENIENCE, SOAK, size, some, tell
 

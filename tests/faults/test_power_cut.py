@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.disk import durable
+from jazzmine.backends.json import durable_file as durable
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message, trace
 from tests.faults.power import Disk, recorded

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.samples import conversation, message
-from tests.faults.disturbed import FACES, Disturbed, opened
+from tests.faults.faulty_network import FACES, Disturbed, opened
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "store_message": lambda store: store.store_message(message("new")),

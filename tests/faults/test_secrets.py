@@ -15,7 +15,7 @@ from jazzmine.core import message_store as awaited_messages
 from jazzmine.core import working_memory as awaited_memory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.faults.disturbed import FACES, is_unavailable, opened
+from tests.faults.faulty_network import FACES, is_unavailable, opened
 from tests.faults.sizes import tell
 from tests.servers import postgres
 

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from jazzmine._compat.blocking import Home
+from jazzmine._compat.sync_concurrency import Home
 from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from jazzmine.backends.postgres.columns import CONVERSATIONS as CONVERSATIONS_TABLE
+from jazzmine.backends.postgres.columns import MESSAGES as MESSAGES_TABLE
+from jazzmine.backends.postgres.columns import TURN_TRACES as TRACES_TABLE
+from jazzmine.backends.postgres.columns import Table
+from jazzmine.backends.postgres.dsn import Address
+from jazzmine.backends.postgres.rows import CONVERSATIONS, message_parameters
+from jazzmine.backends.postgres.schema import migrations
+from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.config import PostgresConfig, message_store_config
 from jazzmine.errors import InvalidAddressError
-from jazzmine.layouts.postgres.addresses import Address
-from jazzmine.layouts.postgres.columns import CONVERSATIONS as CONVERSATIONS_TABLE
-from jazzmine.layouts.postgres.columns import MESSAGES as MESSAGES_TABLE
-from jazzmine.layouts.postgres.columns import TURN_TRACES as TRACES_TABLE
-from jazzmine.layouts.postgres.columns import Table
-from jazzmine.layouts.postgres.rows import CONVERSATIONS, message_parameters
-from jazzmine.layouts.postgres.schema import migrations
-from jazzmine.layouts.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.records.base import seal
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.repair import Repairs

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from jazzmine.layouts.json_copies import RecordReader
-from jazzmine.layouts.json_lines import read_message
-from jazzmine.layouts.json_tables import MessageRow
+from jazzmine.backends.json.lines import read_message
+from jazzmine.backends.json.record_reader import RecordReader
+from jazzmine.backends.json.tables import MessageRow
 from jazzmine.records.base import Record, seal
 from jazzmine.records.messages import Message
 from jazzmine.records.record_copy import copy_record

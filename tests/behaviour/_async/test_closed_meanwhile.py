@@ -14,7 +14,7 @@ from jazzmine.core.working_memory import WorkingMemoryStore
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
 from tests.behaviour.samples import conversation, messages
-from tests.behaviour.support.aio import settle, take
+from tests.behaviour.support.async_support import settle, take
 
 
 @pytest.fixture

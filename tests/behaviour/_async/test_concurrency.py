@@ -6,7 +6,7 @@ from jazzmine import IntegrityError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, ids, message, messages, trace
-from tests.behaviour.support.aio import gather, settle
+from tests.behaviour.support.async_support import gather, settle
 
 
 async def test_messages_stored_at_once_are_all_stored(chat: MessageStore) -> None:

@@ -10,7 +10,7 @@ import pytest
 from jazzmine.core.message_store import Conversation, Entity, Message, MessageStore, TraceFilter
 from jazzmine.core.message_store import TurnTrace as Trace
 from tests.behaviour.samples import conversation, full_message, full_trace
-from tests.behaviour.support.aio import take
+from tests.behaviour.support.async_support import take
 
 NESTED: dict[str, Any] = {"list": [1, {"deep": [2]}], "text": "as it was"}
 

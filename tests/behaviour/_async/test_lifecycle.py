@@ -13,7 +13,7 @@ from jazzmine.core.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.calls import CALLS
 from tests.behaviour.samples import conversation, full_message, full_trace, message
-from tests.behaviour.support.aio import take
+from tests.behaviour.support.async_support import take
 
 VARIABLE = "JAZZMINE_MESSAGE_STORE"
 

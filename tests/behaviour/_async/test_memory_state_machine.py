@@ -32,7 +32,7 @@ from tests.behaviour.memory_model import (
     updates,
 )
 from tests.behaviour.memory_samples import Update, busy, deface
-from tests.behaviour.support.aio import Runner
+from tests.behaviour.support.async_support import Runner
 
 
 async def change_in_block(

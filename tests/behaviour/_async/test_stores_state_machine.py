@@ -7,7 +7,7 @@ from hypothesis import settings
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.backends import Backend, Config
 from tests.behaviour.state_machine import SETTINGS, drive
-from tests.behaviour.support.aio import Runner
+from tests.behaviour.support.async_support import Runner
 
 
 def test_any_sequence_of_calls_ends_as_the_model_says(backend: Backend, config: Config) -> None:

@@ -18,7 +18,7 @@ from jazzmine.core.working_memory import (
 from jazzmine.errors import LockTimeoutError, NotFoundError, StaleWorkingMemoryError
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy, deface
-from tests.behaviour.support.aio import Started, gather, pause
+from tests.behaviour.support.async_support import Started, gather, pause
 
 
 async def change_in_block(

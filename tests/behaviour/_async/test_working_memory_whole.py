@@ -16,7 +16,7 @@ from jazzmine.core.working_memory import (
 )
 from jazzmine.errors import StaleWorkingMemoryError
 from tests.behaviour.memory_samples import TTL, busy, deface, timeless
-from tests.behaviour.support.aio import gather, pause, settle
+from tests.behaviour.support.async_support import gather, pause, settle
 
 
 async def test_a_conversation_without_a_working_memory_gives_none(

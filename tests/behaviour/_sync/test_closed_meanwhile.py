@@ -14,7 +14,7 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
 from tests.behaviour.samples import conversation, messages
-from tests.behaviour.support.blocking import settle, take
+from tests.behaviour.support.sync_support import settle, take
 
 
 @pytest.fixture

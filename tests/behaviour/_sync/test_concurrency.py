@@ -6,7 +6,7 @@ from jazzmine import IntegrityError
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, ids, message, messages, trace
-from tests.behaviour.support.blocking import gather, settle
+from tests.behaviour.support.sync_support import gather, settle
 
 
 def test_messages_stored_at_once_are_all_stored(chat: MessageStore) -> None:

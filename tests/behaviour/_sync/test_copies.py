@@ -10,7 +10,7 @@ import pytest
 from jazzmine.sync.message_store import Conversation, Entity, Message, MessageStore, TraceFilter
 from jazzmine.sync.message_store import TurnTrace as Trace
 from tests.behaviour.samples import conversation, full_message, full_trace
-from tests.behaviour.support.blocking import take
+from tests.behaviour.support.sync_support import take
 
 NESTED: dict[str, Any] = {"list": [1, {"deep": [2]}], "text": "as it was"}
 

@@ -7,7 +7,7 @@ import pytest
 from jazzmine import IntegrityError, JazzmineError
 from jazzmine.sync.message_store import Conversation, MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages, trace
-from tests.behaviour.support.blocking import settle
+from tests.behaviour.support.sync_support import settle
 
 each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
 

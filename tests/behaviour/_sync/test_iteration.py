@@ -7,7 +7,7 @@ import pytest
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import NOW, conversation, ids, message, messages
-from tests.behaviour.support.blocking import take
+from tests.behaviour.support.sync_support import take
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 500])

@@ -13,7 +13,7 @@ from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.calls import CALLS
 from tests.behaviour.samples import conversation, full_message, full_trace, message
-from tests.behaviour.support.blocking import take
+from tests.behaviour.support.sync_support import take
 
 VARIABLE = "JAZZMINE_MESSAGE_STORE"
 

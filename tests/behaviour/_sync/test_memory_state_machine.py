@@ -32,7 +32,7 @@ from tests.behaviour.memory_model import (
     updates,
 )
 from tests.behaviour.memory_samples import Update, busy, deface
-from tests.behaviour.support.blocking import Runner
+from tests.behaviour.support.sync_support import Runner
 
 
 def change_in_block(

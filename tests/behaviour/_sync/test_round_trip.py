@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jazzmine.sync.message_store import MessageStore, TraceFilter
-from tests.behaviour.nasty import TEXTS, VALUES, nested
+from tests.behaviour.edge_values import TEXTS, VALUES, nested
 from tests.behaviour.samples import (
     conversation,
     full_message,

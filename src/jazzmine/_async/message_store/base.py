@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
-from jazzmine._compat.aio import Home, Work
+from jazzmine._compat.async_concurrency import Home, Work
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,

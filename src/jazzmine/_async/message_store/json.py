@@ -8,15 +8,15 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from jazzmine._async.message_store.base import MessageStore
-from jazzmine._compat.aio import Batcher, run_blocking
+from jazzmine._compat.async_concurrency import Batcher, run_blocking
+from jazzmine.backends.json.file import JSONFile
+from jazzmine.backends.json.lines import read_conversation, read_message, read_trace
+from jazzmine.backends.json.pending_changes import Draft
+from jazzmine.backends.json.queries import traces_found, traces_meant
+from jazzmine.backends.json.record_reader import RecordReader
+from jazzmine.backends.json.tables import ConversationRow, Index, MessageRow, Row, Tables
+from jazzmine.backends.json.trace_queries import summarize
 from jazzmine.config import JSONStoreConfig
-from jazzmine.disk.json_store import JSONFile
-from jazzmine.layouts.json_copies import RecordReader
-from jazzmine.layouts.json_draft import Draft
-from jazzmine.layouts.json_lines import read_conversation, read_message, read_trace
-from jazzmine.layouts.json_queries import traces_found, traces_meant
-from jazzmine.layouts.json_tables import ConversationRow, Index, MessageRow, Row, Tables
-from jazzmine.layouts.trace_queries import summarize
 from jazzmine.records.base import Record, Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace

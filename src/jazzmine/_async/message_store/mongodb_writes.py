@@ -10,22 +10,22 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.errors import DuplicateKeyError
 
 from jazzmine._async.message_store.deletion_gate import DeletionGate
-from jazzmine._compat.mongo_aio import MicroBatcher
-from jazzmine.deadline import Deadline
-from jazzmine.errors import IntegrityError
-from jazzmine.layouts.mongodb.documents import Document, Turn
-from jazzmine.layouts.mongodb.queries import (
+from jazzmine._compat.async_mongodb import MicroBatcher
+from jazzmine.backends.mongodb.documents import Document, Turn
+from jazzmine.backends.mongodb.known_conversations import KnownIds
+from jazzmine.backends.mongodb.queries import (
     among,
     equal,
     flag,
     other_traces,
     same_id_or_message,
 )
-from jazzmine.layouts.mongodb.remembered import KnownIds
+from jazzmine.deadline import Deadline
+from jazzmine.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from jazzmine._async.message_store.mongodb_server import MongoDBClient
-    from jazzmine._compat.mongo_aio import Collection, Session, Work
+    from jazzmine._async.message_store.mongodb_client import MongoDBClient
+    from jazzmine._compat.async_mongodb import Collection, Session, Work
 
 __all__ = ["MongoDBWrites"]
 

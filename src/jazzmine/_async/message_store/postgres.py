@@ -6,12 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._async.message_store.base import MessageStore
-from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline
-from jazzmine.errors import StoreUnavailableError
-from jazzmine.layouts.postgres import statements as sql
-from jazzmine.layouts.postgres import trace_statements as trace_sql
-from jazzmine.layouts.postgres.rows import (
+from jazzmine.backends.postgres import statements as sql
+from jazzmine.backends.postgres import trace_statements as trace_sql
+from jazzmine.backends.postgres.rows import (
     CONVERSATIONS,
     MESSAGES,
     TRACES,
@@ -23,7 +20,10 @@ from jazzmine.layouts.postgres.rows import (
     summaries,
     trace_json,
 )
-from jazzmine.layouts.postgres.text import to_text
+from jazzmine.backends.postgres.text import to_text
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -209,7 +209,7 @@ class PostgresMessageStore(MessageStore):
         return TRACES.page(rows, after, self._repairs)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        from jazzmine.layouts.postgres.failures import is_out_of_range
+        from jazzmine.backends.postgres.errors import is_out_of_range
 
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)

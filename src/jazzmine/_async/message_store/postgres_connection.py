@@ -9,18 +9,18 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from jazzmine._compat.postgres_aio import (
+from jazzmine._compat.async_postgres import (
     DriverConnection,
     as_pool_worker,
     connect_within,
     resolve_within,
 )
-from jazzmine._compat.postgres_socket import ADAPTERS
+from jazzmine.backends.postgres import leases
+from jazzmine.backends.postgres.dsn import Address, Endpoint
+from jazzmine.backends.postgres.schema import bind
+from jazzmine.backends.postgres.sockets import ADAPTERS
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
-from jazzmine.layouts.postgres import leases
-from jazzmine.layouts.postgres.addresses import Address, Endpoint
-from jazzmine.layouts.postgres.schema import bind
 
 __all__ = ["Connection", "Connector"]
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
 from jazzmine._async.working_memory.hooks import Lease, WorkingMemoryHooks
-from jazzmine._compat.aio import Home
+from jazzmine._compat.async_concurrency import Home
 from jazzmine.config import (
     BackendConfig,
     MemoryStoreConfig,

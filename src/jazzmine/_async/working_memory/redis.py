@@ -16,16 +16,18 @@ from jazzmine._async.working_memory.base import WorkingMemoryStore
 from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._async.working_memory.redis_client import RedisClient, backoff
 from jazzmine._async.working_memory.redis_wakeups import WakeUps
-from jazzmine._compat.aio import KeyedLocks
-from jazzmine._compat.redis_aio import (
+from jazzmine._compat.async_background import Chores, Repeating
+from jazzmine._compat.async_concurrency import KeyedLocks
+from jazzmine._compat.async_redis import (
     INTERRUPTIBLE,
     AnyRedis,
     client_for,
     cluster_for,
     is_client,
 )
-from jazzmine._compat.redis_driver import settings_of
-from jazzmine._compat.upkeep_aio import Chores, Repeating
+from jazzmine.backends.redis import keys as layout
+from jazzmine.backends.redis.driver import settings_of
+from jazzmine.backends.redis.keys import Keys, milliseconds
 from jazzmine.config import RedisConfig, require_seconds
 from jazzmine.deadline import Deadline
 from jazzmine.errors import (
@@ -34,8 +36,6 @@ from jazzmine.errors import (
     LockTimeoutError,
     StoreUnavailableError,
 )
-from jazzmine.layouts import redis as layout
-from jazzmine.layouts.redis import Keys, milliseconds
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 

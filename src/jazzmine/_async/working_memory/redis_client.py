@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jazzmine._compat.redis_aio import AnyRedis, AnyTimeoutError, time_limit
-from jazzmine._compat.redis_driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
-from jazzmine._compat.upkeep_aio import sleep
+from jazzmine._compat.async_background import sleep
+from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, time_limit
+from jazzmine.backends.redis.driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
+from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.layouts.redis import Script
 
 __all__ = ["RedisClient", "backoff"]
 

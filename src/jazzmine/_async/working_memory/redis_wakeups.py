@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jazzmine._compat.redis_aio import AnyRedis, time_limit
-from jazzmine._compat.redis_driver import is_cluster, max_connections
-from jazzmine._compat.upkeep_aio import BackgroundTask, Event
+from jazzmine._compat.async_background import BackgroundTask, Event
+from jazzmine._compat.async_redis import AnyRedis, time_limit
+from jazzmine.backends.redis.driver import is_cluster, max_connections
 from jazzmine.deadline import Deadline
 
 __all__ = ["WakeUps"]

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from jazzmine._sync.message_store.hooks import MessageStoreHooks
-from jazzmine._compat.blocking import Home, Work
+from jazzmine._compat.sync_concurrency import Home, Work
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.config import MongoDBConfig
-from jazzmine.errors import NotFoundError
-from jazzmine.layouts.mongodb.documents import (
+from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
     message_documents,
@@ -19,7 +17,7 @@ from jazzmine.layouts.mongodb.documents import (
     trace_document,
     turn_documents,
 )
-from jazzmine.layouts.mongodb.queries import (
+from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_OF_AGENT,
     CONVERSATIONS_OF_USER,
     MESSAGES_OF_CONVERSATION,
@@ -32,8 +30,10 @@ from jazzmine.layouts.mongodb.queries import (
     equal,
     visible,
 )
-from jazzmine.layouts.mongodb.trace_filters import filter_query
-from jazzmine.layouts.mongodb.usage import read_summaries, usage_pipeline
+from jazzmine.backends.mongodb.trace_filters import filter_query
+from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
+from jazzmine.config import MongoDBConfig
+from jazzmine.errors import NotFoundError
 from jazzmine.records.base import Sealed
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
@@ -41,9 +41,9 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
-    from jazzmine._sync.message_store.mongodb_server import MongoDBClient
+    from jazzmine._sync.message_store.mongodb_client import MongoDBClient
     from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
-    from jazzmine._compat.mongo_blocking import Collection
+    from jazzmine._compat.sync_mongodb import Collection
 
 __all__ = ["MongoDBMessageStore"]
 
@@ -68,7 +68,7 @@ class MongoDBMessageStore(MessageStore):
 
     def _open(self) -> None:
         try:
-            from jazzmine._sync.message_store.mongodb_server import MongoDBClient
+            from jazzmine._sync.message_store.mongodb_client import MongoDBClient
             from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
         except ImportError as error:
             raise ImportError(

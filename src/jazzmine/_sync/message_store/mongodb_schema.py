@@ -9,10 +9,10 @@ from typing import TypeAlias
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from jazzmine._compat.mongo_blocking import Client, Collection
+from jazzmine._compat.sync_mongodb import Client, Collection
+from jazzmine.backends.mongodb.indexes import Index, missing_indexes
+from jazzmine.backends.mongodb.rights import require_rights
 from jazzmine.errors import ConfigurationError
-from jazzmine.layouts.mongodb.indexes import Index, missing_indexes
-from jazzmine.layouts.mongodb.rights import require_rights
 
 __all__ = ["Schema"]
 

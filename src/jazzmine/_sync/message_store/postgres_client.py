@@ -16,12 +16,9 @@ from jazzmine._sync.message_store.postgres_connection import Connection, Connect
 from jazzmine._sync.message_store.postgres_migration import check_rights, is_current, migrate
 from jazzmine._sync.message_store.postgres_pool import PostgresPool
 from jazzmine._compat.sync_microbatch import MicroBatcher, RunBatch
-from jazzmine._compat.postgres_blocking import pause
-from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline
-from jazzmine.errors import StoreClosedError, StoreUnavailableError
-from jazzmine.layouts.postgres.addresses import Address
-from jazzmine.layouts.postgres.failures import (
+from jazzmine._compat.sync_postgres import pause
+from jazzmine.backends.postgres.dsn import Address
+from jazzmine.backends.postgres.errors import (
     LostConnection,
     deadline_exceeded,
     is_conflict,
@@ -30,7 +27,7 @@ from jazzmine.layouts.postgres.failures import (
     translated,
     unavailable,
 )
-from jazzmine.layouts.postgres.leases import (
+from jazzmine.backends.postgres.leases import (
     DELETE_ALL,
     RETIRE,
     WRITES_OF_AN_ID,
@@ -39,7 +36,10 @@ from jazzmine.layouts.postgres.leases import (
     is_lease_gone,
     new_id,
 )
-from jazzmine.layouts.postgres.schema import bind
+from jazzmine.backends.postgres.schema import bind
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["PostgresClient"]
 

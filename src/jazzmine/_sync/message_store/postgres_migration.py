@@ -12,8 +12,7 @@ from psycopg import errors
 from psycopg.errors import Diagnostic
 
 from jazzmine._sync.message_store.postgres_connection import Connection
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.layouts.postgres.ownership import (
+from jazzmine.backends.postgres.ownership import (
     COLUMNS,
     MISSING_RIGHTS,
     NAMES_IN_USE,
@@ -24,7 +23,7 @@ from jazzmine.layouts.postgres.ownership import (
     foreign,
     names_touched,
 )
-from jazzmine.layouts.postgres.schema import (
+from jazzmine.backends.postgres.schema import (
     LIMIT_TIME,
     LOCK,
     MAKE_SCHEMA,
@@ -39,6 +38,7 @@ from jazzmine.layouts.postgres.schema import (
     migrations,
     quoted,
 )
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
 
 __all__ = ["check_rights", "is_current", "migrate"]
 

@@ -11,12 +11,12 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from jazzmine._sync.message_store.postgres_connection import Connection, Connector
-from jazzmine._compat.postgres_blocking import BackgroundTasks, DriverPool, pause
-from jazzmine._compat.postgres_socket import is_dead
+from jazzmine._compat.sync_postgres import BackgroundTasks, DriverPool, pause
+from jazzmine.backends.postgres.errors import TimedOut
+from jazzmine.backends.postgres.leases import is_lease_gone
+from jazzmine.backends.postgres.sockets import is_dead
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
-from jazzmine.layouts.postgres.failures import TimedOut
-from jazzmine.layouts.postgres.leases import is_lease_gone
 
 __all__ = ["PostgresPool"]
 

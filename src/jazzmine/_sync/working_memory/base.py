@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
 from jazzmine._sync.working_memory.hooks import Lease, WorkingMemoryHooks
-from jazzmine._compat.blocking import Home
+from jazzmine._compat.sync_concurrency import Home
 from jazzmine.config import (
     BackendConfig,
     MemoryStoreConfig,

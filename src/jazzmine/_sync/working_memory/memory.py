@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jazzmine._sync.working_memory.base import WorkingMemoryStore
 from jazzmine._sync.working_memory.hooks import Lease
-from jazzmine._compat.blocking import KeyedLocks
+from jazzmine._compat.sync_concurrency import KeyedLocks
 from jazzmine.config import require_seconds
 from jazzmine.errors import LockLostError, LockTimeoutError
 from jazzmine.records.memory_copy import deep_copy, partial_copy

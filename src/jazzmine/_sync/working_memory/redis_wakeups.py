@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jazzmine._compat.redis_blocking import AnyRedis, time_limit
-from jazzmine._compat.redis_driver import is_cluster, max_connections
-from jazzmine._compat.upkeep_blocking import BackgroundTask, Event
+from jazzmine._compat.sync_background import BackgroundTask, Event
+from jazzmine._compat.sync_redis import AnyRedis, time_limit
+from jazzmine.backends.redis.driver import is_cluster, max_connections
 from jazzmine.deadline import Deadline
 
 __all__ = ["WakeUps"]

@@ -1,0 +1,1 @@
+"""The back ends: everything about each that does not wait."""

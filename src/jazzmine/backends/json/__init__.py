@@ -1,0 +1,1 @@
+"""The JSON file: its lines, its tables in memory, and the file on the disk."""

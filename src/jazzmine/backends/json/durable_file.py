@@ -1,0 +1,214 @@
+"""Replace a file so that after any crash it is the old one or the new one, whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from jazzmine.backends.json.access import copy_access
+
+__all__ = ["FileView", "open_regular_file", "replace_file"]
+
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+# Blocks go to the disk many at a time, from where they lie: a few large writes take half the time
+# of many small ones, and copying the blocks together first would take as long as writing them.
+_BYTES_A_WRITE = 1 << 20
+_BLOCKS_A_WRITE = 512  # POSIX allows 1,024
+
+
+class FileView:
+    """The file that was last read or written, kept open to notice when it is another one.
+
+    The open descriptor keeps its inode from being used again for a newer file. A file that
+    is renamed over it takes the inode's last name, and one that is written in place changes
+    the inode's time, which alone would be too coarse to tell two writes of one moment apart.
+    """
+
+    __slots__ = ("_changed_ns", "_links", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._changed_ns = self._links = -1
+        # Where the disk does not say, the file counts as another one, and is read again: an
+        # error now would deny a write that stands already.
+        with suppress(OSError):
+            status = os.fstat(fd)
+            self._changed_ns, self._links = status.st_ctime_ns, status.st_nlink
+
+    def is_current(self) -> bool:
+        """Return whether the file is still the one that was opened, unchanged."""
+        try:
+            now = os.fstat(self.fd)
+        except OSError:
+            # Another thread has opened the newer file and closed this one.
+            return False
+        # One that was replaced between its opening and the first look at it has no name left.
+        return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links > 0
+
+    def is_at(self, path: str) -> bool:
+        """Return whether the file stands at the path."""
+        own = os.fstat(self.fd)
+        try:
+            there = os.stat(path)
+        except FileNotFoundError:
+            return False
+        return (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)
+
+    def close(self) -> None:
+        """Let the file go."""
+        os.close(self.fd)
+
+
+def open_regular_file(path: str) -> int:
+    """Open a file to read it, and return its descriptor.
+
+    Raises:
+        OSError: it cannot be opened, or it is a folder, a pipe or a device.
+    """
+    # Opening a pipe that nobody writes to would wait for ever.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISREG(kind):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "not a regular file", path)
+
+
+def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
+    """Put a new file in the place of `path`, or leave all as it was and raise.
+
+    The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
+    then the folder is flushed, without which a power cut could undo the rename.
+
+    Args:
+        path: an absolute path without symbolic links.
+        content: all of the file, in blocks.
+        fsync: whether to wait for the disk.
+
+    Raises:
+        PermissionError: the new file would lock out users of the old one.
+        OSError: the file could not be written; `path` holds what it held before.
+    """
+    old = _stat(path)
+    fd = _write_beside(path, content, old, fsync=fsync)
+    try:
+        if fsync:
+            _rename_durably(path, old)
+        else:
+            os.replace(f"{path}.tmp", path)
+        return FileView(fd)
+    except BaseException:
+        os.close(fd)
+        with suppress(OSError):
+            os.unlink(f"{path}.tmp")
+        raise
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _write_beside(
+    path: str, content: Iterable[bytes], old: os.stat_result | None, *, fsync: bool
+) -> int:
+    fd = _create(f"{path}.tmp")
+    try:
+        if old is not None:
+            copy_access(fd, path, old, stat.S_IMODE(old.st_mode))
+        _write_all(fd, content)
+        if fsync:
+            # A flush that failed may have dropped what it could not write, so it is never
+            # tried again on this descriptor: the whole attempt is given up.
+            os.fsync(fd)
+    except BaseException:
+        os.close(fd)
+        with suppress(OSError):
+            os.unlink(f"{path}.tmp")
+        raise
+    return fd
+
+
+def _create(path: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_FOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except FileExistsError:
+        # Left behind by a process that was killed: whoever gets here holds the lock.
+        os.unlink(path)
+        return os.open(path, flags, 0o600)
+
+
+def _write_all(fd: int, blocks: Iterable[bytes]) -> None:
+    waiting: list[bytes] = []
+    size = 0
+    for block in blocks:
+        waiting.append(block)
+        size += len(block)
+        if size >= _BYTES_A_WRITE or len(waiting) == _BLOCKS_A_WRITE:
+            _write(fd, waiting, size)
+            waiting, size = [], 0
+    _write(fd, waiting, size)
+
+
+def _write(fd: int, blocks: Sequence[bytes], size: int) -> None:
+    written = os.writev(fd, blocks)
+    if written < size:
+        rest = memoryview(b"".join(blocks))[written:]
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+
+
+def _rename_durably(path: str, old: os.stat_result | None) -> None:
+    # All descriptors are opened before the rename: after it, a process that has none left
+    # could neither flush the folder nor undo the rename.
+    backup = None if old is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.replace(f"{path}.tmp", path)
+        except BaseException:
+            os.close(folder)
+            raise
+        _flush_folder_or_undo(path, folder, backup, old)
+    finally:
+        if backup is not None:
+            os.close(backup)
+
+
+def _flush_folder_or_undo(
+    path: str, folder: int, backup: int | None, old: os.stat_result | None
+) -> None:
+    try:
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError:
+        # The new file is in place but may not outlast a power cut, and the caller is about
+        # to hear that nothing was written: so the old one goes back.
+        if backup is None or old is None:
+            os.unlink(path)
+        else:
+            fd = _write_beside(path, [_read_all(backup)], old, fsync=False)
+            # Flushed before it is renamed, where the disk still flushes anything at all: a
+            # power cut would otherwise find the old name on an empty file.
+            with suppress(OSError):
+                os.fsync(fd)
+            os.close(fd)
+            os.replace(f"{path}.tmp", path)
+        raise
+
+
+def _read_all(fd: int) -> bytes:
+    with open(fd, "rb", closefd=False) as file:
+        file.seek(0)
+        return file.read()

@@ -1,0 +1,177 @@
+"""A lock between processes, on a file beside the one that it guards."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from weakref import WeakSet
+
+from filelock import lock_descriptor, unlock_descriptor
+
+from jazzmine.backends.json.access import copy_access
+from jazzmine.errors import LockTimeoutError
+
+__all__ = ["FileMutex"]
+
+# filelock's own default, 50 ms, lets eight processes wait 100 ms for each other.
+_POLL_SECONDS = 0.002
+
+# A lock's file that another user is just making has not yet the mode that lets others in.
+_OPENING_ATTEMPTS = 50
+
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class FileMutex:
+    """The lock that filelock's `FileLock` takes, on a file that is kept open between uses.
+
+    Opening it each time, as `FileLock` does, takes longer than all the rest of it. The lock's
+    file lets in the users of the file that it guards.
+
+    Args:
+        guarded: the file that the lock is for; the lock's own, `{guarded}.lock`, is made when
+            it is first needed, and stays.
+    """
+
+    def __init__(self, guarded: str) -> None:
+        self._guarded = guarded
+        self._path = f"{guarded}.lock"
+        self._fd: int | None = None
+
+    @contextmanager
+    def held(self, timeout: float) -> Iterator[None]:
+        """Hold the lock for a block; one thread at a time may ask.
+
+        Raises:
+            LockTimeoutError: it was not free within `timeout` s.
+            OSError: the lock's file cannot be made or opened.
+        """
+        deadline = time.monotonic() + timeout
+        with self.attempt(lambda: time.monotonic() < deadline) as held:
+            if not held:
+                raise self.timeout_error(timeout)
+            yield
+
+    @contextmanager
+    def attempt(self, keep_trying: Callable[[], bool]) -> Iterator[bool]:
+        """Hold the lock for a block if it can be had; the block is told whether it was.
+
+        Args:
+            keep_trying: asked after each attempt that found the lock taken.
+
+        Raises:
+            OSError: the lock's file cannot be made or opened.
+        """
+        held = self._acquire(keep_trying)
+        try:
+            yield held
+        finally:
+            # In a child that was forked meanwhile the file is closed, and the lock the parent's.
+            if held and self._fd is not None:
+                unlock_descriptor(self._fd)
+
+    def timeout_error(self, timeout: float) -> LockTimeoutError:
+        """Return the error for a call that has waited for the lock for `timeout` s."""
+        return LockTimeoutError(
+            f"{self._path} was not free within {timeout:g} s: another process"
+            " writes, or holds it and is stuck; nothing was written"
+        )
+
+    def close(self) -> None:
+        """Close the lock's file; where a process was forked, its parent keeps the lock."""
+        with _opening:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def _acquire(self, keep_trying: Callable[[], bool]) -> bool:
+        while True:
+            fd = self._open()
+            if not lock_descriptor(fd, blocking=False):
+                if not keep_trying():
+                    return False
+                time.sleep(_POLL_SECONDS)
+            elif os.fstat(fd).st_nlink:
+                self._let_in_the_same_users(fd)
+                return True
+            else:
+                # The file was removed, and the next process that needs the lock makes another.
+                self.close()
+
+    def _open(self) -> int:
+        refusals = 0
+        while self._fd is None:
+            try:
+                with _opening:
+                    self._fd = os.open(self._path, _FLAGS)
+                    _open_mutexes.add(self)
+            except FileNotFoundError:
+                self._make()
+            except PermissionError as error:
+                refusals += 1
+                if refusals == _OPENING_ATTEMPTS:
+                    raise self._refused(error) from None
+                time.sleep(_POLL_SECONDS)
+        return self._fd
+
+    def _make(self) -> None:
+        try:
+            fd = os.open(self._path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            return
+        try:
+            self._copy_access(fd)
+        except BaseException:
+            os.unlink(self._path)
+            raise
+        finally:
+            os.close(fd)
+
+    def _let_in_the_same_users(self, fd: int) -> None:
+        # The guarded file's mode or group may have been changed since the lock's was made.
+        # Only the lock file's owner can do the same to it; nor is it needed for this call.
+        with suppress(OSError):
+            guarded, own = os.stat(self._guarded), os.fstat(fd)
+            if (own.st_mode & 0o777, own.st_gid) != (_lock_mode(guarded), guarded.st_gid):
+                self._copy_access(fd)
+
+    def _copy_access(self, fd: int) -> None:
+        with suppress(FileNotFoundError):
+            guarded = os.stat(self._guarded)
+            copy_access(fd, self._guarded, guarded, _lock_mode(guarded))
+
+    def _refused(self, error: PermissionError) -> PermissionError:
+        return PermissionError(
+            error.errno or errno.EACCES,
+            f"{error.strerror}; a process that writes to {self._guarded} needs the right to"
+            " write to its lock's file, which should have the same group and mode",
+            self._path,
+        )
+
+
+def _lock_mode(guarded: os.stat_result) -> int:
+    # The owner of a file that is read-only may still replace it.
+    return stat.S_IMODE(guarded.st_mode) & 0o777 | 0o600
+
+
+# A forked child inherits the open file of a lock that its parent holds, and would keep the
+# lock when the parent is killed, though it never uses the store: so the child closes the file
+# at once. No fork happens between the opening of a file and its being noted here.
+_opening = threading.RLock()
+_open_mutexes: WeakSet[FileMutex] = WeakSet()
+
+
+def _close_inherited() -> None:
+    for mutex in list(_open_mutexes):
+        mutex.close()
+    _opening.release()
+
+
+os.register_at_fork(
+    before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_close_inherited
+)

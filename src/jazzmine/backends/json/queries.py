@@ -1,0 +1,60 @@
+"""How the JSON store finds traces: the narrowest index first, then each trace in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from jazzmine.backends.json.lines import read_trace
+from jazzmine.backends.json.tables import Index, Tables, TraceRow
+from jazzmine.backends.json.trace_queries import matches
+from jazzmine.errors import NotFoundError
+from jazzmine.records.repair import Repairs
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter
+
+__all__ = ["traces_found", "traces_meant"]
+
+
+def traces_meant(tables: Tables, where: TraceFilter, after: str | None) -> list[TraceRow]:
+    """Return the rows that the indexes leave over, newest first, from behind `after`.
+
+    Raises:
+        NotFoundError: `after` is the id of no trace.
+    """
+    behind = None
+    if after is not None:
+        behind = tables.traces.get(after)
+        if behind is None:
+            raise NotFoundError(f"after={after!r} is the id of no trace")
+    index, group = _narrowest(tables, where)
+    return index.last(group, None, behind)
+
+
+def _narrowest(tables: Tables, where: TraceFilter) -> tuple[Index[TraceRow], str]:
+    if where.conversation_id is not None:
+        return tables.traces_by_conversation, where.conversation_id
+    if where.user_id is not None:
+        return tables.traces_by_user, where.user_id
+    if where.agent_id is not None:
+        return tables.traces_by_agent, where.agent_id
+    return tables.traces_by_start, ""
+
+
+def traces_found(
+    rows: Iterable[TraceRow], where: TraceFilter, limit: int | None, repairs: Repairs
+) -> list[TurnTrace]:
+    """Return the first `limit` of the rows' traces that match a filter and can be read."""
+    candidates = (row for row in rows if _may_match(row, where))
+    traces = repairs.readable(candidates, lambda row: read_trace(row.line))
+    return list(islice((trace for trace in traces if matches(where, trace)), limit))
+
+
+def _may_match(row: TraceRow, where: TraceFilter) -> bool:
+    """Rule out what needs no reading."""
+    return (
+        (where.agent_id is None or row.agent_id == where.agent_id)
+        and (where.user_id is None or row.user_id == where.user_id)
+        and (where.started_from is None or row.started_at_ms >= where.started_from)
+        and (where.started_until is None or row.started_at_ms < where.started_until)
+    )

@@ -1,0 +1,129 @@
+"""The queries. Each value of a caller's stands behind an operator, so that it cannot be one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jazzmine.backends.mongodb.documents import Document
+from jazzmine.records.repair import UNKNOWN_ID
+
+__all__ = [
+    "CONVERSATIONS_OF_AGENT",
+    "CONVERSATIONS_OF_USER",
+    "MESSAGES_OF_CONVERSATION",
+    "MESSAGES_OF_USER",
+    "TRACES_FOUND",
+    "TRACES_OF_AGENT",
+    "TRACES_OF_CONVERSATION",
+    "VISIBLE_MESSAGES",
+    "Listing",
+    "among",
+    "equal",
+    "flag",
+    "other_traces",
+    "same_id_or_message",
+    "visible",
+]
+
+
+def equal(**ids: str) -> Document:
+    """Build the query for the documents that have these ids.
+
+    jazzmine 0.1 also stored empty ids, which are read as "unknown".
+    """
+    return {
+        name: {"$in": [UNKNOWN_ID, ""]} if value == UNKNOWN_ID else {"$eq": value}
+        for name, value in ids.items()
+    }
+
+
+def among(field: str, values: Sequence[str]) -> Document:
+    """Build the query for the documents that have one of these ids, as in `equal`."""
+    return {field: {"$in": [*values, ""] if UNKNOWN_ID in values else list(values)}}
+
+
+def flag(flagged: bool) -> Document:
+    """Build the update that sets the flag of a message, or removes it."""
+    change = "$set" if flagged else "$unset"
+    return {change: {"is_flagged": True}}
+
+
+def visible(conversation_id: str) -> Document:
+    """Build the query for a conversation's messages that are not flagged."""
+    return {**equal(conversation_id=conversation_id), "is_flagged": {"$ne": True}}
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Documents sorted by a field, and those with equal values by when they were first stored."""
+
+    field: str
+    direction: int
+    owner: str = ""
+    member: str = ""
+
+    @property
+    def sort(self) -> list[tuple[str, int]]:
+        """The order, as the driver takes it."""
+        return [(self.field, self.direction), ("_id", self.direction)]
+
+    @property
+    def projection(self) -> dict[str, int]:
+        """The fields that a cursor consists of."""
+        return {self.field: 1}
+
+    def cursor(self, document: Document) -> Document:
+        """Return the cursor that stands at a document."""
+        return {self.field: document.get(self.field), "_id": document["_id"]}
+
+    def of(self, owner: str, last: Document | None = None) -> Document:
+        """Build the query for what belongs to an owner, after a cursor if there is one."""
+        query = equal(**{self.owner: owner})
+        return query if last is None else self.after(query, last)
+
+    def after(self, query: Document, last: Document) -> Document:
+        """Build the query for those of a query's documents that come after a cursor."""
+        later = "$gt" if self.direction > 0 else "$lt"
+        at, stored = last.get(self.field), last["_id"]
+        if not isinstance(at, (int, float)) or not math.isfinite(at):
+            return {**query, "$or": self._after_any(later, at, stored)}
+        # The first condition bounds the walk along the index, the second is exact.
+        bounds = {**query.get(self.field, {}), f"{later}e": at}
+        exact = [
+            {self.field: {later: at}},
+            {self.field: {"$eq": at}, "_id": {later: stored}},
+        ]
+        return {**query, self.field: bounds, "$or": exact}
+
+    def _after_any(self, later: str, at: Any, stored: Any) -> list[Document]:
+        # Another program stored what is no number. A query compares it with its like alone, an
+        # expression with all.
+        return [
+            {"$expr": {later: [f"${self.field}", {"$literal": at}]}},
+            {self.field: {"$eq": at}, "_id": {later: stored}},
+        ]
+
+
+CONVERSATIONS_OF_USER = Listing("last_updated_at", -1, "user_id", "conversation of this user")
+CONVERSATIONS_OF_AGENT = Listing("last_updated_at", -1, "agent_id", "conversation of this agent")
+MESSAGES_OF_CONVERSATION = Listing(
+    "timestamp", 1, "conversation_id", "message of this conversation"
+)
+MESSAGES_OF_USER = Listing("timestamp", 1, "user_id", "message of this user")
+VISIBLE_MESSAGES = Listing("timestamp", -1, "conversation_id")
+TRACES_OF_CONVERSATION = Listing("turn_number", 1, "conversation_id")
+TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
+TRACES_FOUND = Listing("started_at_ms", -1)
+
+
+def same_id_or_message(trace_id: str, message_id: str) -> Document:
+    """Build the query for the trace with an id, and for that of a message."""
+    return {"$or": [equal(id=trace_id), equal(message_id=message_id)]}
+
+
+def other_traces(trace_id: str, message_id: str) -> Document:
+    """Build the query for the traces of a message that have another id."""
+    return {**equal(message_id=message_id), "id": {"$ne": trace_id}}

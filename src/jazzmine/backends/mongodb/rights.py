@@ -1,0 +1,52 @@
+"""The rights that a store needs, and which of them a user lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jazzmine.backends.mongodb.documents import Document
+from jazzmine.errors import ConfigurationError
+
+__all__ = ["require_rights"]
+
+_READ_AND_WRITE = ("find", "insert", "update", "remove")
+
+
+def require_rights(
+    status: Document, database: str, collections: Sequence[str], *, creates_indexes: bool
+) -> None:
+    """Raise ConfigurationError if the user lacks a right, and say what grants it.
+
+    Args:
+        status: the reply to `connectionStatus` with privileges.
+        creates_indexes: whether an index is missing.
+    """
+    found = status["authInfo"]
+    users = found.get("authenticatedUsers")
+    privileges = found.get("authenticatedUserPrivileges")
+    if not users or not privileges:
+        return  # the server asks for no rights, or does not say which are granted
+    needed = [*_READ_AND_WRITE, *(["createIndex"] if creates_indexes else [])]
+    for collection in collections:
+        lacking = sorted(set(needed) - _granted(privileges, database, collection))
+        if lacking:
+            user, home = users[0]["user"], users[0]["db"]
+            raise ConfigurationError(
+                f"the user {user!r} may not {', '.join(lacking)} in {database}.{collection};"
+                f" grant the role readWrite: db.getSiblingDB({home!r}).grantRolesToUser({user!r},"
+                f" [{{role: 'readWrite', db: {database!r}}}])"
+            )
+
+
+def _granted(privileges: Sequence[Any], database: str, collection: str) -> set[str]:
+    """Return the actions that are allowed in a collection."""
+    granted: set[str] = set()
+    for privilege in privileges:
+        resource = privilege["resource"]
+        # An empty name stands for any database, or any collection.
+        if resource.get("anyResource") or (
+            resource.get("db") in ("", database) and resource.get("collection") in ("", collection)
+        ):
+            granted.update(privilege["actions"])
+    return granted

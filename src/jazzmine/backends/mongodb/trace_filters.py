@@ -1,0 +1,124 @@
+"""A `TraceFilter` as a query, with the meaning that `layouts.trace_queries.matches` gives it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jazzmine.backends.mongodb.documents import Document, escaped
+from jazzmine.backends.mongodb.queries import equal
+from jazzmine.records.usage import TraceFilter
+
+__all__ = ["filter_query"]
+
+_EQUAL = (
+    ("agent_id", "agent_id"),
+    ("user_id", "user_id"),
+    ("conversation_id", "conversation_id"),
+    ("intent", "detected_intent"),
+)
+_BOUNDS = (
+    ("started_from", "started_at_ms", "$gte"),
+    ("started_until", "started_at_ms", "$lt"),
+    ("min_total_tokens", "total_tokens", "$gte"),
+    ("min_latency_ms", "total_latency_ms", "$gte"),
+)
+_ELEMENTS = (("tool", "tool_traces"), ("llm_call", "llm_calls"))
+
+# The one field of an element that may hold anything; `{"$eq": 1}` would also mean `[1, 2]`.
+_ANY_FORM = "final_data"
+
+
+def filter_query(where: TraceFilter) -> Document:
+    """Build the query for the traces that match a filter."""
+    query: Document = {}
+    for name, field in _EQUAL:
+        value = getattr(where, name)
+        if value is not None:
+            query.update({field: {"$eq": value}} if name == "intent" else equal(**{field: value}))
+    for name, field, operator in _BOUNDS:
+        value = getattr(where, name)
+        if value is not None:
+            query.setdefault(field, {})[operator] = value
+    if where.has_errors is not None:
+        query["errors.0"] = {"$exists": where.has_errors}
+    exact = []
+    for name, section in _ELEMENTS:
+        wanted = getattr(where, name)
+        if wanted is not None:
+            query.update(_some_element(section, wanted))
+            if not all(_is_simple(field, value) for field, value in wanted.items()):
+                exact.append(_some_element_exactly(section, wanted))
+    if exact:
+        query["$expr"] = {"$and": exact}
+    return query
+
+
+def _is_simple(field: str, value: Any) -> bool:
+    return field != _ANY_FORM and not isinstance(value, (dict, list))
+
+
+def _some_element(section: str, wanted: dict[str, Any]) -> Document:
+    simple = {field: {"$eq": value} for field, value in wanted.items() if _is_simple(field, value)}
+    if not simple:
+        return {f"{section}.0": {"$exists": True}}
+    return {section: {"$elemMatch": simple}}
+
+
+def _some_element_exactly(section: str, wanted: dict[str, Any]) -> Document:
+    each = [
+        _equals(f"$$element.{field}", escaped(value), depth=0) for field, value in wanted.items()
+    ]
+    holds = {"$map": {"input": f"${section}", "as": "element", "in": {"$and": each}}}
+    return {"$anyElementTrue": [holds]}
+
+
+def _equals(value: Any, wanted: Any, depth: int) -> Document:
+    """Compare as JSON does: the server's `$eq` minds the order of an object's names."""
+    if isinstance(wanted, list):
+        return _equals_array(value, wanted, depth)
+    if isinstance(wanted, dict):
+        return _equals_object(value, wanted, depth)
+    if wanted is None:
+        return {"$eq": [{"$ifNull": [value, None]}, None]}
+    return {"$eq": [value, {"$literal": wanted}]}
+
+
+def _equals_array(value: Any, wanted: list[Any], depth: int) -> Document:
+    items = [
+        _equals({"$arrayElemAt": [_variable(depth), index]}, item, depth + 1)
+        for index, item in enumerate(wanted)
+    ]
+    return _when(
+        {"$isArray": [_variable(depth)]},
+        [{"$eq": [{"$size": _variable(depth)}, len(wanted)]}, *items],
+        value,
+        depth,
+    )
+
+
+def _equals_object(value: Any, wanted: dict[str, Any], depth: int) -> Document:
+    members = [_equals(_member(name, depth), item, depth + 1) for name, item in wanted.items()]
+    names = {
+        "$map": {"input": {"$objectToArray": _variable(depth)}, "as": "member", "in": "$$member.k"}
+    }
+    return _when(
+        {"$eq": [{"$type": _variable(depth)}, "object"]},
+        [{"$setEquals": [names, {"$literal": list(wanted)}]}, *members],
+        value,
+        depth,
+    )
+
+
+def _member(name: str, depth: int) -> Document:
+    # https://www.mongodb.com/docs/manual/reference/operator/aggregation/getField/
+    return {"$getField": {"field": {"$literal": name}, "input": _variable(depth)}}
+
+
+def _variable(depth: int) -> str:
+    return f"$$value{depth}"
+
+
+def _when(kind: Document, conditions: list[Document], value: Any, depth: int) -> Document:
+    """Look at a value's inside only if it has one: the server refuses the size of a number."""
+    compared = {"$cond": [kind, {"$and": conditions}, False]}
+    return {"$let": {"vars": {_variable(depth)[2:]: value}, "in": compared}}

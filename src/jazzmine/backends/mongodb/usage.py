@@ -1,0 +1,161 @@
+"""The sums over traces, as an aggregation pipeline and what comes of it.
+
+https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+
+from jazzmine.backends.mongodb.documents import Document
+from jazzmine.records.usage import UsageKey, UsageSummary
+
+__all__ = ["read_summaries", "usage_pipeline"]
+
+_MS_A_DAY = 86_400_000
+_EPOCH = date(1970, 1, 1)
+_FIRST_DAY = (date.min - _EPOCH).days
+_LAST_DAY = (date.max - _EPOCH).days
+
+_DAY = {"$floor": {"$divide": ["$started_at_ms", _MS_A_DAY]}}
+_KEYS: dict[str, Any] = {
+    "agent": "$agent_id",
+    "user": "$user_id",
+    "conversation": "$conversation_id",
+    "intent": "$detected_intent",
+    "day": {"$max": [_FIRST_DAY, {"$min": [_LAST_DAY, _DAY]}]},
+}
+_FAILED = {"$cond": [{"$gt": [{"$size": {"$ifNull": ["$errors", []]}}, 0]}, 1, 0]}
+_SUMS = (
+    "turns",
+    "failed_turns",
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "total_energy_kwh",
+    "total_co2_g",
+)
+
+
+def usage_pipeline(query: Document, by: UsageKey, *, percentiles: bool) -> list[Document]:
+    """Return the pipeline that sums up the traces that a query means.
+
+    Args:
+        percentiles: whether the server has `$percentile` (7.0); without it the groups come
+            apart by latency, in ascending order, for the exact ones to be counted out.
+    """
+    rows = _calls() if by == "model" else _turns(_KEYS[by])
+    sums: Document = {name: {"$sum": f"${name}"} for name in _SUMS}
+    sums["count"] = {"$sum": 1}
+    if not percentiles:
+        group = {"_id": {"key": "$key", "latency_ms": "$latency_ms"}, **sums}
+        order = {"$sort": {"_id.key": 1, "_id.latency_ms": 1}}
+        return [{"$match": query}, *rows, {"$group": group}, order]
+    ranks = {"input": "$latency_ms", "p": [0.5, 0.95], "method": "approximate"}
+    group = {
+        "_id": "$key",
+        **sums,
+        "latencies_ms": {"$sum": "$latency_ms"},
+        "max_latency_ms": {"$max": "$latency_ms"},
+        "percentiles": {"$percentile": ranks},
+    }
+    return [{"$match": query}, *rows, {"$group": group}]
+
+
+def _turns(key: Any) -> list[Document]:
+    """Make a row of each turn."""
+    row = {
+        "_id": 0,
+        "key": key,
+        "turns": {"$literal": 1},
+        "failed_turns": _FAILED,
+        "prompt_tokens": "$total_prompt_tokens",
+        "completion_tokens": "$total_completion_tokens",
+        "total_tokens": 1,
+        "latency_ms": "$total_latency_ms",
+        "total_energy_kwh": _finite("$total_energy_kwh"),
+        "total_co2_g": _finite("$total_co2_g"),
+    }
+    return [{"$project": row}]
+
+
+def _finite(number: str) -> Document:
+    """Build an expression that is 0 for NaN and infinity, which jazzmine 0.1 stored."""
+    # NaN is the least of all numbers to MongoDB.
+    finite = {"$and": [{"$gt": [number, -math.inf]}, {"$lt": [number, math.inf]}]}
+    return {"$cond": [finite, number, 0.0]}
+
+
+def _calls() -> list[Document]:
+    """Make a row of each call of a model; a model's first call in a turn counts the turn."""
+    models = {"$map": {"input": "$llm_calls", "as": "call", "in": "$$call.model"}}
+    first = {"$eq": ["$at", {"$indexOfArray": ["$models", "$call.model"]}]}
+    row = {
+        "key": "$call.model",
+        "turns": {"$cond": [first, 1, 0]},
+        "failed_turns": {"$cond": [first, "$failed", 0]},
+        "prompt_tokens": "$call.prompt_tokens",
+        "completion_tokens": "$call.completion_tokens",
+        "total_tokens": "$call.total_tokens",
+        "latency_ms": "$call.latency_ms",
+        "total_energy_kwh": {"$literal": 0.0},
+        "total_co2_g": {"$literal": 0.0},
+    }
+    return [
+        {"$project": {"_id": 0, "failed": _FAILED, "models": models, "call": "$llm_calls"}},
+        {"$unwind": {"path": "$call", "includeArrayIndex": "at"}},
+        {"$project": row},
+    ]
+
+
+def read_summaries(
+    groups: Iterable[Document], by: UsageKey, *, percentiles: bool
+) -> list[UsageSummary]:
+    """Return what a pipeline found, most tokens first; equal ones by their key."""
+    if not percentiles:
+        groups = (_joined(list(parts)) for _, parts in groupby(groups, _group_key))
+    summaries = [_summary(group, by) for group in groups]
+    return sorted(summaries, key=lambda summary: (-summary.total_tokens, summary.key))
+
+
+def _summary(group: Document, by: UsageKey) -> UsageSummary:
+    p50, p95 = group["percentiles"]
+    key = group["_id"]
+    return UsageSummary(
+        key=(_EPOCH + timedelta(days=int(key))).isoformat() if by == "day" else key,
+        mean_latency_ms=group["latencies_ms"] / group["count"],
+        p50_latency_ms=round(p50),
+        p95_latency_ms=round(p95),
+        max_latency_ms=group["max_latency_ms"],
+        **{name: group[name] for name in _SUMS},
+    )
+
+
+def _group_key(part: Document) -> Any:
+    return part["_id"]["key"]
+
+
+def _joined(parts: list[Document]) -> Document:
+    """Join the parts of one group, which differ in latency and ascend in it."""
+    joined: Document = {name: sum(part[name] for part in parts) for name in (*_SUMS, "count")}
+    latencies = [(part["_id"]["latency_ms"], part["count"]) for part in parts]
+    return {
+        **joined,
+        "_id": _group_key(parts[0]),
+        "latencies_ms": sum(latency * count for latency, count in latencies),
+        "max_latency_ms": latencies[-1][0],
+        "percentiles": [_nearest_rank(latencies, joined["count"], p) for p in (50, 95)],
+    }
+
+
+def _nearest_rank(latencies: list[tuple[int, int]], total: int, percent: int) -> int:
+    rank, found = -(-percent * total // 100), 0
+    for latency, count in latencies:
+        if rank > 0:
+            found = latency
+        rank -= count
+    return found

@@ -1,0 +1,118 @@
+"""What the driver's errors mean: try again, the caller's mistake, or the server's trouble."""
+
+from __future__ import annotations
+
+import re
+
+from psycopg import errors
+
+from jazzmine.backends.postgres.dsn import Address
+from jazzmine.backends.postgres.leases import is_lease_gone
+from jazzmine.backends.postgres.text import from_text
+from jazzmine.errors import (
+    IntegrityError,
+    JazzmineError,
+    RecordTooLargeError,
+    StoreUnavailableError,
+)
+
+__all__ = [
+    "LostConnection",
+    "TimedOut",
+    "deadline_exceeded",
+    "is_conflict",
+    "is_disconnect",
+    "is_out_of_range",
+    "is_transient",
+    "translated",
+    "unavailable",
+]
+
+# The server ends the session, or has become one that cannot be written to.
+_DISCONNECTS = (
+    errors.AdminShutdown,
+    errors.CannotConnectNow,
+    errors.CrashShutdown,
+    errors.DatabaseDropped,
+    errors.IdleSessionTimeout,
+    errors.InterfaceError,
+    errors.ReadOnlySqlTransaction,
+)
+_CONNECTION_EXCEPTIONS = "08"  # the class of SQLSTATE codes
+_TRANSIENT = (
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+    errors.TooManyConnections,
+)
+_KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
+
+
+class LostConnection(errors.OperationalError):
+    """The connection was lost during a call; what became of the call is unknown."""
+
+
+class TimedOut(errors.OperationalError):
+    """The server did not reply before a deadline; the connection still waits for the reply."""
+
+
+def is_disconnect(error: BaseException) -> bool:
+    """Whether the connection is no good after this error, though it may not be closed yet."""
+    return isinstance(error, errors.Error) and (
+        isinstance(error, _DISCONNECTS)
+        or (error.sqlstate or "").startswith(_CONNECTION_EXCEPTIONS)
+        or is_lease_gone(error)
+    )
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same call may succeed later, on a connection that is still good."""
+    return isinstance(error, _TRANSIENT)
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether a unique index had the value; perhaps of a call that did the same just then."""
+    return isinstance(error, errors.UniqueViolation)
+
+
+def is_out_of_range(error: BaseException) -> bool:
+    """Whether the server refused a call since a stored number does not fit its type."""
+    return isinstance(error.__cause__, errors.NumericValueOutOfRange)
+
+
+def translated(error: Exception, address: Address) -> JazzmineError:
+    """Return our error for one of the driver's, which no further attempt would mend."""
+    if isinstance(error, errors.ForeignKeyViolation):
+        kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
+        return IntegrityError(f"the {kind}{_key_of(error)} is not stored; nothing was written")
+    if isinstance(error, errors.UniqueViolation):
+        return IntegrityError(
+            f"the trace{_key_of(error)} belongs to another message; nothing was written"
+        )
+    if isinstance(error, errors.ProgramLimitExceeded):
+        return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
+    return unavailable(error, address)
+
+
+def unavailable(error: Exception, address: Address) -> StoreUnavailableError:
+    """Return the error that says that the server does not do what it should."""
+    return StoreUnavailableError(f"PostgreSQL at {address.name}: {_text_of(error, address)}")
+
+
+def deadline_exceeded(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
+    """Return the error that says that a call's deadline has passed."""
+    return StoreUnavailableError(
+        f"PostgreSQL at {address.name} gave no answer within {timeout:g} s:"
+        f" {_text_of(error, address)}"
+    )
+
+
+def _key_of(error: errors.IntegrityError) -> str:
+    found = _KEY.search(error.diag.message_detail or "")
+    return f" {from_text(found[1])!r}" if found else ""
+
+
+def _text_of(error: Exception, address: Address) -> str:
+    if address.contains_secret(error):
+        return f"{type(error).__name__}, whose text holds a secret"
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    return primary or " ".join(str(error).split()) or type(error).__name__

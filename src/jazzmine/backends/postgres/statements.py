@@ -1,0 +1,340 @@
+"""The statements of the store, by name; `$schema` stands for the schema of the tables.
+
+Writes take records as one JSON parameter, which the server takes apart. Reads return two columns:
+a record as JSON, and its `seq`. A statement that returns a page holds an upper bound of its size:
+a plan for any size would be made for a tenth of all rows, or anew for each call.
+
+Rows are locked in one order, whatever a statement does: conversations, messages, traces, and each
+of them by their ids. Otherwise two statements could wait for each other.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+from jazzmine.backends.postgres.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+
+__all__ = [
+    "CONVERSATION",
+    "DELETE_CONVERSATION",
+    "DELETE_MESSAGE",
+    "FLAG_MESSAGE",
+    "MESSAGE",
+    "MESSAGES_BY_IDS",
+    "PING",
+    "STORE_CONVERSATION",
+    "STORE_MESSAGE",
+    "STORE_MESSAGES",
+    "STORE_TRACE",
+    "TRACE",
+    "TRACES_OF_CONVERSATION",
+    "TRACE_OF_MESSAGE",
+    "as_json",
+    "bounded",
+    "conversations_page",
+    "messages_page",
+    "newest_visible",
+    "next_messages",
+    "size",
+    "store_turn",
+    "traces_by_keys",
+    "traces_of_agent",
+]
+
+PING = "SELECT 1"
+
+_MAX_BIGINT = 2**63 - 1
+
+
+# Writes. What is stored again as it is, is locked and not written.
+
+
+def _upsert(table: Table, given: str, key: str, *, condition: str = "", more: str = "") -> str:
+    return f"""
+INSERT INTO {table.qualified} AS stored ({table.columns})
+SELECT {table.values}
+FROM {given} AS given ({table.definitions})
+{condition}
+ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{more}
+WHERE {table.is_changed}
+"""
+
+
+def _after(part: str) -> str:
+    """Return a condition that holds once a part of the statement is done."""
+    return f"(SELECT count(*) FROM {part}) >= 0"
+
+
+def _store_conversation(condition: str = "") -> str:
+    return _upsert(
+        CONVERSATIONS, "json_to_record(%(conversation)s::json)", "id", condition=condition
+    )
+
+
+STORE_CONVERSATION = _store_conversation()
+
+_GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
+
+STORE_MESSAGE = _upsert(MESSAGES, _GIVEN_MESSAGES, "id")
+
+
+# The foreign key would lock the conversations of messages after these, in any order.
+_LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
+    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = ANY(%(conversations)s::text[])
+    ORDER BY id COLLATE "C" FOR KEY SHARE
+)"""
+
+
+# A message that a later one of the call supersedes is not inserted. If its conversation is not
+# stored, that takes the place of another, so that the foreign key refuses it.
+_CHECKED_VALUES = MESSAGES.values.replace(
+    ", conversation_id,",
+    f""", coalesce((
+        SELECT owner FROM unnest(%(superseded)s::text[]) AS owner
+        WHERE NOT EXISTS (SELECT FROM {CONVERSATIONS.qualified} WHERE id = owner)
+        LIMIT 1
+    ), conversation_id),""",
+)
+
+
+def _store_messages(after: str) -> str:
+    """Numbered in the order given, inserted in the order of the ids."""
+    return f"""
+INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
+SELECT {_CHECKED_VALUES}, seq
+FROM ROWS FROM (
+    {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
+    $schema.jazzmine_message_numbers(%(count)s::integer)
+) AS given ({MESSAGES.columns}, seq)
+WHERE {_after(after)}
+ORDER BY id COLLATE "C"
+ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements("id")}
+WHERE {MESSAGES.is_changed}
+"""
+
+
+STORE_MESSAGES = f"WITH {_LOCK_CONVERSATIONS}{_store_messages('locked')}"
+
+
+def _store_trace(condition: str = "") -> str:
+    # A trace in place of another of the same message is stored last; an id of another message
+    # is a conflict.
+    return _upsert(
+        TURN_TRACES,
+        "json_to_record(%(trace)s::json)",
+        "message_id",
+        condition=condition,
+        more=", seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END",
+    )
+
+
+STORE_TRACE = _store_trace()
+
+
+@functools.cache
+def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
+    """Return one statement that stores the given parts: all of them or none.
+
+    Each part waits for the one before, so that rows are locked in order. Foreign keys are checked
+    at the end of the statement, when all parts are there.
+    """
+    parts: list[str] = []
+    done: list[str] = []
+    if messages:
+        parts.append(_LOCK_CONVERSATIONS)
+        done.append("locked")
+    if conversation:
+        sql = _store_conversation(f"WHERE {_after(done[-1])}" if done else "")
+        parts.append(f"stored_conversation AS ({sql} RETURNING 1)")
+        done.append("stored_conversation")
+    if messages:
+        parts.append(f"stored_messages AS ({_store_messages(done[-1])} RETURNING 1)")
+        done.append("stored_messages")
+    if trace:
+        sql = _store_trace(f"WHERE {_after(done[-1])}" if done else "")
+        parts.append(f"stored_trace AS ({sql} RETURNING 1)")
+        done.append("stored_trace")
+    return f"WITH {', '.join(parts)} SELECT count(*) FROM {done[-1]}"
+
+
+FLAG_MESSAGE = f"UPDATE {MESSAGES.qualified} SET is_flagged = %(flagged)s WHERE id = %(id)s"
+
+# Messages and traces go with what they belong to. The foreign key alone would lock a conversation's
+# messages in another order than those that store them.
+DELETE_CONVERSATION = f"""
+WITH locked AS MATERIALIZED (
+    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = %(id)s FOR UPDATE
+), locked_messages AS MATERIALIZED (
+    SELECT id FROM {MESSAGES.qualified}
+    WHERE conversation_id = %(id)s AND {_after("locked")}
+    ORDER BY id COLLATE "C" FOR UPDATE
+)
+DELETE FROM {CONVERSATIONS.qualified}
+WHERE id = %(id)s AND {_after("locked_messages")}
+"""
+DELETE_MESSAGE = f"DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s"
+
+
+# Reads
+
+
+def as_json(table: Table, rows: str, order: str = "") -> str:
+    """Return each of the rows of a query as JSON, with its `seq`.
+
+    Args:
+        table: where the rows are from.
+        rows: what comes after FROM; it names the rows `page`.
+        order: what comes after ORDER BY.
+    """
+    columns = ", ".join(f"page.{name}" for name in table.kind.model_fields)
+    return f"""
+SELECT row_to_json(record)::text, page.seq
+FROM {rows} CROSS JOIN LATERAL (SELECT {columns}) AS record
+{f"ORDER BY {order}" if order else ""}
+"""
+
+
+def bounded(query: str, limit: int | None, offset: int = 0) -> str:
+    """Limit a query to `limit` rows, as the parameters `limit` and `offset` say.
+
+    Args:
+        query: with an ORDER BY, without a LIMIT.
+        limit: how many rows at most, None for all.
+        offset: how many rows are left out before.
+    """
+    if limit is None:
+        return query
+    rest = "LIMIT %(limit)s OFFSET %(offset)s" if offset else "LIMIT %(limit)s"
+    return f"SELECT * FROM ({query} LIMIT {size(limit + offset)}) AS bounded {rest}"
+
+
+def size(limit: int) -> int:
+    """Return the upper bound of a limit that stands in the statement: a power of two."""
+    return min(1 << max(0, limit - 1).bit_length(), _MAX_BIGINT)
+
+
+def _one(table: Table, key: Literal["id", "message_id"]) -> str:
+    return as_json(table, f"(SELECT * FROM {table.qualified} WHERE {key} = %(id)s) AS page")
+
+
+CONVERSATION = _one(CONVERSATIONS, "id")
+MESSAGE = _one(MESSAGES, "id")
+TRACE = _one(TURN_TRACES, "id")
+TRACE_OF_MESSAGE = _one(TURN_TRACES, "message_id")
+
+MESSAGES_BY_IDS = as_json(
+    MESSAGES,
+    f"""unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (wanted_id, place)
+    JOIN {MESSAGES.qualified} AS page ON page.id = wanted_id""",
+    "place",
+)
+
+TRACES_OF_CONVERSATION = as_json(
+    TURN_TRACES,
+    f"(SELECT * FROM {TURN_TRACES.qualified} WHERE conversation_id = %(owner)s) AS page",
+    "page.turn_number, page.seq",
+)
+
+
+def _select(table: Table, condition: str, order: str) -> str:
+    return f"""
+    SELECT {table.columns}, seq FROM {table.qualified}
+    WHERE {condition}
+    ORDER BY {order}"""
+
+
+@functools.lru_cache(maxsize=1024)
+def newest_visible(limit: int) -> str:
+    """Return the statement for a conversation's newest messages, newest first."""
+    order = "timestamp DESC, seq DESC"
+    newest = _select(MESSAGES, "conversation_id = %(owner)s AND NOT is_flagged", order)
+    return as_json(
+        MESSAGES, f"({bounded(newest, limit)}) AS page", "page.timestamp DESC, page.seq DESC"
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def next_messages(limit: int) -> str:
+    """Return the statement for the messages after a `timestamp` and a `seq`, oldest first."""
+    condition = "conversation_id = %(owner)s AND (timestamp, seq) > (%(timestamp)s, %(seq)s)"
+    newer = _select(MESSAGES, condition, "timestamp, seq")
+    return as_json(MESSAGES, f"({bounded(newer, limit)}) AS page", "page.timestamp, page.seq")
+
+
+def conversations_page(
+    owner: Literal["user_id", "agent_id"], limit: int | None, after: bool
+) -> str:
+    """Return the statement for a page of conversations, newest first."""
+    return _page(CONVERSATIONS, owner, ("last_updated_at", "seq"), "DESC", limit, after)
+
+
+def messages_page(
+    owner: Literal["conversation_id", "user_id"], limit: int | None, after: bool
+) -> str:
+    """Return the statement for a page of messages, oldest first."""
+    return _page(MESSAGES, owner, ("timestamp", "seq"), "ASC", limit, after)
+
+
+@functools.lru_cache(maxsize=1024)
+def _page(
+    table: Table,
+    owner: str,
+    key: tuple[str, str],
+    direction: Literal["ASC", "DESC"],
+    limit: int | None,
+    after: bool,
+) -> str:
+    """Return the statement for a page of an owner's records.
+
+    With `after`, no row at all says that there is no such record in the listing, and one row of
+    nulls that it is the last one.
+    """
+    condition = f"{owner} = %(owner)s"
+    order = f"{key[0]} {direction}, {key[1]} {direction}"
+    outer = f"page.{key[0]} {direction}, page.{key[1]} {direction}"
+    if not after:
+        first = bounded(_select(table, condition, order), limit)
+        return as_json(table, f"({first}) AS page", outer)
+    sign = "<" if direction == "DESC" else ">"
+    later = f"{condition} AND ({', '.join(key)}) {sign} (mark.mark_0, mark.mark_1)"
+    return as_json(
+        table,
+        f"""(
+    SELECT {key[0]} AS mark_0, {key[1]} AS mark_1 FROM {table.qualified}
+    WHERE id = %(after)s AND {condition}
+) AS mark LEFT JOIN LATERAL ({bounded(_select(table, later, order), limit)}) AS page ON true""",
+        outer,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def traces_of_agent(limit: int, offset: int) -> str:
+    """Return the statement for an agent's traces, newest first.
+
+    Those that are left out are counted in the index, and not read.
+    """
+    condition, order = "agent_id = %(owner)s", "started_at_ms DESC, seq DESC"
+    if not offset:
+        page = bounded(_select(TURN_TRACES, condition, order), limit)
+    else:
+        keys = f"""
+        SELECT started_at_ms, seq FROM {TURN_TRACES.qualified}
+        WHERE {condition} ORDER BY {order}"""
+        page = traces_by_keys(f"({bounded(keys, limit, offset)}) AS chosen")
+    return as_json(TURN_TRACES, f"({page}) AS page", "page.started_at_ms DESC, page.seq DESC")
+
+
+def traces_by_keys(chosen: str) -> str:
+    """Return the query for the traces of a page whose keys are known.
+
+    Args:
+        chosen: what comes after FROM, with the columns `started_at_ms` and `seq`.
+    """
+    # The limit makes each of them a look-up in the index, whatever the planner knows.
+    return f"""
+    SELECT traces.* FROM {chosen} CROSS JOIN LATERAL (
+        SELECT * FROM {TURN_TRACES.qualified} AS one
+        WHERE one.started_at_ms = chosen.started_at_ms AND one.seq = chosen.seq
+        LIMIT 1
+    ) AS traces"""

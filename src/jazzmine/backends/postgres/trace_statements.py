@@ -1,0 +1,261 @@
+"""The statements that look back at traces: what a filter means, found or summed up.
+
+They are put together from the conditions that a filter has.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection
+
+from jazzmine.backends.postgres.columns import TURN_TRACES
+from jazzmine.backends.postgres.statements import as_json, bounded, size, traces_by_keys
+from jazzmine.records.types import MAX_INT, MIN_INT
+from jazzmine.records.usage import UsageKey
+
+__all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
+
+
+def _exactly(column: str, wanted: str) -> str:
+    """Some element has the wanted fields with exactly these values; they are in a list of one.
+
+    Containment, which an index finds, is not enough: {"a": {}} is contained in {"a": {"b": 1}}.
+    """
+    return f"""{column} @> %({wanted})s::jsonb
+    AND EXISTS (
+        SELECT FROM jsonb_array_elements({column}) AS element (value)
+        WHERE NOT EXISTS (
+            SELECT FROM jsonb_each(%({wanted})s::jsonb -> 0) AS field
+            WHERE element.value -> field.key IS DISTINCT FROM field.value))"""
+
+
+CONDITIONS = {
+    "agent_id": "agent_id = %(agent_id)s",
+    "user_id": "user_id = %(user_id)s",
+    "conversation_id": "conversation_id = %(conversation_id)s",
+    "intent": "detected_intent = %(intent)s",
+    "started_from": "started_at_ms >= %(started_from)s",
+    "started_until": "started_at_ms < %(started_until)s",
+    "min_total_tokens": "total_tokens >= %(min_total_tokens)s",
+    "min_latency_ms": "total_latency_ms >= %(min_latency_ms)s",
+    "errors": "errors <> '[]'",
+    "no_errors": "errors = '[]'",
+    "tool": "tool_traces @> %(tool)s::jsonb",
+    "nested tool": _exactly("tool_traces", "tool"),
+    "llm_call": "llm_calls @> %(llm_call)s::jsonb",
+    "nested llm_call": _exactly("llm_calls", "llm_call"),
+}
+"""What each condition of a filter says in SQL; some fields of a filter have two."""
+
+_CONTAINMENTS = {"tool", "nested tool", "llm_call", "nested llm_call"}
+_OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
+_TIMES = {"started_from", "started_until"}
+
+_NEWEST_FIRST = "started_at_ms DESC, seq DESC"
+
+_WALKED_FIRST = 256
+"""How many of the newest traces are looked at before a way to find the others is chosen."""
+
+_BYTES_A_TRACE = 1024
+"""About what a trace takes in the table; it tells how many there are, also before ANALYZE."""
+
+
+def _where(conditions: Collection[str]) -> str:
+    return "\n    AND ".join(CONDITIONS[name] for name in sorted(conditions)) or "true"
+
+
+def is_planned_once(conditions: Collection[str]) -> bool:
+    """Return whether one plan is good for all values of these conditions.
+
+    If not, only a plan for the very values knows which index finds the fewest rows.
+    """
+    others = set(conditions) - _CONTAINMENTS - _TIMES
+    return len(others) <= 1 and others <= _OWNERS
+
+
+def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
+    """Return the statement for a page of the traces that match these conditions, newest first.
+
+    With `after`, no row at all says that there is no such trace, and one row of nulls that no
+    other comes after it.
+    """
+    return _find_traces(frozenset(conditions), after, limit)
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
+    where = _where(conditions - _CONTAINMENTS)
+    if after:
+        where += "\n    AND (started_at_ms, seq) < (mark.mark_0, mark.mark_1)"
+    if wanted := conditions & _CONTAINMENTS:
+        page = _contained(where, _where(wanted), limit)
+    else:
+        page = bounded(
+            f"SELECT * FROM {TURN_TRACES.qualified} WHERE {where} ORDER BY {_NEWEST_FIRST}", limit
+        )
+    rows = f"({page}) AS page"
+    if after:
+        rows = f"""(
+    SELECT started_at_ms AS mark_0, seq AS mark_1 FROM {TURN_TRACES.qualified}
+    WHERE id = %(after)s
+) AS mark LEFT JOIN LATERAL {rows} ON true"""
+    return as_json(TURN_TRACES, rows, "page.started_at_ms DESC, page.seq DESC")
+
+
+_TRACES = TURN_TRACES.qualified
+_ELEMENTS = "started_at_ms, seq, tool_traces, llm_calls"
+_OLDER = """(started_at_ms, seq) < (
+            (SELECT last_started FROM progress), (SELECT last_seq FROM progress))"""
+
+
+def _contained(where: str, wanted: str, limit: int) -> str:
+    """Return the page of the traces that match `where` and have a wanted element.
+
+    The planner cannot know how rare an element is. So the newest traces are looked at first. If
+    they do not fill the page, their share that matches tells what is cheaper: to go on like this,
+    or to find all traces with the element in its index and sort them. An element that is rare
+    everywhere is looked for without the other conditions, whose indexes would name more.
+    """
+    first = bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)
+    # What a CASE yields, the planner takes for frequent, and so goes through the traces in order.
+    return f"""
+WITH {_progress(where, wanted)}, walked_on AS (
+    SELECT started_at_ms, seq
+    FROM (
+        SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} AND {_OLDER}
+        ORDER BY {_NEWEST_FIRST} OFFSET 0
+    ) AS others
+    WHERE (SELECT next FROM progress) = 'walk' AND CASE WHEN {wanted} THEN true ELSE false END
+    LIMIT {size(limit)}
+), indexed AS (
+    {_indexed("index", f"{where} AND {_OLDER} AND {wanted}", "true", limit)}
+), rare AS (
+    {_indexed("rare", wanted, f"{where} AND {_OLDER}", limit)}
+), matching AS (
+    SELECT started_at_ms, seq FROM walked WHERE matches
+    UNION ALL SELECT started_at_ms, seq FROM walked_on
+    UNION ALL SELECT started_at_ms, seq FROM indexed
+    UNION ALL SELECT started_at_ms, seq FROM rare
+), chosen AS MATERIALIZED (
+    {first}
+)
+{traces_by_keys("chosen")}
+"""
+
+
+def _progress(where: str, wanted: str) -> str:
+    """Return the part that looks at the newest traces and says how to go on."""
+    newest = f"ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
+    return f"""walked AS MATERIALIZED (
+    SELECT started_at_ms, seq, ({wanted}) AS matches
+    FROM (SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} {newest}) AS newest
+), counted AS MATERIALIZED (
+    SELECT count(*) AS seen, count(*) FILTER (WHERE matches) AS found,
+        min(started_at_ms) AS last_started
+    FROM walked
+), progress AS MATERIALIZED (
+    SELECT last_started,
+        (SELECT min(seq) FROM walked WHERE started_at_ms = last_started) AS last_seq,
+        CASE
+            WHEN seen < {_WALKED_FIRST} OR found >= %(limit)s THEN 'end'
+            WHEN found::float8 * found * pg_relation_size('{_TRACES}') / {_BYTES_A_TRACE}
+                > %(limit)s::float8 * {_WALKED_FIRST**2} THEN 'walk'
+            WHEN EXISTS (
+                SELECT FROM (SELECT {_ELEMENTS} FROM {_TRACES} {newest}) AS newest WHERE {wanted}
+            ) THEN 'index'
+            ELSE 'rare'
+        END AS next
+    FROM counted
+)"""
+
+
+def _indexed(step: str, inner: str, outer: str, limit: int) -> str:
+    """Return the query for all traces that match, by the index that the inner condition allows."""
+    return f"""
+    SELECT started_at_ms, seq FROM (SELECT * FROM {_TRACES} WHERE {inner} OFFSET 0) AS others
+    WHERE (SELECT next FROM progress) = '{step}' AND {outer}
+    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}"""
+
+
+_KEYS: dict[UsageKey, str] = {
+    "agent": "agent_id",
+    "user": "user_id",
+    "conversation": "conversation_id",
+    "intent": "detected_intent",
+    # Days since the epoch; those that no calendar has count as its first and its last.
+    "day": """to_char(
+        date '1970-01-01'
+        + greatest(-719162, least(2932896, floor(started_at_ms::numeric / 86400000)))::integer,
+        'YYYY-MM-DD')""",
+}
+
+
+def summarize(conditions: Collection[str], by: UsageKey, *, lenient: bool = False) -> str:
+    """Return the statement that sums up the traces that match these conditions.
+
+    Args:
+        conditions: those of the filter.
+        by: what to group by.
+        lenient: whether to read NaN and infinity as 0, and an integer beyond 64 bits as the
+            nearest that fits. jazzmine 0.1 stored such; looking for them doubles the time.
+    """
+    if by == "model":
+        return _summarize_models(conditions, lenient)
+    finite = "FILTER (WHERE {0} - {0} = 0)" if lenient else ""
+    kwh, co2 = (
+        f"coalesce(sum({name}) {finite.format(name)}, 0)"
+        for name in ("total_energy_kwh", "total_co2_g")
+    )
+    return f"""
+SELECT
+    {_KEYS[by]} AS key,
+    count(*),
+    count(*) FILTER (WHERE errors <> '[]'),
+    sum(total_prompt_tokens), sum(total_completion_tokens), sum(total_tokens),
+    count(*), sum(total_latency_ms),
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY total_latency_ms),
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY total_latency_ms),
+    max(total_latency_ms),
+    {kwh}, {co2}
+FROM $schema.turn_traces
+WHERE {_where(conditions)}
+GROUP BY 1
+"""
+
+
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "latency_ms")
+
+
+def _calls(lenient: bool) -> str:
+    if not lenient:
+        fields = ", ".join(f"{name} bigint" for name in _COUNTS)
+        return f"jsonb_to_recordset(llm_calls) AS call (model text, {fields})"
+    fields = ", ".join(f"{name} numeric" for name in _COUNTS)
+    fitting = ", ".join(
+        f"greatest(least({name}, {MAX_INT}), {MIN_INT})::bigint AS {name}" for name in _COUNTS
+    )
+    return f"""(
+    SELECT model, {fitting}
+    FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
+) AS call"""
+
+
+def _summarize_models(conditions: Collection[str], lenient: bool) -> str:
+    return f"""
+SELECT
+    call.model AS key,
+    count(DISTINCT seq),
+    count(DISTINCT seq) FILTER (WHERE errors <> '[]'),
+    sum(call.prompt_tokens), sum(call.completion_tokens), sum(call.total_tokens),
+    count(*), sum(call.latency_ms),
+    percentile_disc(0.5) WITHIN GROUP (ORDER BY call.latency_ms),
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY call.latency_ms),
+    max(call.latency_ms),
+    0.0::float8, 0.0::float8
+FROM (
+    SELECT seq, errors, llm_calls FROM $schema.turn_traces
+    WHERE {_where(conditions)}
+) AS meant
+CROSS JOIN LATERAL {_calls(lenient)}
+GROUP BY 1
+"""

@@ -1,0 +1,1 @@
+"""Redis: names of keys, scripts, and what its errors mean."""

@@ -1,1 +1,0 @@
-"""Blocking work on files: each function is one step that either world runs as a whole."""

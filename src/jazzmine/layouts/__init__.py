@@ -1,1 +1,0 @@
-"""How each back end lays the records out: pure, without any I/O."""

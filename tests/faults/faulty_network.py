@@ -1,0 +1,236 @@
+"""Stores whose network is disturbed: every method of theirs, and what is stored in truth."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, ClassVar
+
+from jazzmine import LockTimeoutError, StoreUnavailableError
+from jazzmine.core import message_store as awaited_messages
+from jazzmine.core import working_memory as awaited_memory
+from jazzmine.core.working_memory import TurnCache, WorkingMemory
+from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.behaviour.calls import CALLS, ITERATION
+from tests.behaviour.memory_samples import UPDATES, Update, busy, timeless
+from tests.behaviour.samples import conversation, message, trace
+from tests.behaviour.support.async_support import Runner as AwaitingRunner
+from tests.behaviour.support.sync_support import Runner as PlainRunner
+from tests.faults.networks import NETWORKS, Network
+from tests.faults.sizes import LENIENCE
+
+__all__ = ["FACES", "Disturbed", "is_unavailable", "opened"]
+
+Runner = AwaitingRunner | PlainRunner
+Call = Callable[[Any, Any], Any]
+
+FACES: dict[str, Callable[[], Runner]] = {"sync": PlainRunner, "core": AwaitingRunner}
+WORKS_AGAIN = 5.0
+CID, ANOTHER = "c1", "c2"
+
+
+def is_unavailable(result: Any) -> bool:
+    """Whether a call ended without its caller knowing what became of it."""
+    return isinstance(result, (StoreUnavailableError, LockTimeoutError))
+
+
+class Disturbed(ABC):
+    """A store whose network is disturbed, and one beside it that sees what is stored.
+
+    Args:
+        network: the way through the proxy and the one beside it.
+        runner: of the store's face.
+        store: whose calls go through the proxy.
+        beside: another store with the same data, of the blocking face.
+    """
+
+    methods: ClassVar[dict[str, Call]]
+
+    def __init__(self, network: Network, runner: Runner, store: Any, beside: Any) -> None:
+        self.proxy = network.proxy
+        self.runner = runner
+        self.store = store
+        self.beside = beside
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Have the same few records stored as before every other call."""
+
+    @abstractmethod
+    def seen(self) -> list[Any]:
+        """What is stored now."""
+
+    @abstractmethod
+    def write(self, store: Any) -> Any:
+        """Write to all that the methods write to."""
+
+    def call(self, name: str) -> tuple[Any, float]:
+        """Make a call; its result or the store's own word that it failed, and the time it took."""
+        started = time.monotonic()
+        result: Any
+        try:
+            result = self.methods[name](self.runner, self.store)
+        except (StoreUnavailableError, LockTimeoutError) as error:
+            result = error
+        return _comparable(result), time.monotonic() - started
+
+    def clean(self, name: str) -> Any:
+        """Make a call that nobody disturbs, and return its result."""
+        return _comparable(self.methods[name](PlainRunner(), self.beside))
+
+    def works_again(self) -> None:
+        """Fail unless the same store object works soon, and keeps nobody else waiting."""
+        until = time.monotonic() + WORKS_AGAIN + LENIENCE
+        self._works(lambda: self.runner.run(self.write(self.store)), until, "works again")
+        self._works(lambda: self.write(self.beside), until, "lets others write")
+
+    def _works(self, write: Callable[[], Any], until: float, what: str) -> None:
+        done = False
+        while not done:
+            with suppress(StoreUnavailableError, LockTimeoutError):
+                write()
+                done = True
+            assert time.monotonic() < until, f"it took too long until the store {what}"
+
+
+def _made(call: Callable[[Any], Any]) -> Call:
+    return lambda runner, store: runner.run(call(store))
+
+
+class Messages(Disturbed):
+    """A message store."""
+
+    methods: ClassVar[dict[str, Call]] = {
+        **{name: _made(call) for name, call in CALLS.items()},
+        ITERATION: lambda runner, store: runner.collect(lambda: store.iter_messages(CID)),
+        "store_message": lambda runner, store: runner.run(store.store_message(message("m2"))),
+        "store_messages": lambda runner, store: runner.run(
+            store.store_messages([message("m2"), message("m3")])
+        ),
+        "store_conversation": lambda runner, store: runner.run(
+            store.store_conversation(conversation(ANOTHER))
+        ),
+        "store_turn": lambda runner, store: runner.run(
+            store.store_turn(
+                conversation=conversation(title="new"), messages=[message("m2")], trace=trace("m2")
+            )
+        ),
+        "store_turn_trace": lambda runner, store: runner.run(
+            store.store_turn_trace(trace(detected_intent="new"))
+        ),
+        "update_message": lambda runner, store: runner.run(
+            store.update_message(message(intent="new"))
+        ),
+        "update_conversation": lambda runner, store: runner.run(
+            store.update_conversation(conversation(title="new"))
+        ),
+    }
+
+    def prepare(self) -> None:
+        """Have a conversation with a message and its trace stored, by the store itself."""
+        for conversation_id in (CID, ANOTHER):
+            self.beside.delete_conversation(conversation_id)
+        self._works(lambda: self.runner.run(self.write(self.store)), math.inf, "is prepared")
+
+    def seen(self) -> list[Any]:
+        """All records."""
+        return [
+            self.beside.get_conversations_by_user_id("u1"),
+            self.beside.get_messages_by_user_id("u1"),
+            self.beside.get_turn_traces_by_agent_id("a1"),
+        ]
+
+    def write(self, store: Any) -> Any:
+        """Store a turn."""
+        return store.store_turn(
+            conversation=conversation(), messages=[message("m1")], trace=trace("m1")
+        )
+
+
+async def _awaited_block(store: Any) -> None:
+    async with store.locked(CID) as memory:
+        memory.end_turn("in a block", "intent")
+
+
+def _in_a_block(runner: Any, store: Any) -> None:
+    if isinstance(runner, AwaitingRunner):
+        runner.run(_awaited_block(store))
+    else:
+        with store.locked(CID) as memory:
+            memory.end_turn("in a block", "intent")
+
+
+def _transition(update: Update) -> Call:
+    return lambda runner, store: runner.run(update.on(store, CID))
+
+
+class Memories(Disturbed):
+    """A store of working memories."""
+
+    methods: ClassVar[dict[str, Call]] = {
+        **{update.name: _transition(update) for update in UPDATES},
+        "locked": _in_a_block,
+        "get": lambda runner, store: runner.run(store.get(CID)),
+        "get_or_create": lambda runner, store: runner.run(
+            store.get_or_create(ANOTHER, "user", "agent")
+        ),
+        "delete": lambda runner, store: runner.run(store.delete(CID)),
+        "active_count": lambda runner, store: runner.run(store.active_count()),
+        "save": lambda runner, store: runner.run(
+            store.save(WorkingMemory(CID, "user", "agent", revision=1))
+        ),
+    }
+
+    def prepare(self) -> None:
+        """Have a working memory stored in which every transition has something to do."""
+        for cid in (CID, ANOTHER):
+            self.beside.delete(cid)
+        self.beside.save(busy(CID))
+        self._works(lambda: self.runner.run(self.store.get(CID)), math.inf, "is prepared")
+
+    def seen(self) -> list[Any]:
+        """All working memories."""
+        return [_comparable(self.beside.get(cid)) for cid in (CID, ANOTHER)]
+
+    def write(self, store: Any) -> Any:
+        """Change the working memory, which a deletion may have left behind none of."""
+        if isinstance(self.runner, AwaitingRunner) and store is self.store:
+            return self._write_awaited(store)
+        store.get_or_create(CID, "user", "agent")
+        return store.begin_turn(CID, TurnCache(7))
+
+    async def _write_awaited(self, store: Any) -> None:
+        await store.get_or_create(CID, "user", "agent")
+        await store.begin_turn(CID, TurnCache(7))
+
+
+def _comparable(result: Any) -> Any:
+    return timeless(result) if isinstance(result, WorkingMemory) else result
+
+
+KINDS: dict[str, type[Disturbed]] = {
+    "postgres": Messages,
+    "mongodb": Messages,
+    "redis": Memories,
+}
+
+
+@contextmanager
+def opened(name: str, face: str, timeout: float) -> Iterator[Disturbed]:
+    """Have a store of a face open in a block, whose calls have so many seconds each."""
+    awaiting: Any = awaited_memory.WorkingMemoryStore
+    plain: Any = WorkingMemoryStore
+    if KINDS[name] is not Memories:
+        awaiting, plain = awaited_messages.MessageStore, MessageStore
+    with ExitStack() as stack:
+        network = stack.enter_context(NETWORKS[name]())
+        runner: Any = stack.enter_context(FACES[face]())
+        initialize = plain.initialize if face == "sync" else awaiting.initialize
+        store = runner.run(initialize({**network.through, "timeout": timeout}))
+        stack.callback(lambda: runner.run(store.close()))
+        beside = stack.enter_context(plain.initialize(network.beside))
+        yield KINDS[name](network, runner, store, beside)

@@ -1,0 +1,123 @@
+"""Run by a test: forks one writer after the other, and kills each with kill -9.
+
+A line on stdin, `FIRST DELAY`, starts a writer whose messages are numbered from FIRST on, and
+kills it DELAY s after its first write was acknowledged. On stdout a writer says `ID NUMBER`
+after each write that returned; the nursery says `killed` once the writer is dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jazzmine import Message, MessageRole
+from jazzmine.backends.json import durable_file as durable
+from jazzmine.backends.json import file as json_store
+from jazzmine.core import message_store as awaited
+from jazzmine.sync import message_store as plain
+
+WRITERS = 3
+IDS = 8
+TEXT = "x" * 20_000
+
+_ready, _steady = os.pipe()
+
+
+def _message(writer: int, number: int) -> Message:
+    return Message(
+        id=f"w{writer}-{number % IDS}",
+        conversation_id="c1",
+        user_id="u1",
+        role=MessageRole.USER,
+        original_content=TEXT,
+        episode_id=number,
+        timestamp=writer,
+    )
+
+
+def _acknowledge(message: Message) -> None:
+    os.write(1, f"{message.id} {message.episode_id}\n".encode())
+    os.write(_steady, b".")
+
+
+def _write_plainly(path: str, first: int, early: bool) -> None:
+    store = plain.MessageStore.initialize({"path": path})
+
+    def write(writer: int) -> None:
+        for number in range(first, sys.maxsize):
+            message = _message(writer, number)
+            if early:
+                _acknowledge(message)
+            store.store_message(message)
+            if not early:
+                _acknowledge(message)
+
+    for writer in range(WRITERS):
+        threading.Thread(target=write, args=(writer,)).start()
+    signal.pause()
+
+
+async def _write_awaited(path: str, first: int, early: bool) -> None:
+    store = await awaited.MessageStore.initialize({"path": path})
+
+    async def write(writer: int) -> None:
+        for number in range(first, sys.maxsize):
+            message = _message(writer, number)
+            if early:
+                _acknowledge(message)
+            await store.store_message(message)
+            if not early:
+                _acknowledge(message)
+
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+
+
+def _write_in_place(path: str, content: Any, *, fsync: bool) -> durable.FileView:
+    """A recipe that is wrong: whoever is killed in it leaves half a file."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    for block in content:
+        os.write(fd, block)
+        time.sleep(0.001)
+    return durable.FileView(fd)
+
+
+def _live(work: Callable[[int], Any], first: int, delay: float) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os.close(0)
+        work(first)
+        os._exit(0)
+    select.select([_ready], [], [], 30)
+    time.sleep(delay)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.read(_ready, 65536)
+    os.write(1, b"killed\n")
+
+
+def main(path: str, face: str, broken: str) -> None:
+    """Serve until stdin ends."""
+    if broken == "in place":
+        vars(json_store)["replace_file"] = _write_in_place
+    early = broken == "early"
+
+    def work(first: int) -> None:
+        if face == "sync":
+            _write_plainly(path, first, early)
+        else:
+            asyncio.run(_write_awaited(path, first, early))
+
+    for line in sys.stdin:
+        first, delay = line.split()
+        _live(work, int(first), float(delay))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
