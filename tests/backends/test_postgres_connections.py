@@ -8,9 +8,11 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
@@ -212,6 +214,26 @@ def test_standbys_are_preferred_where_the_address_says_so() -> None:
     address = Address.of("host=a,b target_session_attrs=prefer-standby")
     attempts = [(one.host, one.session) for one in address.attempts()]
     assert attempts == [("a", "standby"), ("b", "standby"), ("a", "any"), ("b", "any")]
+
+
+async def test_a_service_file_may_name_the_server(
+    schema: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = conninfo_to_dict(postgres.dsn())
+    lines = [f"{key}={value}" for key, value in parts.items()]
+    (tmp_path / "services").write_text("\n".join(["[agents]", *lines, ""]))
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    async with opened("async", config(schema, dsn="service=agents")) as store:
+        await store.ping()
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("host", ["no-such-host.invalid", "a" * 70 + ".invalid"])
+async def test_a_host_that_has_no_address_is_named(api: str, host: str, schema: str) -> None:
+    dsn = postgres.changed(postgres.dsn(), host=host)
+    with pytest.raises(StoreUnavailableError, match=host):
+        async with opened(api, config(schema, dsn=dsn, timeout=2.0)):
+            pass
 
 
 # Servers that change their part

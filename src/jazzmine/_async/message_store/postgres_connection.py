@@ -106,6 +106,7 @@ class Connector:
                 failure = error
             else:
                 self._avoided.pop(endpoint, None)
+                self.failure = None
                 return connection
         self.failures += 1
         if isinstance(failure, psycopg.Error):

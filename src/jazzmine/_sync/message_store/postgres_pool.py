@@ -103,11 +103,13 @@ class PostgresPool:
         """
         if isinstance(error, psycopg.Error):
             self._connector.suspected_at = monotonic()
-        if is_lease_gone(error):
-            # So are those of the others, most likely: the server has restarted behind a pooler.
-            self._connector.condemned_at = self._connector.suspected_at
-        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        is_read_only = isinstance(error, psycopg.errors.ReadOnlySqlTransaction)
+        if is_read_only:
             self._connector.avoid(connection.endpoint)
+        if is_lease_gone(error) or (is_read_only and connection.refusal is None):
+            # The others are no better, most likely: the server has restarted behind a pooler, or
+            # has become a standby.
+            self._connector.condemned_at = self._connector.suspected_at
         self._discarding.start(partial(self._cancel, connection))
 
     def _works(self, connection: Connection, deadline: Deadline) -> bool:

@@ -104,6 +104,9 @@ class Address:
     def conninfo_of(self, endpoint: Endpoint, hostaddr: str) -> str:
         """Return what libpq needs to connect to one server at one of its addresses."""
         parts = {"host": endpoint.host, "port": endpoint.port, "hostaddr": hostaddr}
+        if len(self.endpoints) == 1:
+            # What the DSN leaves out may come from a service file.
+            parts = {key: value for key, value in parts.items() if value}
         if endpoint.session:
             parts["target_session_attrs"] = endpoint.session
         return make_conninfo(self.conninfo, **parts)

@@ -67,5 +67,8 @@ def addresses_of(host: str, port: str) -> list[str]:
     Raises:
         OSError: it has none, or none can be found out.
     """
-    found = socket.getaddrinfo(host, port or None, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host, port or None, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(f"no name of a host: {error}") from None
     return list(dict.fromkeys(str(one[4][0]) for one in found))
