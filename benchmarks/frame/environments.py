@@ -97,8 +97,8 @@ def _pydantic_version() -> str:
 
 
 def _is_fresh(environment: Path, stamp: str) -> bool:
-    seal = environment / "benchmarks-stamp"
-    return seal.exists() and seal.read_text() == stamp
+    snapshot = environment / "benchmarks-stamp"
+    return snapshot.exists() and snapshot.read_text() == stamp
 
 
 def _seal(environment: Path, stamp: str) -> None:

@@ -266,7 +266,7 @@ class Recorded(Scenario):
 
             return note
 
-        intercept(store._server, recording)
+        intercept(store._client, recording)
         call = _calls(store, self._name)[self._name]
         for n in range(100):
             await call(n)
@@ -365,10 +365,10 @@ class Mapping(Recorded):
 
             return answer
 
-        intercept(self._store._server, recording)
+        intercept(self._store._client, recording)
         call = _calls(self._store, self._name)[self._name]
         await call(0)
-        intercept(self._store._server, replaying)
+        intercept(self._store._client, replaying)
         self._call = call
 
     async def measure(self) -> Figures:

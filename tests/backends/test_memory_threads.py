@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._compat.sync_concurrency import Home, KeyedLocks
+from jazzmine._compat.sync_concurrency import Affinity, KeyedLocks
 from jazzmine.errors import (
     LockLostError,
     LockTimeoutError,
@@ -264,25 +264,25 @@ def test_a_grandchild_works_too() -> None:
 @forks
 def test_of_many_threads_in_a_child_one_moves_in_and_the_others_wait_for_it() -> None:
     moves: list[int] = []
-    moved_in = threading.Event()
+    after_fork = threading.Event()
 
     def move_in() -> None:
         moves.append(os.getpid())
         threading.Event().wait(0.05)
-        moved_in.set()
+        after_fork.set()
 
-    home = Home(move_in)
+    home = Affinity(move_in)
 
     def moved_in_once() -> bool:
         def check(_: int) -> bool:
-            home.check()
-            return moved_in.is_set()
+            home.ensure()
+            return after_fork.is_set()
 
         with ThreadPoolExecutor(8) as threads:
             waited = list(threads.map(check, range(8)))
         return all(waited) and moves == [os.getpid()]
 
-    home.check()
+    home.ensure()
 
     assert in_a_child(moved_in_once)
     assert moves == []

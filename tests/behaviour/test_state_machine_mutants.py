@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, settings
 
 from jazzmine.config import JSONStoreConfig
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Snapshot
 from jazzmine.records.usage import UsageKey
 from jazzmine.sync.message_store import (
     Conversation,
@@ -30,7 +30,7 @@ PROFILE = settings(SETTINGS, max_examples=600, phases=[Phase.generate], report_m
 class MovesWhatIsStoredAgain(JSONMessageStore):
     """Puts a message that is stored again behind its equals."""
 
-    def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+    def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         for sealed in messages:
             trace = self.get_turn_trace_by_message_id(sealed.record.id)
             known = self._delete_message(sealed.record.id)
@@ -68,9 +68,9 @@ class StoresHalfATurn(JSONMessageStore):
 
     def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
         super()._store_turn(conversation, messages, None)
         super()._store_turn(None, [], trace)

@@ -1,4 +1,4 @@
-"""Stores whose network is disturbed: every method of theirs, and what is stored in truth."""
+"""Stores whose network is faulty_network: every method of theirs, and what is stored in truth."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_unavailable(result: Any) -> bool:
 
 
 class Disturbed(ABC):
-    """A store whose network is disturbed, and one beside it that sees what is stored.
+    """A store whose network is faulty_network, and one beside it that sees what is stored.
 
     Args:
         network: the way through the proxy and the one beside it.

@@ -2,7 +2,7 @@
 
 A line on stdin, `FIRST DELAY`, starts a writer whose messages are numbered from FIRST on, and
 kills it DELAY s after its first write was acknowledged. On stdout a writer says `ID NUMBER`
-after each write that returned; the nursery says `killed` once the writer is dead.
+after each write that returned; the kill_harness says `killed` once the writer is dead.
 """
 
 from __future__ import annotations

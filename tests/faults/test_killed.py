@@ -66,7 +66,7 @@ class Nursery:
 
 
 @contextmanager
-def nursery(path: Path, face: str, broken: str = "") -> Iterator[Nursery]:
+def kill_harness(path: Path, face: str, broken: str = "") -> Iterator[Nursery]:
     with MessageStore.initialize({"path": str(path)}) as store:
         store.store_conversation(conversation("c1"))
     command = [sys.executable, "-m", "tests.faults.kill_harness", str(path), face, broken]
@@ -79,7 +79,7 @@ def nursery(path: Path, face: str, broken: str = "") -> Iterator[Nursery]:
 def test_no_kill_loses_an_acknowledged_write_or_leaves_half_a_file(
     tmp_path: Path, face: str
 ) -> None:
-    with nursery(tmp_path / "messages.json", face) as writers:
+    with kill_harness(tmp_path / "messages.json", face) as writers:
         writers.kill(KILLS)
 
         assert writers.writes >= KILLS
@@ -97,7 +97,7 @@ def test_a_writer_that_breaks_its_promise_is_found_out(
     tmp_path: Path, broken: str, found: str
 ) -> None:
     with (
-        nursery(tmp_path / "messages.json", "sync", broken) as writers,
+        kill_harness(tmp_path / "messages.json", "sync", broken) as writers,
         pytest.raises(AssertionError, match=found),
     ):
         writers.kill(100)
@@ -108,7 +108,7 @@ def test_a_store_that_clears_nothing_away_is_found_out(
 ) -> None:
     monkeypatch.setattr(JSONFile, "_remove_stale_file", lambda file: None)
     with (
-        nursery(tmp_path / "messages.json", "sync") as writers,
+        kill_harness(tmp_path / "messages.json", "sync") as writers,
         pytest.raises(AssertionError, match="a stale temporary file"),
     ):
         writers.kill(200)

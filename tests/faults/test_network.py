@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults import faulty_network as disturbed
+from tests.faults import faulty_network as faulty_network
 from tests.faults.faulty_network import FACES, Disturbed, is_unavailable, opened
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import LENIENCE, SOAK, size, some, tell
@@ -231,7 +231,7 @@ class TestTeeth:
             store.prepare()
             monkeypatch.setattr(store.beside, "_lock_timeout", 0.1)
             monkeypatch.setattr(store.store, "_save_and_release", lambda *arguments: None)
-            monkeypatch.setattr(disturbed, "WORKS_AGAIN", 1.0)
-            monkeypatch.setattr(disturbed, "LENIENCE", 0.0)
+            monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
+            monkeypatch.setattr(faulty_network, "LENIENCE", 0.0)
             with pytest.raises(AssertionError, match="until the store lets others write"):
                 store.works_again()

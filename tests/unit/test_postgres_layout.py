@@ -23,7 +23,7 @@ from jazzmine.backends.postgres.schema import migrations
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.config import PostgresConfig, message_store_config
 from jazzmine.errors import InvalidAddressError
-from jazzmine.records.base import seal
+from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.repair import Repairs
 
@@ -131,7 +131,7 @@ def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first(
         )
 
     given_messages = [message("a", "1"), message("b", "2"), message("a", "3")]
-    parameters = message_parameters([seal(one, Message) for one in given_messages])
+    parameters = message_parameters([snapshot(one, Message) for one in given_messages])
     assert parameters["count"] == 2
     assert parameters["conversations"] == ["c"]
     assert parameters["superseded"] == ["c"]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from jazzmine.backends.json.lines import read_message
 from jazzmine.backends.json.record_reader import RecordReader
 from jazzmine.backends.json.tables import MessageRow
-from jazzmine.records.base import Record, seal
+from jazzmine.records.base import Record, snapshot
 from jazzmine.records.messages import Message
 from jazzmine.records.record_copy import copy_record
 from tests.behaviour.samples import conversation, full_message, full_trace, message, trace
@@ -75,7 +75,7 @@ def test_a_copy_is_validated_and_copied_as_any_record_is() -> None:
     with pytest.raises(ValidationError):
         copied.sentiment_score = 2
     assert copied.model_copy(update={"intent": "other"}).intent == "other"
-    assert seal(copied, Message).record == copied
+    assert snapshot(copied, Message).record == copied
     assert copied.model_fields_set == set(Message.model_fields)
 
 
@@ -83,7 +83,7 @@ def test_a_copy_is_validated_and_copied_as_any_record_is() -> None:
 
 
 def row(name: str) -> MessageRow:
-    sealed = seal(message(name, metadata={"a": []}), Message)
+    sealed = snapshot(message(name, metadata={"a": []}), Message)
     return MessageRow(sealed.record, sealed.json, 1)
 
 

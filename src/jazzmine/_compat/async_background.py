@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-__all__ = ["BackgroundTask", "Chores", "Event", "Repeating", "sleep"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "Event", "Periodic", "sleep"]
 
 sleep = asyncio.sleep
 
@@ -45,7 +45,7 @@ class BackgroundTask:
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-class Chores:
+class BackgroundTasks:
     """Work that must be done whether or not its caller is still there."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Chores:
             await asyncio.gather(*late, return_exceptions=True)
 
 
-class Repeating:
+class Periodic:
     """A context manager that does some work time and again for as long as its block runs.
 
     Args:

@@ -11,24 +11,24 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from jazzmine.backends.json.change import Change
 from jazzmine.errors import WrongEventLoopError
 
-__all__ = ["Batcher", "Home", "KeyedLocks", "Work", "run_blocking"]
+__all__ = ["Affinity", "Batcher", "KeyedLocks", "Work", "run_blocking"]
 
 T = TypeVar("T")
 
 Work: TypeAlias = Callable[..., Awaitable[T]]
 
 
-class Home:
+class Affinity:
     """Where a store may be used: on the event loop that used it first.
 
     Args:
-        moved_in: called in a process that was forked from the store's own (blocking world).
+        after_fork: called in a process that was forked from the store's own (blocking world).
     """
 
-    def __init__(self, moved_in: Callable[[], None] | None = None) -> None:
+    def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def check(self) -> None:
+    def ensure(self) -> None:
         """Raise `WrongEventLoopError` on any other event loop."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from threading import Event
 
-__all__ = ["BackgroundTask", "Chores", "Event", "Repeating", "sleep"]
+__all__ = ["BackgroundTask", "BackgroundTasks", "Event", "Periodic", "sleep"]
 
 sleep = time.sleep
 
@@ -39,7 +39,7 @@ class BackgroundTask:
             self._thread.join(timeout)
 
 
-class Chores:
+class BackgroundTasks:
     """Work that must be done whether or not its caller is still there."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Chores:
             self._threads.discard(threading.current_thread())
 
 
-class Repeating:
+class Periodic:
     """A context manager that does some work time and again for as long as its block runs.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from jazzmine.backends.json.change import Change
 
-__all__ = ["Batcher", "Home", "KeyedLocks", "Work", "run_blocking"]
+__all__ = ["Affinity", "Batcher", "KeyedLocks", "Work", "run_blocking"]
 
 T = TypeVar("T")
 
@@ -19,27 +19,27 @@ Work: TypeAlias = Callable[..., T]
 _LOOK_AGAIN_SECONDS = 0.05
 
 
-class Home:
+class Affinity:
     """Where a store may be used: in any thread, and in forked processes.
 
     Args:
-        moved_in: called once in each process that was forked from the store's own, before
+        after_fork: called once in each process that was forked from the store's own, before
             anything else is done there: what it inherited belongs to its parent.
     """
 
-    def __init__(self, moved_in: Callable[[], None] | None = None) -> None:
-        self._moved_in = moved_in
+    def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
+        self._after_fork = after_fork
         self._pid = os.getpid()
         self._moving = threading.Lock()
 
-    def check(self) -> None:
+    def ensure(self) -> None:
         """Move in if this is another process than before."""
         if os.getpid() == self._pid:
             return
         with self._moving:
             if os.getpid() != self._pid:
-                if self._moved_in is not None:
-                    self._moved_in()
+                if self._after_fork is not None:
+                    self._after_fork()
                 self._pid = os.getpid()
 
 

@@ -62,13 +62,13 @@ class DriverPool(ConnectionPool[C]):
     """psycopg's pool."""
 
     def __init__(self, **options: Any) -> None:
-        self._home = os.getpid()
+        self._affinity = os.getpid()
         super().__init__(**options)
 
     def __del__(self) -> None:
         # A forked child has the pool's state, and neither its threads nor its connections; and
         # psycopg waits here for threads that may be connecting, or are gone with the program.
-        if os.getpid() == self._home and not self.closed and not sys.is_finalizing():
+        if os.getpid() == self._affinity and not self.closed and not sys.is_finalizing():
             self._signal_stop_worker()
 
     @staticmethod

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails
 
-__all__ = ["Record", "Sealed", "require_stored", "seal"]
+__all__ = ["Record", "Snapshot", "require_stored", "snapshot"]
 
 
 class Record(BaseModel):
@@ -43,7 +43,7 @@ def require_stored(record: Record) -> None:
 
 
 @dataclass(frozen=True)
-class Sealed(Generic[AnyRecord]):
+class Snapshot(Generic[AnyRecord]):
     """A checked copy of a record that nobody else holds, and the same as JSON."""
 
     record: AnyRecord
@@ -55,7 +55,7 @@ class Sealed(Generic[AnyRecord]):
         return write(self.record, exclude_defaults=self.record.omits_defaults)
 
 
-def seal(record: AnyRecord, kind: type[AnyRecord]) -> Sealed[AnyRecord]:
+def snapshot(record: AnyRecord, kind: type[AnyRecord]) -> Snapshot[AnyRecord]:
     """Check a record as it stands now and detach it from its caller.
 
     Checking it at construction is not enough: lists and dicts are changed in place, and
@@ -67,4 +67,4 @@ def seal(record: AnyRecord, kind: type[AnyRecord]) -> Sealed[AnyRecord]:
     """
     if not isinstance(record, kind):
         raise TypeError(f"expected a {kind.__name__}, got a {type(record).__name__}")
-    return Sealed(kind.__pydantic_validator__.validate_python(record))
+    return Snapshot(kind.__pydantic_validator__.validate_python(record))

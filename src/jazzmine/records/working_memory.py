@@ -72,7 +72,7 @@ class WorkingMemory(ConversationState):
     is given what cannot be kept raises `TypeError` (no such record) or `ValidationError`
     (naming the field or the argument), and changes nothing either.
 
-    Repeating a transition with the same arguments equals making it once, with two exceptions:
+    Periodic a transition with the same arguments equals making it once, with two exceptions:
     `advance_sequential_step` finishes another step, and `record_tool_call` keeps another call,
     because two equal calls may be meant. (A store's own repetition, after a reply that was
     lost, makes no transition twice.)

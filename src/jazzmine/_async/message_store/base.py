@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
-from jazzmine._compat.async_concurrency import Home, Work
+from jazzmine._compat.async_concurrency import Affinity, Work
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
@@ -17,7 +17,7 @@ from jazzmine.config import (
 )
 from jazzmine.errors import StoreClosedError
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
-from jazzmine.records.base import Record, seal
+from jazzmine.records.base import Record, snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import PartialPage, Repairs
 from jazzmine.records.traces import TurnTrace
@@ -48,7 +48,7 @@ class MessageStore(MessageStoreHooks):
     """
 
     def __init__(self) -> None:
-        self._home = Home(self._moved_in)
+        self._affinity = Affinity(self._after_fork)
         self._closed = False
         self._repairs = Repairs()
 
@@ -68,13 +68,13 @@ class MessageStore(MessageStoreHooks):
             OSError, JSONDecodeError, ValidationError: the file cannot be read.
         """
         store = _backend(message_store_config(config))
-        store._home.check()
+        store._affinity.ensure()
         await store._open()
         return store
 
     async def close(self) -> None:
         """Release all files and connections; closing again does nothing."""
-        self._home.check()
+        self._affinity.ensure()
         if not self._closed:
             self._closed = True
             await self._close()
@@ -94,9 +94,9 @@ class MessageStore(MessageStoreHooks):
     def _check(self) -> None:
         if self._closed:
             raise StoreClosedError("this store is closed; open another with initialize()")
-        self._home.check()
+        self._affinity.ensure()
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         """Take new files and connections, in a process that was forked from the store's own."""
 
     async def ping(self) -> None:
@@ -109,7 +109,7 @@ class MessageStore(MessageStoreHooks):
     async def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
         self._check()
-        await self._store_conversation(seal(conversation, Conversation))
+        await self._store_conversation(snapshot(conversation, Conversation))
 
     async def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
@@ -162,7 +162,7 @@ class MessageStore(MessageStoreHooks):
             IntegrityError: its conversation is not stored.
         """
         self._check()
-        await self._store_messages([seal(message, Message)])
+        await self._store_messages([snapshot(message, Message)])
 
     async def update_message(self, message: Message) -> None:
         """Do the same as `store_message`."""
@@ -175,9 +175,9 @@ class MessageStore(MessageStoreHooks):
             IntegrityError: the conversation of one of them is not stored.
         """
         self._check()
-        sealed = [seal(message, Message) for message in messages]
-        if sealed:
-            await self._store_messages(sealed)
+        snapshots = [snapshot(message, Message) for message in messages]
+        if snapshots:
+            await self._store_messages(snapshots)
 
     async def get_message_by_id(self, message_id: str) -> Message | None:
         """Return the message, or None."""
@@ -267,7 +267,7 @@ class MessageStore(MessageStoreHooks):
             IntegrityError: its message is not stored, or its id belongs to another message.
         """
         self._check()
-        await self._store_trace(seal(trace, TurnTrace))
+        await self._store_trace(snapshot(trace, TurnTrace))
 
     async def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
         """Return the trace, or None."""
@@ -318,11 +318,11 @@ class MessageStore(MessageStoreHooks):
             IntegrityError: as in `store_messages` and `store_turn_trace`.
         """
         self._check()
-        whole = None if conversation is None else seal(conversation, Conversation)
-        sealed = [seal(message, Message) for message in messages]
-        traced = None if trace is None else seal(trace, TurnTrace)
-        if whole is not None or sealed or traced is not None:
-            await self._store_turn(whole, sealed, traced)
+        stored = None if conversation is None else snapshot(conversation, Conversation)
+        snapshots = [snapshot(message, Message) for message in messages]
+        traced = None if trace is None else snapshot(trace, TurnTrace)
+        if stored is not None or snapshots or traced is not None:
+            await self._store_turn(stored, snapshots, traced)
 
     async def find_turn_traces(
         self, where: TraceFilter, *, limit: int = 100, after: str | None = None
@@ -335,7 +335,7 @@ class MessageStore(MessageStoreHooks):
             NotFoundError: `after` is the id of no trace.
         """
         self._check()
-        wanted = seal(where, TraceFilter).record
+        wanted = snapshot(where, TraceFilter).record
         count, behind = require_count("limit", limit), _page(None, after)[1]
         return await self._filled(self._find_traces, wanted, count, behind) if count else []
 
@@ -347,7 +347,7 @@ class MessageStore(MessageStoreHooks):
             by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
         """
         self._check()
-        return await self._summarize(seal(where, TraceFilter).record, require_usage_key(by))
+        return await self._summarize(snapshot(where, TraceFilter).record, require_usage_key(by))
 
     # Records that can't be read are left out of listings; others take their place.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -31,7 +31,7 @@ class MessageStoreHooks(ABC):
     async def _ping(self) -> None: ...
 
     @abstractmethod
-    async def _store_conversation(self, conversation: Sealed[Conversation]) -> None: ...
+    async def _store_conversation(self, conversation: Snapshot[Conversation]) -> None: ...
 
     @abstractmethod
     async def _conversation(self, conversation_id: str) -> Conversation | None: ...
@@ -50,7 +50,7 @@ class MessageStoreHooks(ABC):
     async def _delete_conversation(self, conversation_id: str) -> bool: ...
 
     @abstractmethod
-    async def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+    async def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         """Store at least one message."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class MessageStoreHooks(ABC):
     async def _flag_message(self, message_id: str, flagged: bool) -> bool: ...
 
     @abstractmethod
-    async def _store_trace(self, trace: Sealed[TurnTrace]) -> None: ...
+    async def _store_trace(self, trace: Snapshot[TurnTrace]) -> None: ...
 
     @abstractmethod
     async def _trace(self, trace_id: str) -> TurnTrace | None: ...
@@ -101,9 +101,9 @@ class MessageStoreHooks(ABC):
     @abstractmethod
     async def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
         """Store at least one of the three."""
 

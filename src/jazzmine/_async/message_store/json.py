@@ -11,13 +11,13 @@ from jazzmine._async.message_store.base import MessageStore
 from jazzmine._compat.async_concurrency import Batcher, run_blocking
 from jazzmine.backends.json.file import JSONFile
 from jazzmine.backends.json.lines import read_conversation, read_message, read_trace
-from jazzmine.backends.json.pending_changes import Draft
-from jazzmine.backends.json.queries import traces_found, traces_meant
+from jazzmine.backends.json.pending_changes import PendingChanges
+from jazzmine.backends.json.queries import candidate_rows, traces_found
 from jazzmine.backends.json.record_reader import RecordReader
 from jazzmine.backends.json.tables import ConversationRow, Index, MessageRow, Row, Tables
 from jazzmine.backends.json.trace_queries import summarize
 from jazzmine.config import JSONStoreConfig
-from jazzmine.records.base import Record, Sealed
+from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -49,9 +49,9 @@ class JSONMessageStore(MessageStore):
         self._message_of = RecordReader(read_message)
         self._trace_of = RecordReader(read_trace)
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         # The locks that the parent's threads held at the fork are held for ever in the child.
-        self._file.forsake()
+        self._file.after_fork()
         self._begin(self._file.path)
 
     async def _open(self) -> None:
@@ -83,7 +83,7 @@ class JSONMessageStore(MessageStore):
 
     # Conversations
 
-    async def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+    async def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         await self._writes.run(lambda draft: draft.put_conversation(conversation))
 
     async def _conversation(self, conversation_id: str) -> Conversation | None:
@@ -117,7 +117,7 @@ class JSONMessageStore(MessageStore):
 
     # Messages
 
-    async def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+    async def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         await self._writes.run(lambda draft: draft.put_messages(messages))
 
     async def _message(self, message_id: str) -> Message | None:
@@ -174,7 +174,7 @@ class JSONMessageStore(MessageStore):
 
     # Traces
 
-    async def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+    async def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
         await self._writes.run(lambda draft: draft.put_trace(trace))
 
     async def _trace(self, trace_id: str) -> TurnTrace | None:
@@ -199,11 +199,11 @@ class JSONMessageStore(MessageStore):
 
     async def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
-        def put(draft: Draft) -> None:
+        def put(draft: PendingChanges) -> None:
             if conversation is not None:
                 draft.put_conversation(conversation)
             draft.put_messages(messages)
@@ -215,11 +215,11 @@ class JSONMessageStore(MessageStore):
     async def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
-        rows = await self._read(lambda tables: traces_meant(tables, where, after))
+        rows = await self._read(lambda tables: candidate_rows(tables, where, after))
         return await run_blocking(traces_found, rows, where, limit, self._repairs)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        rows = await self._read(lambda tables: traces_meant(tables, where, None))
+        rows = await self._read(lambda tables: candidate_rows(tables, where, None))
         return await run_blocking(
             lambda: summarize(traces_found(rows, where, None, self._repairs), by)
         )

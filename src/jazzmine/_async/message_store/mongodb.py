@@ -34,7 +34,7 @@ from jazzmine.backends.mongodb.trace_filters import filter_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.traces import TurnTrace
@@ -87,7 +87,7 @@ class MongoDBMessageStore(MessageStore):
     async def _close(self) -> None:
         await self._client.close()
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         self._client.after_fork()
         self._writes.after_fork()
 
@@ -96,7 +96,7 @@ class MongoDBMessageStore(MessageStore):
 
     # Conversations
 
-    async def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+    async def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         await self._writes.store_conversation(conversation_document(conversation))
 
     async def _conversation(self, conversation_id: str) -> Conversation | None:
@@ -120,8 +120,8 @@ class MongoDBMessageStore(MessageStore):
 
     # Messages
 
-    async def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
-        owners = [sealed.record.conversation_id for sealed in messages]
+    async def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
+        owners = [snapshot.record.conversation_id for snapshot in messages]
         await self._writes.store_messages(message_documents(messages), owners)
 
     async def _message(self, message_id: str) -> Message | None:
@@ -176,7 +176,7 @@ class MongoDBMessageStore(MessageStore):
 
     # Traces
 
-    async def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+    async def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
         await self._writes.store_trace(trace_document(trace))
 
     async def _trace(self, trace_id: str) -> TurnTrace | None:
@@ -198,9 +198,9 @@ class MongoDBMessageStore(MessageStore):
 
     async def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
         await self._writes.store_turn(turn_documents(conversation, messages, trace))
 

@@ -24,7 +24,7 @@ from jazzmine.backends.postgres.text import to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreUnavailableError
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -44,88 +44,88 @@ class PostgresMessageStore(MessageStore):
 
     def __init__(self, config: PostgresConfig) -> None:
         super().__init__()
-        self._server = _server(config)
-        self._single_messages = self._server.batcher(self._store_all)
+        self._client = _open_client(config)
+        self._single_messages = self._client.batcher(self._store_all)
 
-    def _moved_in(self) -> None:
-        self._server.after_fork()
+    def _after_fork(self) -> None:
+        self._client.after_fork()
 
     async def _open(self) -> None:
         try:
-            await self._server.open()
+            await self._client.open()
         except BaseException:
-            await self._server.close()
+            await self._client.close()
             raise
 
     async def _close(self) -> None:
-        await self._server.close()
+        await self._client.close()
 
     async def _ping(self) -> None:
-        await self._server.rows(sql.PING)
+        await self._client.rows(sql.PING)
 
     # Conversations
 
-    async def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+    async def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         parameters = {"conversation": conversation_json(conversation)}
-        await self._server.write(sql.STORE_CONVERSATION, parameters)
+        await self._client.write(sql.STORE_CONVERSATION, parameters)
 
     async def _conversation(self, conversation_id: str) -> Conversation | None:
-        rows = await self._server.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
+        rows = await self._client.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
         return CONVERSATIONS.record(rows[0], self._repairs) if rows else None
 
     async def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         statement = sql.conversations_page("user_id", limit, after is not None)
-        rows = await self._server.rows(statement, _page(user_id, limit, after))
+        rows = await self._client.rows(statement, _page(user_id, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
     async def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         statement = sql.conversations_page("agent_id", limit, after is not None)
-        rows = await self._server.rows(statement, _page(agent_id, limit, after))
+        rows = await self._client.rows(statement, _page(agent_id, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
     async def _delete_conversation(self, conversation_id: str) -> bool:
         parameters = {"id": to_text(conversation_id)}
-        return await self._server.count(sql.DELETE_CONVERSATION, parameters) > 0
+        return await self._client.count(sql.DELETE_CONVERSATION, parameters) > 0
 
     # Messages
 
-    async def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+    async def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         if len(messages) == 1:
             await self._single_messages.run(messages[0])
         else:
             await self._store_all(messages)
 
     async def _store_all(
-        self, messages: Sequence[Sealed[Message]], deadline: Deadline | None = None
+        self, messages: Sequence[Snapshot[Message]], deadline: Deadline | None = None
     ) -> None:
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
-        await self._server.write(statement, message_parameters(messages), deadline=deadline)
+        await self._client.write(statement, message_parameters(messages), deadline=deadline)
 
     async def _message(self, message_id: str) -> Message | None:
-        rows = await self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
+        rows = await self._client.rows(sql.MESSAGE, {"id": to_text(message_id)})
         return MESSAGES.record(rows[0], self._repairs) if rows else None
 
     async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         ids = list(map(to_text, message_ids))
-        rows = await self._server.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
+        rows = await self._client.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
         return MESSAGES.records(rows, self._repairs)
 
     async def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         statement = sql.messages_page("conversation_id", limit, after is not None)
-        rows = await self._server.rows(statement, _page(conversation_id, limit, after))
+        rows = await self._client.rows(statement, _page(conversation_id, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
     async def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         statement = sql.messages_page("user_id", limit, after is not None)
-        rows = await self._server.rows(statement, _page(user_id, limit, after))
+        rows = await self._client.rows(statement, _page(user_id, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
     async def _batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
@@ -134,7 +134,7 @@ class PostgresMessageStore(MessageStore):
         owner, limit = to_text(conversation_id), row_limit(size)
         while True:
             parameters = {"owner": owner, "limit": limit, **place}
-            rows = await self._server.rows(sql.next_messages(size), parameters)
+            rows = await self._client.rows(sql.next_messages(size), parameters)
             if not rows:
                 return
             messages = MESSAGES.records(rows, self._repairs)
@@ -143,32 +143,32 @@ class PostgresMessageStore(MessageStore):
 
     async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
-        rows = await self._server.rows(sql.newest_visible(n), parameters)
+        rows = await self._client.rows(sql.newest_visible(n), parameters)
         return MESSAGES.records(rows[::-1], self._repairs)
 
     async def _delete_message(self, message_id: str) -> bool:
-        return await self._server.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
+        return await self._client.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
 
     async def _flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
-        return await self._server.count(sql.FLAG_MESSAGE, parameters) > 0
+        return await self._client.count(sql.FLAG_MESSAGE, parameters) > 0
 
     # Traces
 
-    async def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
-        await self._server.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
+    async def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
+        await self._client.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
 
     async def _trace(self, trace_id: str) -> TurnTrace | None:
-        rows = await self._server.rows(sql.TRACE, {"id": to_text(trace_id)})
+        rows = await self._client.rows(sql.TRACE, {"id": to_text(trace_id)})
         return TRACES.record(rows[0], self._repairs) if rows else None
 
     async def _trace_of_message(self, message_id: str) -> TurnTrace | None:
-        rows = await self._server.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
+        rows = await self._client.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
         return TRACES.record(rows[0], self._repairs) if rows else None
 
     async def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
         parameters = {"owner": to_text(conversation_id)}
-        rows = await self._server.rows(sql.TRACES_OF_CONVERSATION, parameters)
+        rows = await self._client.rows(sql.TRACES_OF_CONVERSATION, parameters)
         return TRACES.records(rows, self._repairs)
 
     async def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
@@ -177,14 +177,14 @@ class PostgresMessageStore(MessageStore):
             "limit": row_limit(limit),
             "offset": row_limit(offset),
         }
-        rows = await self._server.rows(sql.traces_of_agent(limit, offset), parameters)
+        rows = await self._client.rows(sql.traces_of_agent(limit, offset), parameters)
         return TRACES.records(rows, self._repairs)
 
     async def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
         statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
         parameters: dict[str, object] = {}
@@ -194,7 +194,7 @@ class PostgresMessageStore(MessageStore):
             parameters.update(message_parameters(messages, conversation))
         if trace is not None:
             parameters["trace"] = trace_json(trace)
-        await self._server.write(statement, parameters)
+        await self._client.write(statement, parameters)
 
     async def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None
@@ -205,7 +205,7 @@ class PostgresMessageStore(MessageStore):
         parameters["limit"] = row_limit(limit)
         if after is not None:
             parameters["after"] = to_text(after)
-        rows = await self._server.rows(statement, parameters, prepare=prepare)
+        rows = await self._client.rows(statement, parameters, prepare=prepare)
         return TRACES.page(rows, after, self._repairs)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
@@ -214,14 +214,14 @@ class PostgresMessageStore(MessageStore):
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)
         try:
-            rows = await self._server.rows(statement, parameters, prepare=False)
+            rows = await self._client.rows(statement, parameters, prepare=False)
             if are_finite(rows):
                 return summaries(rows)
         except StoreUnavailableError as error:
             if not is_out_of_range(error):
                 raise
         lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(await self._server.rows(lenient, parameters, prepare=False))
+        return summaries(await self._client.rows(lenient, parameters, prepare=False))
 
 
 def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
@@ -231,7 +231,7 @@ def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]
     return page
 
 
-def _server(config: PostgresConfig) -> PostgresClient:
+def _open_client(config: PostgresConfig) -> PostgresClient:
     try:
         from jazzmine._async.message_store.postgres_client import PostgresClient
     except ImportError as error:

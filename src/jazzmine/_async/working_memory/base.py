@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, ClassVar, TypeVar
 
 from jazzmine._async.working_memory.hooks import Lease, WorkingMemoryHooks
-from jazzmine._compat.async_concurrency import Home
+from jazzmine._compat.async_concurrency import Affinity
 from jazzmine.config import (
     BackendConfig,
     MemoryStoreConfig,
@@ -55,7 +55,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
 
     def __init__(self) -> None:
-        self._home = Home(self._after_fork)
+        self._affinity = Affinity(self._after_fork)
         self._closed = False
 
     @classmethod
@@ -81,7 +81,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
 
     async def close(self) -> None:
         """Release all connections; closing again does nothing."""
-        self._home.check()
+        self._affinity.ensure()
         if not self._closed:
             self._closed = True
             await self._close()
@@ -276,7 +276,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     def _check(self) -> None:
         if self._closed:
             raise StoreClosedError("this store is closed; open another with initialize()")
-        self._home.check()
+        self._affinity.ensure()
 
     async def _update(
         self, conversation_id: str, transition: Callable[[WorkingMemory], bool]

@@ -16,7 +16,7 @@ from jazzmine._async.working_memory.base import WorkingMemoryStore
 from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._async.working_memory.redis_client import RedisClient, backoff
 from jazzmine._async.working_memory.redis_wakeups import WakeUps
-from jazzmine._compat.async_background import Chores, Repeating
+from jazzmine._compat.async_background import BackgroundTasks, Periodic
 from jazzmine._compat.async_concurrency import KeyedLocks
 from jazzmine._compat.async_redis import (
     INTERRUPTIBLE,
@@ -154,7 +154,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     async def _close(self) -> None:
         await self._wake_ups.close()
-        await self._chores.close(timeout=1.0)
+        await self._background_tasks.close(timeout=1.0)
         if self._config is not None:
             await self._client.aclose()
 
@@ -171,7 +171,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         self._held: dict[str, _LockAttempt] = {}
         self._doubtful_tokens: dict[str, str] = {}  # they may hold a lock
         self._released_tokens: dict[str, str] = {}
-        self._chores = Chores()
+        self._background_tasks = BackgroundTasks()
 
     async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
         keys, deadline = Keys(conversation_id), Deadline(self._timeout)
@@ -244,14 +244,14 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             await self._release_in_background(lease, attempt, deadline)
 
         if failed:
-            self._chores.start(release)
+            self._background_tasks.start(release)
         else:
-            await self._chores.run(release, wait=isinstance(error, Exception))
+            await self._background_tasks.run(release, wait=isinstance(error, Exception))
 
     @asynccontextmanager
     async def _renewing(self, lease: Lease) -> AsyncIterator[None]:
         attempt = self._own(lease)
-        async with Repeating(
+        async with Periodic(
             self._lock_timeout / 3, lambda: self._renew(lease.conversation_id, attempt)
         ):
             yield

@@ -34,7 +34,7 @@ from jazzmine.backends.mongodb.trace_filters import filter_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.traces import TurnTrace
@@ -87,7 +87,7 @@ class MongoDBMessageStore(MessageStore):
     def _close(self) -> None:
         self._client.close()
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         self._client.after_fork()
         self._writes.after_fork()
 
@@ -96,7 +96,7 @@ class MongoDBMessageStore(MessageStore):
 
     # Conversations
 
-    def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+    def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         self._writes.store_conversation(conversation_document(conversation))
 
     def _conversation(self, conversation_id: str) -> Conversation | None:
@@ -120,7 +120,7 @@ class MongoDBMessageStore(MessageStore):
 
     # Messages
 
-    def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+    def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         owners = [sealed.record.conversation_id for sealed in messages]
         self._writes.store_messages(message_documents(messages), owners)
 
@@ -176,7 +176,7 @@ class MongoDBMessageStore(MessageStore):
 
     # Traces
 
-    def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+    def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
         self._writes.store_trace(trace_document(trace))
 
     def _trace(self, trace_id: str) -> TurnTrace | None:
@@ -198,9 +198,9 @@ class MongoDBMessageStore(MessageStore):
 
     def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
         self._writes.store_turn(turn_documents(conversation, messages, trace))
 

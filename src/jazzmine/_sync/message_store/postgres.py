@@ -24,7 +24,7 @@ from jazzmine.backends.postgres.text import to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreUnavailableError
-from jazzmine.records.base import Sealed
+from jazzmine.records.base import Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -47,7 +47,7 @@ class PostgresMessageStore(MessageStore):
         self._server = _server(config)
         self._single_messages = self._server.batcher(self._store_all)
 
-    def _moved_in(self) -> None:
+    def _after_fork(self) -> None:
         self._server.after_fork()
 
     def _open(self) -> None:
@@ -65,7 +65,7 @@ class PostgresMessageStore(MessageStore):
 
     # Conversations
 
-    def _store_conversation(self, conversation: Sealed[Conversation]) -> None:
+    def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         parameters = {"conversation": conversation_json(conversation)}
         self._server.write(sql.STORE_CONVERSATION, parameters)
 
@@ -93,14 +93,14 @@ class PostgresMessageStore(MessageStore):
 
     # Messages
 
-    def _store_messages(self, messages: Sequence[Sealed[Message]]) -> None:
+    def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         if len(messages) == 1:
             self._single_messages.run(messages[0])
         else:
             self._store_all(messages)
 
     def _store_all(
-        self, messages: Sequence[Sealed[Message]], deadline: Deadline | None = None
+        self, messages: Sequence[Snapshot[Message]], deadline: Deadline | None = None
     ) -> None:
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         self._server.write(statement, message_parameters(messages), deadline=deadline)
@@ -155,7 +155,7 @@ class PostgresMessageStore(MessageStore):
 
     # Traces
 
-    def _store_trace(self, trace: Sealed[TurnTrace]) -> None:
+    def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
         self._server.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
 
     def _trace(self, trace_id: str) -> TurnTrace | None:
@@ -182,9 +182,9 @@ class PostgresMessageStore(MessageStore):
 
     def _store_turn(
         self,
-        conversation: Sealed[Conversation] | None,
-        messages: Sequence[Sealed[Message]],
-        trace: Sealed[TurnTrace] | None,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
     ) -> None:
         statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
         parameters: dict[str, object] = {}

@@ -25,7 +25,7 @@ from pydantic import ValidationError
 
 from jazzmine.backends.json.foreign_document import Sections, parse_whole
 from jazzmine.backends.json.lines import read_conversation, read_message, read_trace, stand_in
-from jazzmine.backends.json.pending_changes import Draft
+from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.tables import ConversationRow, MessageRow, Row, Tables, TraceRow
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message
@@ -50,7 +50,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 _ROWS_A_BLOCK = 128
 
 
-def file_content(tables: Tables, draft: Draft) -> Iterator[bytes]:
+def file_content(tables: Tables, draft: PendingChanges) -> Iterator[bytes]:
     """Yield the whole file, as it is with the draft upon the tables, in blocks."""
     sections = (
         _lines(tables.conversations, draft.conversations),
@@ -100,7 +100,7 @@ def read_changes(
     content: Iterable[bytes],
     whole: Callable[[], bytes],
     repairs: Repairs,
-) -> Draft:
+) -> PendingChanges:
     """Return what has to change in the tables to make them those of a file.
 
     What stands in the file as it stood before is not parsed again. A record that breaks a rule is
@@ -153,8 +153,8 @@ def _section(lines: Iterator[bytes], end: bytes) -> list[bytes]:
     raise _OtherForm
 
 
-def _difference(tables: Tables, sections: Sections, *, strict: bool) -> Draft:
-    draft = Draft(tables)
+def _difference(tables: Tables, sections: Sections, *, strict: bool) -> PendingChanges:
+    draft = PendingChanges(tables)
     removed, added = _changed(tables.traces, sections.traces)
     draft.remove_traces(removed)
     removed_messages, added_messages = _changed(tables.messages, sections.messages)

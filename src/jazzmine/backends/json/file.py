@@ -14,7 +14,7 @@ from jazzmine.backends.json.change import Change
 from jazzmine.backends.json.document import file_content, read_changes
 from jazzmine.backends.json.durable_file import FileView, open_regular_file, replace_file
 from jazzmine.backends.json.lock import FileMutex
-from jazzmine.backends.json.pending_changes import Draft
+from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.tables import Tables
 from jazzmine.errors import JazzmineError, LockTimeoutError, StoreClosedError
 from jazzmine.records.repair import Repairs
@@ -71,7 +71,7 @@ class JSONFile:
         self._mutex.close()
         self._janitor.shutdown()
 
-    def forsake(self) -> None:
+    def after_fork(self) -> None:
         """Let go of what a forked process inherited, without waiting for any lock."""
         self._mutex.close()
         if self._view is not None:
@@ -95,7 +95,7 @@ class JSONFile:
             if self.changed():
                 self._read()
 
-    def commit(self, changes: Sequence[Change[Draft]]) -> None:
+    def commit(self, changes: Sequence[Change[PendingChanges]]) -> None:
         """Write what the changes make of the file; each gets a result or an error.
 
         When the first of them has waited for the lock for too long, it gets a
@@ -111,7 +111,7 @@ class JSONFile:
                     self._require_open()
                     self._commit_locked([change for change in changes if change.claim()])
 
-    def _keep_waiting(self, changes: Sequence[Change[Draft]]) -> bool:
+    def _keep_waiting(self, changes: Sequence[Change[PendingChanges]]) -> bool:
         waiting = [change for change in changes if not change.claimed]
         earliest = time.monotonic() - self._lock_timeout
         late = [change for change in waiting if change.since <= earliest and change.claim()]
@@ -119,7 +119,7 @@ class JSONFile:
             change.error = self._mutex.timeout_error(self._lock_timeout)
         return bool(waiting) and not late
 
-    def _commit_locked(self, changes: Sequence[Change[Draft]]) -> None:
+    def _commit_locked(self, changes: Sequence[Change[PendingChanges]]) -> None:
         try:
             self._apply(changes)
         except (OSError, MemoryError):
@@ -132,10 +132,10 @@ class JSONFile:
                 except (OSError, MemoryError) as error:
                     change.error = error
 
-    def _apply(self, changes: Sequence[Change[Draft]]) -> None:
+    def _apply(self, changes: Sequence[Change[PendingChanges]]) -> None:
         if self.changed() or not self._is_in_place():
             self._read()
-        draft = Draft(self.tables)
+        draft = PendingChanges(self.tables)
         for change in changes:
             change.error = None
             step = draft.step()
@@ -152,7 +152,7 @@ class JSONFile:
         if self._closed:
             raise StoreClosedError("this store was closed while the call was under way")
 
-    def _write(self, draft: Draft) -> None:
+    def _write(self, draft: PendingChanges) -> None:
         view = replace_file(self.path, file_content(self.tables, draft), fsync=self._fsync)
         with self.lock:
             draft.apply()
@@ -179,7 +179,7 @@ class JSONFile:
                 view.close()
             raise
 
-    def _read_changes(self, fd: int) -> Draft:
+    def _read_changes(self, fd: int) -> PendingChanges:
         with open(fd, "rb", closefd=False, buffering=1 << 20) as file:
 
             def whole() -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from jazzmine.records.base import Record, require_stored, seal
+from jazzmine.records.base import Record, require_stored, snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs, parse_json, plain_value
 from jazzmine.records.traces import TurnTrace
@@ -75,9 +75,9 @@ def parse_whole(path: str, content: bytes, repairs: Repairs) -> Sections:
     owners = [trace.message_id for trace in stored.turn_traces]
     _refuse_duplicates(path, "turn_traces", "message_id", owners)
     return Sections(
-        [seal(record, Conversation).json for record in stored.conversations],
-        [seal(record, Message).json for record in stored.messages],
-        [seal(record, TurnTrace).json for record in stored.turn_traces],
+        [snapshot(record, Conversation).json for record in stored.conversations],
+        [snapshot(record, Message).json for record in stored.messages],
+        [snapshot(record, TurnTrace).json for record in stored.turn_traces],
     )
 
 
@@ -108,7 +108,7 @@ def _repaired_lines(
             require_stored(record)
         except ValidationError:
             record = _repaired_record(kind, raw, taken, repairs)
-        lines.append(_unread_line(raw) if record is None else seal(record, kind).json)
+        lines.append(_unread_line(raw) if record is None else snapshot(record, kind).json)
     return lines
 
 

@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator
 from jazzmine.backends.json.lines import read_message
 from jazzmine.backends.json.tables import ConversationRow, MessageRow, Tables, TraceRow
 from jazzmine.errors import IntegrityError
-from jazzmine.records.base import Sealed, seal
+from jazzmine.records.base import Snapshot, snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["Draft"]
+__all__ = ["PendingChanges"]
 
 
-class Draft:
+class PendingChanges:
     """Changes upon tables; a row that is None is removed."""
 
-    def __init__(self, tables: Tables, below: Draft | None = None) -> None:
+    def __init__(self, tables: Tables, below: PendingChanges | None = None) -> None:
         self._tables = tables
         self._below = below
         self.conversations: dict[str, ConversationRow | None] = {}
@@ -33,9 +33,9 @@ class Draft:
     def __bool__(self) -> bool:
         return bool(self.conversations or self.messages or self.traces)
 
-    def step(self) -> Draft:
+    def step(self) -> PendingChanges:
         """Begin a draft upon this one, to be merged or dropped as a whole."""
-        return Draft(self._tables, self)
+        return PendingChanges(self._tables, self)
 
     def merge(self) -> None:
         """Hand the changes to the draft below."""
@@ -107,30 +107,30 @@ class Draft:
         rows = ((message_id, self.message(message_id)) for message_id in ids)
         return [i for i, row in rows if row is not None and row.conversation_id == conversation_id]
 
-    def _layers(self) -> Iterator[Draft]:
-        draft: Draft | None = self
+    def _layers(self) -> Iterator[PendingChanges]:
+        draft: PendingChanges | None = self
         while draft is not None:
             yield draft
             draft = draft._below
 
     # The writes, each with the rule that it keeps.
 
-    def put_conversation(self, sealed: Sealed[Conversation]) -> None:
+    def put_conversation(self, snapshot: Snapshot[Conversation]) -> None:
         """Store a conversation; a known id keeps its position."""
-        record, line = sealed.record, sealed.json
+        record, line = snapshot.record, snapshot.json
         old = self.conversation(record.id)
         if old is None or old.line != line:
             position = old.position if old else self._tables.next_position()
             self.conversations[record.id] = ConversationRow(record, line, position)
 
-    def put_messages(self, messages: Iterable[Sealed[Message]]) -> None:
+    def put_messages(self, messages: Iterable[Snapshot[Message]]) -> None:
         """Store messages; a known id keeps its position.
 
         Raises:
             IntegrityError: the conversation of one of them is not stored.
         """
-        for sealed in messages:
-            record, line = sealed.record, sealed.json
+        for snapshot in messages:
+            record, line = snapshot.record, snapshot.json
             if self.conversation(record.conversation_id) is None:
                 raise IntegrityError(
                     f"message {record.id!r}: its conversation {record.conversation_id!r}"
@@ -141,13 +141,13 @@ class Draft:
                 position = old.position if old else self._tables.next_position()
                 self.messages[record.id] = MessageRow(record, line, position)
 
-    def put_trace(self, sealed: Sealed[TurnTrace]) -> None:
+    def put_trace(self, snapshot: Snapshot[TurnTrace]) -> None:
         """Store the trace of a message in place of the one before.
 
         Raises:
             IntegrityError: the message is not stored, or the trace belongs to another one.
         """
-        record, line = sealed.record, sealed.json
+        record, line = snapshot.record, snapshot.json
         if self.message(record.message_id) is None:
             raise IntegrityError(
                 f"trace {record.id!r}: its message {record.message_id!r}"
@@ -184,7 +184,7 @@ class Draft:
         if row.is_flagged != flagged:
             message = read_message(row.line)
             message.is_flagged = flagged
-            line = seal(message, Message).json
+            line = snapshot(message, Message).json
             self.messages[message_id] = MessageRow(message, line, row.position)
         return True
 

@@ -13,10 +13,10 @@ from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["traces_found", "traces_meant"]
+__all__ = ["candidate_rows", "traces_found"]
 
 
-def traces_meant(tables: Tables, where: TraceFilter, after: str | None) -> list[TraceRow]:
+def candidate_rows(tables: Tables, where: TraceFilter, after: str | None) -> list[TraceRow]:
     """Return the rows that the indexes leave over, newest first, from behind `after`.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 from pydantic import ValidationError
 
 from jazzmine.errors import RecordTooLargeError
-from jazzmine.records.base import Sealed, require_stored
+from jazzmine.records.base import Snapshot, require_stored
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
@@ -56,35 +56,37 @@ _PREFIX = "＄"
 _MARKED = ("$", _PREFIX)
 
 
-def conversation_document(sealed: Sealed[Conversation]) -> Document:
+def conversation_document(snapshot: Snapshot[Conversation]) -> Document:
     """Return the document of a conversation, or raise RecordTooLargeError."""
-    document: Document = Conversation.__pydantic_serializer__.to_python(sealed.record, mode="json")
+    document: Document = Conversation.__pydantic_serializer__.to_python(
+        snapshot.record, mode="json"
+    )
     if document["metadata"]:
         document["metadata"] = escaped(document["metadata"])
-    return _fitting(document, sealed.json)
+    return _fitting(document, snapshot.json)
 
 
-def _message_document(sealed: Sealed[Message]) -> Document:
+def _message_document(snapshot: Snapshot[Message]) -> Document:
     """Return the document of a message, or raise RecordTooLargeError."""
-    document: Document = Message.__pydantic_serializer__.to_python(sealed.record, mode="json")
+    document: Document = Message.__pydantic_serializer__.to_python(snapshot.record, mode="json")
     if document["metadata"]:
         document["metadata"] = escaped(document["metadata"])
     if not document["is_flagged"]:
         del document["is_flagged"]
-    return _fitting(document, sealed.json)
+    return _fitting(document, snapshot.json)
 
 
-def trace_document(sealed: Sealed[TurnTrace]) -> Document:
+def trace_document(snapshot: Snapshot[TurnTrace]) -> Document:
     """Return the document of a trace, or raise RecordTooLargeError."""
-    document: Document = TurnTrace.__pydantic_serializer__.to_python(sealed.record, mode="json")
+    document: Document = TurnTrace.__pydantic_serializer__.to_python(snapshot.record, mode="json")
     _change_free_form(document, escaped)
-    return _fitting(document, sealed.json)
+    return _fitting(document, snapshot.json)
 
 
-def message_documents(messages: Sequence[Sealed[Message]]) -> list[Document]:
+def message_documents(messages: Sequence[Snapshot[Message]]) -> list[Document]:
     """Return a document for each id: of two messages with one id, the later one's."""
-    by_id = {sealed.record.id: sealed for sealed in messages}
-    return [_message_document(sealed) for sealed in by_id.values()]
+    by_id = {snapshot.record.id: snapshot for snapshot in messages}
+    return [_message_document(snapshot) for snapshot in by_id.values()]
 
 
 class Turn(NamedTuple):
@@ -117,16 +119,16 @@ class Turn(NamedTuple):
 
 
 def turn_documents(
-    conversation: Sealed[Conversation] | None,
-    messages: Sequence[Sealed[Message]],
-    trace: Sealed[TurnTrace] | None,
+    conversation: Snapshot[Conversation] | None,
+    messages: Sequence[Snapshot[Message]],
+    trace: Snapshot[TurnTrace] | None,
 ) -> Turn:
     """Return the documents of a turn."""
     return Turn(
         None if conversation is None else conversation_document(conversation),
         message_documents(messages),
         None if trace is None else trace_document(trace),
-        [sealed.record.conversation_id for sealed in messages],
+        [snapshot.record.conversation_id for snapshot in messages],
     )
 
 

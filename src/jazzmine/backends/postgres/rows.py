@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.records.base import Record, Sealed
+from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs, parse_json
 from jazzmine.records.traces import TurnTrace
@@ -43,7 +43,7 @@ _MAX_PARAMETER = 2**30 - 64
 _write_messages = TypeAdapter(list[Message]).serializer.to_json
 
 
-def conversation_json(conversation: Sealed[Conversation]) -> str:
+def conversation_json(conversation: Snapshot[Conversation]) -> str:
     """Return the parameter `conversation`."""
     json = conversation.json
     # Nothing but the metadata holds numbers without a column of their own.
@@ -51,7 +51,7 @@ def conversation_json(conversation: Sealed[Conversation]) -> str:
 
 
 def message_parameters(
-    messages: Iterable[Sealed[Message]], conversation: Sealed[Conversation] | None = None
+    messages: Iterable[Snapshot[Message]], conversation: Snapshot[Conversation] | None = None
 ) -> dict[str, object]:
     """Return the parameters of a write of messages: of two with one id, the later one.
 
@@ -81,7 +81,7 @@ def message_parameters(
     }
 
 
-def trace_json(trace: Sealed[TurnTrace]) -> str:
+def trace_json(trace: Snapshot[TurnTrace]) -> str:
     """Return the parameter `trace`, in which elements have all their fields."""
     record = trace.record
     return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
