@@ -11,7 +11,7 @@ from jazzmine.records.memory_base import MemoryRecord, memory_record
 from jazzmine.records.prompt_xml import escape_attribute, escape_text
 from jazzmine.records.types import Int64, JsonObject, JsonValue, Text
 
-__all__ = ["ToolCallRecord", "calls_section"]
+__all__ = ["ToolCallRecord"]
 
 
 @memory_record

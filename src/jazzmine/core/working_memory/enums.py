@@ -1,7 +1,3 @@
-"""The enums of working memory."""
+"""The enums of working memory, under the path that jazzmine 0.1 had for them."""
 
-from __future__ import annotations
-
-from jazzmine.records.enums import ConversationStatus, FlowStatus
-
-__all__ = ["ConversationStatus", "FlowStatus"]
+from jazzmine.records.enums import *
