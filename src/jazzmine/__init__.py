@@ -1,7 +1,7 @@
 """The memory of a conversation, for AI agents.
 
-The records and the errors are here; the stores are in `jazzmine.core`, with awaited calls, and
-in `jazzmine.sync`, with plain ones.
+The records and the errors are here. The stores are in `jazzmine.core` (async API) and in
+`jazzmine.sync` (sync API).
 """
 
 from __future__ import annotations
@@ -11,92 +11,14 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
-    from jazzmine.errors import (
-        ConfigurationError,
-        ConflictError,
-        IntegrityError,
-        InvalidAddressError,
-        JazzmineError,
-        LockLostError,
-        LockTimeoutError,
-        NewerFormatError,
-        NotFoundError,
-        RecordTooLargeError,
-        StaleWorkingMemoryError,
-        StoreClosedError,
-        StoreUnavailableError,
-        WrongEventLoopError,
-    )
-    from jazzmine.records.enums import ConversationStatus, FlowStatus
-    from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmation, Slot
-    from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
-    from jazzmine.records.tool_call import ToolCallRecord
-    from jazzmine.records.traces import (
-        ConfirmationEvent,
-        EmissionRecord,
-        FlowEvent,
-        LLMCallRecord,
-        ScriptGenAttempt,
-        SlotEvent,
-        TaskEmission,
-        ToolTrace,
-        TurnTrace,
-    )
-    from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
-    from jazzmine.records.usage import TraceFilter, UsageSummary
-    from jazzmine.records.working_memory import WorkingMemory
+    from jazzmine.errors import *
+    from jazzmine.records.enums import *
+    from jazzmine.records.flow import *
+    from jazzmine.records.messages import *
+    from jazzmine.records.tool_call import *
+    from jazzmine.records.traces import *
+    from jazzmine.records.turn import *
+    from jazzmine.records.usage import *
+    from jazzmine.records.working_memory import *
 else:
-    __getattr__ = _lazy.importer(
-        __name__,
-        globals(),
-        _lazy.MESSAGE_RECORDS,
-        _lazy.MEMORY_RECORDS,
-        _lazy.ERRORS,
-    )
-
-__all__ = [
-    "ActiveFlowState",
-    "ConfigurationError",
-    "ConfirmationEvent",
-    "ConflictError",
-    "Conversation",
-    "ConversationStatus",
-    "EmissionRecord",
-    "Entity",
-    "FlowEvent",
-    "FlowRecord",
-    "FlowStatus",
-    "IntegrityError",
-    "InvalidAddressError",
-    "JazzmineError",
-    "LLMCallRecord",
-    "LockLostError",
-    "LockTimeoutError",
-    "Message",
-    "MessageRole",
-    "NewerFormatError",
-    "NotFoundError",
-    "PendingConfirmation",
-    "RecordTooLargeError",
-    "ScriptGenAttempt",
-    "Slot",
-    "SlotEvent",
-    "StaleWorkingMemoryError",
-    "StoreClosedError",
-    "StoreUnavailableError",
-    "TaskEmission",
-    "ToolCallRecord",
-    "ToolTrace",
-    "TopicShift",
-    "TraceFilter",
-    "TurnCache",
-    "TurnTrace",
-    "UsageSummary",
-    "WorkingMemory",
-    "WorkspaceEntity",
-    "WrongEventLoopError",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+    _lazy.attach(globals(), ("jazzmine.errors", *_lazy.MESSAGE_RECORDS, *_lazy.MEMORY_RECORDS))

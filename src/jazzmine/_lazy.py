@@ -1,82 +1,60 @@
-"""Names that are imported when they are first used, so that importing a face costs nothing.
+"""Names that are imported when they are first used, so that importing a package costs little.
 
-Defining the records takes pydantic, which takes longer to import than many a script runs.
+Defining the records takes pydantic, which takes longer to import than many a script runs, and a
+store's module imports its driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["ERRORS", "MEMORY_RECORDS", "MESSAGE_RECORDS", "importer"]
+__all__ = ["MEMORY_RECORDS", "MESSAGE_RECORDS", "attach"]
 
-ERRORS: dict[str, Sequence[str]] = {
-    "jazzmine.errors": (
-        "ConfigurationError",
-        "ConflictError",
-        "IntegrityError",
-        "InvalidAddressError",
-        "JazzmineError",
-        "LockLostError",
-        "LockTimeoutError",
-        "NewerFormatError",
-        "NotFoundError",
-        "RecordTooLargeError",
-        "StaleWorkingMemoryError",
-        "StoreClosedError",
-        "StoreUnavailableError",
-        "WrongEventLoopError",
-    )
-}
-
-MESSAGE_RECORDS: dict[str, Sequence[str]] = {
-    "jazzmine.records.messages": ("Conversation", "Entity", "Message", "MessageRole"),
-    "jazzmine.records.traces": (
-        "ConfirmationEvent",
-        "EmissionRecord",
-        "FlowEvent",
-        "LLMCallRecord",
-        "ScriptGenAttempt",
-        "SlotEvent",
-        "TaskEmission",
-        "ToolTrace",
-        "TurnTrace",
-    ),
-    "jazzmine.records.usage": ("TraceFilter", "UsageSummary"),
-}
-
-MEMORY_RECORDS: dict[str, Sequence[str]] = {
-    "jazzmine.records.enums": ("ConversationStatus", "FlowStatus"),
-    "jazzmine.records.tool_call": ("ToolCallRecord",),
-    "jazzmine.records.flow": (
-        "ActiveFlowState",
-        "FlowRecord",
-        "PendingConfirmation",
-        "Slot",
-    ),
-    "jazzmine.records.turn": ("TopicShift", "TurnCache", "WorkspaceEntity"),
-    "jazzmine.records.working_memory": ("WorkingMemory",),
-}
+MESSAGE_RECORDS = (
+    "jazzmine.records.messages",
+    "jazzmine.records.traces",
+    "jazzmine.records.usage",
+)
+MEMORY_RECORDS = (
+    "jazzmine.records.enums",
+    "jazzmine.records.tool_call",
+    "jazzmine.records.flow",
+    "jazzmine.records.turn",
+    "jazzmine.records.working_memory",
+)
 
 
-def importer(
-    module: str, namespace: dict[str, Any], *homes: Mapping[str, Sequence[str]]
-) -> Callable[[str], Any]:
-    """Return a module's `__getattr__` (PEP 562).
+def attach(
+    namespace: dict[str, Any], modules: Sequence[str], stores: Mapping[str, str] | None = None
+) -> None:
+    """Give a module a `__getattr__`, an `__all__` and a `__dir__` (PEP 562).
 
     Args:
-        module: the name of the module.
-        namespace: its `globals()`, where a name stands once it was used.
-        homes: which names come from which module.
+        namespace: the module's `globals()`, which keep each name once it was used.
+        modules: the modules whose `__all__` it exports, in the order in which a name is looked for.
+        stores: the modules of further names: `{name: module}`.
     """
-    home_of = {name: home for part in homes for home, names in part.items() for name in names}
+    named = dict(stores or {})
+
+    def find(name: str) -> Any:
+        if name == "__all__":
+            public = {public for module in modules for public in import_module(module).__all__}
+            return sorted(public.union(named))
+        if name in named:
+            return getattr(import_module(named[name]), name)
+        if not name.startswith("_"):
+            for module in map(import_module, modules):
+                if name in module.__all__:
+                    return getattr(module, name)
+        raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
 
     def __getattr__(name: str) -> Any:
-        home = home_of.get(name)
-        if home is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = namespace[name] = getattr(import_module(home), name)
+        value = namespace[name] = find(name)
         return value
 
-    return __getattr__
+    def __dir__() -> list[str]:
+        return sorted({*namespace, *__getattr__("__all__")})
+
+    namespace.update(__getattr__=__getattr__, __dir__=__dir__)

@@ -17,7 +17,7 @@ from jazzmine.records.memory_base import (
 from jazzmine.records.prompt_xml import escape_attribute, escape_text
 from jazzmine.records.types import Int64, JsonObject, JsonValue, Text
 
-__all__ = ["ToolCallRecord", "calls_section"]
+__all__ = ["ToolCallRecord"]
 
 
 @memory_record

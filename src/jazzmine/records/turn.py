@@ -10,7 +10,7 @@ from jazzmine.records.memory_base import MemoryRecord, memory_record, set_unvali
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.types import Int64, JsonObject, Text
 
-__all__ = ["TopicShift", "TurnCache", "WorkspaceEntity", "merge_entities"]
+__all__ = ["TopicShift", "TurnCache", "WorkspaceEntity"]
 
 
 @memory_record

@@ -10,7 +10,7 @@ from jazzmine.records.base import Record
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
 from jazzmine.records.types import Id, Int64, JsonObject, Text
 
-__all__ = ["USAGE_KEYS", "TraceFilter", "UsageKey", "UsageSummary"]
+__all__ = ["TraceFilter", "UsageSummary"]
 
 UsageKey = Literal["agent", "user", "conversation", "intent", "model", "day"]
 USAGE_KEYS: tuple[UsageKey, ...] = get_args(UsageKey)

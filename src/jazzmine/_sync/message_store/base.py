@@ -175,9 +175,9 @@ class MessageStore(MessageStoreHooks):
             IntegrityError: the conversation of one of them is not stored.
         """
         self._check()
-        sealed = [snapshot(message, Message) for message in messages]
-        if sealed:
-            self._store_messages(sealed)
+        snapshots = [snapshot(message, Message) for message in messages]
+        if snapshots:
+            self._store_messages(snapshots)
 
     def get_message_by_id(self, message_id: str) -> Message | None:
         """Return the message, or None."""
@@ -318,11 +318,11 @@ class MessageStore(MessageStoreHooks):
             IntegrityError: as in `store_messages` and `store_turn_trace`.
         """
         self._check()
-        whole = None if conversation is None else snapshot(conversation, Conversation)
-        sealed = [snapshot(message, Message) for message in messages]
+        stored = None if conversation is None else snapshot(conversation, Conversation)
+        snapshots = [snapshot(message, Message) for message in messages]
         traced = None if trace is None else snapshot(trace, TurnTrace)
-        if whole is not None or sealed or traced is not None:
-            self._store_turn(whole, sealed, traced)
+        if stored is not None or snapshots or traced is not None:
+            self._store_turn(stored, snapshots, traced)
 
     def find_turn_traces(
         self, where: TraceFilter, *, limit: int = 100, after: str | None = None

@@ -121,7 +121,7 @@ class MongoDBMessageStore(MessageStore):
     # Messages
 
     def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
-        owners = [sealed.record.conversation_id for sealed in messages]
+        owners = [snapshot.record.conversation_id for snapshot in messages]
         self._writes.store_messages(message_documents(messages), owners)
 
     def _message(self, message_id: str) -> Message | None:

@@ -44,52 +44,52 @@ class PostgresMessageStore(MessageStore):
 
     def __init__(self, config: PostgresConfig) -> None:
         super().__init__()
-        self._server = _server(config)
-        self._single_messages = self._server.batcher(self._store_all)
+        self._client = _open_client(config)
+        self._single_messages = self._client.batcher(self._store_all)
 
     def _after_fork(self) -> None:
-        self._server.after_fork()
+        self._client.after_fork()
 
     def _open(self) -> None:
         try:
-            self._server.open()
+            self._client.open()
         except BaseException:
-            self._server.close()
+            self._client.close()
             raise
 
     def _close(self) -> None:
-        self._server.close()
+        self._client.close()
 
     def _ping(self) -> None:
-        self._server.rows(sql.PING)
+        self._client.rows(sql.PING)
 
     # Conversations
 
     def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         parameters = {"conversation": conversation_json(conversation)}
-        self._server.write(sql.STORE_CONVERSATION, parameters)
+        self._client.write(sql.STORE_CONVERSATION, parameters)
 
     def _conversation(self, conversation_id: str) -> Conversation | None:
-        rows = self._server.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
+        rows = self._client.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
         return CONVERSATIONS.record(rows[0], self._repairs) if rows else None
 
     def _conversations_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         statement = sql.conversations_page("user_id", limit, after is not None)
-        rows = self._server.rows(statement, _page(user_id, limit, after))
+        rows = self._client.rows(statement, _page(user_id, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
     def _conversations_of_agent(
         self, agent_id: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         statement = sql.conversations_page("agent_id", limit, after is not None)
-        rows = self._server.rows(statement, _page(agent_id, limit, after))
+        rows = self._client.rows(statement, _page(agent_id, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
     def _delete_conversation(self, conversation_id: str) -> bool:
         parameters = {"id": to_text(conversation_id)}
-        return self._server.count(sql.DELETE_CONVERSATION, parameters) > 0
+        return self._client.count(sql.DELETE_CONVERSATION, parameters) > 0
 
     # Messages
 
@@ -103,29 +103,29 @@ class PostgresMessageStore(MessageStore):
         self, messages: Sequence[Snapshot[Message]], deadline: Deadline | None = None
     ) -> None:
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
-        self._server.write(statement, message_parameters(messages), deadline=deadline)
+        self._client.write(statement, message_parameters(messages), deadline=deadline)
 
     def _message(self, message_id: str) -> Message | None:
-        rows = self._server.rows(sql.MESSAGE, {"id": to_text(message_id)})
+        rows = self._client.rows(sql.MESSAGE, {"id": to_text(message_id)})
         return MESSAGES.record(rows[0], self._repairs) if rows else None
 
     def _messages(self, message_ids: Sequence[str]) -> list[Message]:
         ids = list(map(to_text, message_ids))
-        rows = self._server.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
+        rows = self._client.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
         return MESSAGES.records(rows, self._repairs)
 
     def _messages_of_conversation(
         self, conversation_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         statement = sql.messages_page("conversation_id", limit, after is not None)
-        rows = self._server.rows(statement, _page(conversation_id, limit, after))
+        rows = self._client.rows(statement, _page(conversation_id, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
     def _messages_of_user(
         self, user_id: str, limit: int | None, after: str | None
     ) -> list[Message]:
         statement = sql.messages_page("user_id", limit, after is not None)
-        rows = self._server.rows(statement, _page(user_id, limit, after))
+        rows = self._client.rows(statement, _page(user_id, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
     def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
@@ -134,7 +134,7 @@ class PostgresMessageStore(MessageStore):
         owner, limit = to_text(conversation_id), row_limit(size)
         while True:
             parameters = {"owner": owner, "limit": limit, **place}
-            rows = self._server.rows(sql.next_messages(size), parameters)
+            rows = self._client.rows(sql.next_messages(size), parameters)
             if not rows:
                 return
             messages = MESSAGES.records(rows, self._repairs)
@@ -143,32 +143,32 @@ class PostgresMessageStore(MessageStore):
 
     def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
-        rows = self._server.rows(sql.newest_visible(n), parameters)
+        rows = self._client.rows(sql.newest_visible(n), parameters)
         return MESSAGES.records(rows[::-1], self._repairs)
 
     def _delete_message(self, message_id: str) -> bool:
-        return self._server.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
+        return self._client.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
 
     def _flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
-        return self._server.count(sql.FLAG_MESSAGE, parameters) > 0
+        return self._client.count(sql.FLAG_MESSAGE, parameters) > 0
 
     # Traces
 
     def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
-        self._server.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
+        self._client.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
 
     def _trace(self, trace_id: str) -> TurnTrace | None:
-        rows = self._server.rows(sql.TRACE, {"id": to_text(trace_id)})
+        rows = self._client.rows(sql.TRACE, {"id": to_text(trace_id)})
         return TRACES.record(rows[0], self._repairs) if rows else None
 
     def _trace_of_message(self, message_id: str) -> TurnTrace | None:
-        rows = self._server.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
+        rows = self._client.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
         return TRACES.record(rows[0], self._repairs) if rows else None
 
     def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
         parameters = {"owner": to_text(conversation_id)}
-        rows = self._server.rows(sql.TRACES_OF_CONVERSATION, parameters)
+        rows = self._client.rows(sql.TRACES_OF_CONVERSATION, parameters)
         return TRACES.records(rows, self._repairs)
 
     def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
@@ -177,7 +177,7 @@ class PostgresMessageStore(MessageStore):
             "limit": row_limit(limit),
             "offset": row_limit(offset),
         }
-        rows = self._server.rows(sql.traces_of_agent(limit, offset), parameters)
+        rows = self._client.rows(sql.traces_of_agent(limit, offset), parameters)
         return TRACES.records(rows, self._repairs)
 
     def _store_turn(
@@ -194,7 +194,7 @@ class PostgresMessageStore(MessageStore):
             parameters.update(message_parameters(messages, conversation))
         if trace is not None:
             parameters["trace"] = trace_json(trace)
-        self._server.write(statement, parameters)
+        self._client.write(statement, parameters)
 
     def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None
@@ -205,7 +205,7 @@ class PostgresMessageStore(MessageStore):
         parameters["limit"] = row_limit(limit)
         if after is not None:
             parameters["after"] = to_text(after)
-        rows = self._server.rows(statement, parameters, prepare=prepare)
+        rows = self._client.rows(statement, parameters, prepare=prepare)
         return TRACES.page(rows, after, self._repairs)
 
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
@@ -214,14 +214,14 @@ class PostgresMessageStore(MessageStore):
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)
         try:
-            rows = self._server.rows(statement, parameters, prepare=False)
+            rows = self._client.rows(statement, parameters, prepare=False)
             if are_finite(rows):
                 return summaries(rows)
         except StoreUnavailableError as error:
             if not is_out_of_range(error):
                 raise
         lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(self._server.rows(lenient, parameters, prepare=False))
+        return summaries(self._client.rows(lenient, parameters, prepare=False))
 
 
 def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
@@ -231,7 +231,7 @@ def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]
     return page
 
 
-def _server(config: PostgresConfig) -> PostgresClient:
+def _open_client(config: PostgresConfig) -> PostgresClient:
     try:
         from jazzmine._sync.message_store.postgres_client import PostgresClient
     except ImportError as error:

@@ -129,8 +129,8 @@ class PendingChanges:
         Raises:
             IntegrityError: the conversation of one of them is not stored.
         """
-        for snapshot in messages:
-            record, line = snapshot.record, snapshot.json
+        for message in messages:
+            record, line = message.record, message.json
             if self.conversation(record.conversation_id) is None:
                 raise IntegrityError(
                     f"message {record.id!r}: its conversation {record.conversation_id!r}"

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from jazzmine.records.messages import Conversation, Entity, Message, MessageRole
-from jazzmine.records.traces import (
-    ConfirmationEvent,
-    EmissionRecord,
-    FlowEvent,
-    LLMCallRecord,
-    ScriptGenAttempt,
-    SlotEvent,
-    TaskEmission,
-    ToolTrace,
-    TurnTrace,
-)
-from jazzmine.records.usage import TraceFilter, UsageSummary
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ConfirmationEvent",
-    "Conversation",
-    "EmissionRecord",
-    "Entity",
-    "FlowEvent",
-    "LLMCallRecord",
-    "Message",
-    "MessageRole",
-    "ScriptGenAttempt",
-    "SlotEvent",
-    "TaskEmission",
-    "ToolTrace",
-    "TraceFilter",
-    "TurnTrace",
-    "UsageSummary",
-]
+from jazzmine import _lazy
+
+if TYPE_CHECKING:
+    from jazzmine.records.messages import *
+    from jazzmine.records.traces import *
+    from jazzmine.records.usage import *
+else:
+    _lazy.attach(globals(), _lazy.MESSAGE_RECORDS)

@@ -1,0 +1,123 @@
+"""Every Python block of the documentation is run as its reader would run it.
+
+The blocks of a page run in their order and in one namespace, in an empty folder. A block that
+must not run says why in a comment before it: `<!-- not run: it needs a model -->`. What a page
+prints is compared with the block titled "Output" that follows.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import io
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.servers import mongodb, postgres, redis
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+_BLOCK = re.compile(
+    r"(?:^[ ]*<!-- not run: (?P<reason>[^\n]+?) -->\n+)?"
+    r"^(?P<indent>[ ]*)```(?P<info>[^\n]*)\n(?P<text>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page."""
+
+    line: int
+    info: str
+    text: str
+    reason: str | None
+
+    @property
+    def runs(self) -> bool:
+        return self.info.split(" ")[0] == "python" and self.reason is None
+
+    @property
+    def is_output(self) -> bool:
+        return 'title="Output"' in self.info
+
+
+def blocks_of(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for match in _BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start("text")) + 1
+        yield Block(line, match["info"], textwrap.dedent(match["text"]), match["reason"])
+
+
+def run(block: Block, page: Path, names: dict[str, object]) -> str:
+    """Run a block, whose top level may use `await`, and return what it printed."""
+    source = "\n" * (block.line - 1) + block.text
+    code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        result = eval(code, names)
+        if inspect.iscoroutine(result):
+            names["_loop"].run_until_complete(result)  # type: ignore[attr-defined]
+    return printed.getvalue()
+
+
+@contextmanager
+def empty_postgres() -> Iterator[str]:
+    """Have an empty database in a block: its URL."""
+    name = f"jazzmine_docs_{uuid4().hex}"
+    with postgres.connect(postgres.dsn()) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        try:
+            yield make_conninfo(postgres.dsn(), dbname=name)
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@contextmanager
+def empty_mongodb() -> Iterator[str]:
+    with mongodb.database() as config:
+        yield f"{config['uri']}/{config['db']}"
+
+
+# The addresses that the documentation uses for its examples, and the servers that stand in.
+_SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
+    "postgresql://agent:secret@db.example/agents": empty_postgres,
+    "mongodb://db.example/agents": empty_mongodb,
+    "redis://cache.example:6379/0": redis.database,
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_blocks_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = list(blocks_of(page))
+    loop = asyncio.new_event_loop()
+    names: dict[str, object] = {"__name__": "__main__", "_loop": loop}
+    printed = ""
+    with ExitStack() as servers:
+        servers.callback(loop.close)
+        stand_ins = {
+            address: servers.enter_context(opened())
+            for address, opened in _SERVERS.items()
+            if any(block.runs and address in block.text for block in blocks)
+        }
+        for block in blocks:
+            if block.is_output:
+                assert printed == block.text, f"{page.name}:{block.line}: another output"
+            elif block.runs:
+                text = block.text
+                for address, url in stand_ins.items():
+                    text = text.replace(address, url)
+                printed = run(replace(block, text=text), page, names)
