@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.behaviour.toy_backend import toy_storage
 from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
@@ -78,6 +79,7 @@ def _pgbouncer(folder: Path) -> Iterator[Config]:
 
 MESSAGE_BACKENDS = [
     Backend("json", _json, embedded=True),
+    Backend("toy", toy_storage, embedded=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.2, remembers=True),
     Backend("pgbouncer", _pgbouncer, share=0.1, missing=pgbouncer.MISSING),

@@ -62,6 +62,12 @@ FIELDS: dict[str, list[tuple[str, Pair]]] = {
     ],
 }
 
+_DIRTY["toy"], _DIRTY_KEYS["toy"], FIELDS["toy"] = (
+    _DIRTY["json"],
+    _DIRTY_KEYS["json"],
+    FIELDS["json"],
+)
+
 
 def _list(pairs: list[Pair]) -> Pair:
     return [raw for raw, _ in pairs], [read for _, read in pairs]

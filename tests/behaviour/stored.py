@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.behaviour.backends import Config
+from tests.behaviour.toy_backend import ToyData
 from tests.servers import mongodb, postgres
 
 __all__ = ["put"]
@@ -26,7 +27,7 @@ def put(
         "messages": messages or [],
         "turn_traces": traces or [],
     }
-    write = {"json": _json, "postgres": _postgres, "mongodb": _mongodb}
+    write = {"json": _json, "postgres": _postgres, "mongodb": _mongodb, "toy": _toy}
     write[str(config["storage"])](config, sections)
 
 
@@ -35,6 +36,15 @@ def _json(config: Config, sections: dict[str, list[Raw]]) -> None:
     new = path.with_suffix(".new")
     new.write_text(json.dumps(sections))
     new.replace(path)
+
+
+def _toy(config: Config, sections: dict[str, list[Raw]]) -> None:
+    data = config["data"]
+    assert isinstance(data, ToyData)
+    data.clear()
+    for kind, records in zip(data.tables, sections.values(), strict=True):
+        for record in records:
+            data.put(kind, record)
 
 
 def _mongodb(config: Config, sections: dict[str, list[Raw]]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
+from jazzmine._sync.message_store.hooks import MessageOwner, TraceKey
 from jazzmine.config import JSONStoreConfig
 from jazzmine.records.base import Snapshot
 from jazzmine.records.usage import UsageKey
@@ -52,14 +53,14 @@ class KeepsTracesOfDeletedMessages(JSONMessageStore):
             self.orphans[trace.id] = trace
         return super()._delete_message(message_id)
 
-    def _trace(self, trace_id: str) -> TurnTrace | None:
-        return super()._trace(trace_id) or self.orphans.get(trace_id)
+    def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
+        return super()._get_trace(by, key) or (self.orphans.get(key) if by == "id" else None)
 
 
 class IgnoresFlags(JSONMessageStore):
     """Has flagged messages in the immediate context."""
 
-    def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+    def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         return self.get_messages_by_conversation_id(conversation_id)[-n:]
 
 
@@ -79,10 +80,10 @@ class StoresHalfATurn(JSONMessageStore):
 class SkipsEqualsBetweenPages(JSONMessageStore):
     """Begins a page behind all messages that are as old as the last one of the page before."""
 
-    def _messages_of_conversation(
-        self, conversation_id: str, limit: int | None, after: str | None
+    def _list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        page = super()._messages_of_conversation(conversation_id, None, after)
+        page = super()._list_messages(by, owner, None, after)
         last = self.get_message_by_id(after) if after else None
         if last is not None:
             page = [message for message in page if message.timestamp > last.timestamp]

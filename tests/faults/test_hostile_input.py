@@ -130,8 +130,8 @@ def test_an_operator_never_reaches_a_query(name: str, tmp_path: Path) -> None:
 class Trims(JSONMessageStore):
     """Takes blanks and U+0000 away."""
 
-    def _message(self, message_id: str) -> Message | None:
-        found = super()._message(message_id)
+    def _get_message(self, message_id: str) -> Message | None:
+        found = super()._get_message(message_id)
         if found is not None:
             found.original_content = found.original_content.strip(" \0")
         return found

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._async.message_store.base import MessageStore
+from jazzmine._async.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres.rows import (
@@ -69,22 +70,15 @@ class PostgresMessageStore(MessageStore):
         parameters = {"conversation": conversation_json(conversation)}
         await self._client.write(sql.STORE_CONVERSATION, parameters)
 
-    async def _conversation(self, conversation_id: str) -> Conversation | None:
+    async def _get_conversation(self, conversation_id: str) -> Conversation | None:
         rows = await self._client.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
         return CONVERSATIONS.record(rows[0], self._repairs) if rows else None
 
-    async def _conversations_of_user(
-        self, user_id: str, limit: int | None, after: str | None
+    async def _list_conversations(
+        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        statement = sql.conversations_page("user_id", limit, after is not None)
-        rows = await self._client.rows(statement, _page(user_id, limit, after))
-        return CONVERSATIONS.page(rows, after, self._repairs)
-
-    async def _conversations_of_agent(
-        self, agent_id: str, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        statement = sql.conversations_page("agent_id", limit, after is not None)
-        rows = await self._client.rows(statement, _page(agent_id, limit, after))
+        statement = sql.conversations_page(by, limit, after is not None)
+        rows = await self._client.rows(statement, _page(owner, limit, after))
         return CONVERSATIONS.page(rows, after, self._repairs)
 
     async def _delete_conversation(self, conversation_id: str) -> bool:
@@ -105,30 +99,23 @@ class PostgresMessageStore(MessageStore):
         statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
         await self._client.write(statement, message_parameters(messages), deadline=deadline)
 
-    async def _message(self, message_id: str) -> Message | None:
+    async def _get_message(self, message_id: str) -> Message | None:
         rows = await self._client.rows(sql.MESSAGE, {"id": to_text(message_id)})
         return MESSAGES.record(rows[0], self._repairs) if rows else None
 
-    async def _messages(self, message_ids: Sequence[str]) -> list[Message]:
+    async def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
         ids = list(map(to_text, message_ids))
         rows = await self._client.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
         return MESSAGES.records(rows, self._repairs)
 
-    async def _messages_of_conversation(
-        self, conversation_id: str, limit: int | None, after: str | None
+    async def _list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        statement = sql.messages_page("conversation_id", limit, after is not None)
-        rows = await self._client.rows(statement, _page(conversation_id, limit, after))
+        statement = sql.messages_page(by, limit, after is not None)
+        rows = await self._client.rows(statement, _page(owner, limit, after))
         return MESSAGES.page(rows, after, self._repairs)
 
-    async def _messages_of_user(
-        self, user_id: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        statement = sql.messages_page("user_id", limit, after is not None)
-        rows = await self._client.rows(statement, _page(user_id, limit, after))
-        return MESSAGES.page(rows, after, self._repairs)
-
-    async def _batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
+    async def _iter_batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
         # The place of the last one is known, even if it is deleted before the next batch.
         place: dict[str, object] = {"timestamp": -(2**63), "seq": 0}
         owner, limit = to_text(conversation_id), row_limit(size)
@@ -141,7 +128,7 @@ class PostgresMessageStore(MessageStore):
             place = {"timestamp": MESSAGES.value(rows[-1], "timestamp"), "seq": rows[-1][-1]}
             yield messages
 
-    async def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+    async def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
         rows = await self._client.rows(sql.newest_visible(n), parameters)
         return MESSAGES.records(rows[::-1], self._repairs)
@@ -158,20 +145,17 @@ class PostgresMessageStore(MessageStore):
     async def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
         await self._client.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
 
-    async def _trace(self, trace_id: str) -> TurnTrace | None:
-        rows = await self._client.rows(sql.TRACE, {"id": to_text(trace_id)})
+    async def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
+        statement = sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE
+        rows = await self._client.rows(statement, {"id": to_text(key)})
         return TRACES.record(rows[0], self._repairs) if rows else None
 
-    async def _trace_of_message(self, message_id: str) -> TurnTrace | None:
-        rows = await self._client.rows(sql.TRACE_OF_MESSAGE, {"id": to_text(message_id)})
-        return TRACES.record(rows[0], self._repairs) if rows else None
-
-    async def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
+    async def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
         parameters = {"owner": to_text(conversation_id)}
         rows = await self._client.rows(sql.TRACES_OF_CONVERSATION, parameters)
         return TRACES.records(rows, self._repairs)
 
-    async def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+    async def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         parameters = {
             "owner": to_text(agent_id),
             "limit": row_limit(limit),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from jazzmine._async.working_memory.base import WorkingMemoryStore
 from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._compat.async_concurrency import KeyedLocks
-from jazzmine.config import require_seconds
+from jazzmine.config import MemoryStoreConfig, require_seconds
 from jazzmine.errors import LockLostError, LockTimeoutError
 from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.working_memory import WorkingMemory
@@ -54,6 +54,10 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         self._stored: dict[str, _Stored] = {}
         self._tokens = count()
         self._after_fork()
+
+    @classmethod
+    def _configured(cls, config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
+        return cls(config.lock_timeout, ttl_seconds=config.ttl_seconds, timeout=config.timeout)
 
     async def _open(self) -> None:
         """Nothing to open."""

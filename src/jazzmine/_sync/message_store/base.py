@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Iterable, Mapping
-from types import TracebackType
 from typing import TypeVar
 
+from jazzmine._sync.message_store.factory import new_store
 from jazzmine._sync.message_store.hooks import MessageStoreHooks
-from jazzmine._compat.sync_concurrency import Affinity, Work
-from jazzmine.config import (
-    BackendConfig,
-    JSONStoreConfig,
-    MongoDBConfig,
-    PostgresConfig,
-    message_store_config,
-)
-from jazzmine.errors import StoreClosedError
+from jazzmine._compat.sync_concurrency import Work
+from jazzmine.config import message_store_config
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
 from jazzmine.records.base import Record, snapshot
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import PartialPage, Repairs
+from jazzmine.records.repair import PartialPage
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["MessageStore"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
-AnyStore = TypeVar("AnyStore", bound="MessageStore")
 
 
 class MessageStore(MessageStoreHooks):
@@ -47,11 +39,6 @@ class MessageStore(MessageStoreHooks):
     reached, or a file's `OSError`.
     """
 
-    def __init__(self) -> None:
-        self._affinity = Affinity(self._after_fork)
-        self._closed = False
-        self._repairs = Repairs()
-
     @classmethod
     def initialize(cls, config: Mapping[str, object] | str | None = None) -> MessageStore:
         """Open a store.
@@ -67,42 +54,8 @@ class MessageStore(MessageStoreHooks):
             StoreUnavailableError: the server cannot be reached.
             OSError, JSONDecodeError, ValidationError: the file cannot be read.
         """
-        store = _backend(message_store_config(config))
-        store._affinity.ensure()
-        store._open()
-        return store
-
-    def close(self) -> None:
-        """Release all files and connections; closing again does nothing."""
-        self._affinity.ensure()
-        if not self._closed:
-            self._closed = True
-            self._close()
-
-    def __enter__(self: AnyStore) -> AnyStore:
-        self._check()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise StoreClosedError("this store is closed; open another with initialize()")
-        self._affinity.ensure()
-
-    def _after_fork(self) -> None:
-        """Take new files and connections, in a process that was forked from the store's own."""
-
-    def ping(self) -> None:
-        """Reach the server (or the file) once, in the cheapest way."""
-        self._check()
-        self._ping()
+        store: MessageStore = new_store(message_store_config(config))
+        return store._opened()
 
     # Conversations
 
@@ -118,7 +71,7 @@ class MessageStore(MessageStoreHooks):
     def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
         """Return the conversation, or None."""
         self._check()
-        return self._conversation(require_id("conversation_id", conversation_id))
+        return self._get_conversation(require_id("conversation_id", conversation_id))
 
     def get_conversations_by_user_id(
         self, user_id: str, *, limit: int | None = None, after: str | None = None
@@ -132,7 +85,9 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        return self._filled(self._conversations_of_user, owner, *_page(limit, after))
+        return self._filled(
+            self._list_conversations, ("user_id", owner), *_page(limit, after)
+        )
 
     def get_conversations_by_agent_id(
         self, agent_id: str, *, limit: int | None = None, after: str | None = None
@@ -146,7 +101,9 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("agent_id", agent_id)
-        return self._filled(self._conversations_of_agent, owner, *_page(limit, after))
+        return self._filled(
+            self._list_conversations, ("agent_id", owner), *_page(limit, after)
+        )
 
     def delete_conversation(self, conversation_id: str) -> bool:
         """Delete a conversation, its messages and their traces; True if it was there."""
@@ -182,7 +139,7 @@ class MessageStore(MessageStoreHooks):
     def get_message_by_id(self, message_id: str) -> Message | None:
         """Return the message, or None."""
         self._check()
-        return self._message(require_id("message_id", message_id))
+        return self._get_message(require_id("message_id", message_id))
 
     def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         """Return those of the messages that are stored, in the order asked for."""
@@ -190,7 +147,7 @@ class MessageStore(MessageStoreHooks):
         if isinstance(message_ids, str):
             raise TypeError("message_ids must be several ids, not one str")
         wanted = [require_id("message_ids", message_id) for message_id in message_ids]
-        return _as_list(self._messages(wanted)) if wanted else []
+        return _as_list(self._get_messages(wanted)) if wanted else []
 
     def get_messages_by_conversation_id(
         self, conversation_id: str, *, limit: int | None = None, after: str | None = None
@@ -202,7 +159,9 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("conversation_id", conversation_id)
-        return self._filled(self._messages_of_conversation, owner, *_page(limit, after))
+        return self._filled(
+            self._list_messages, ("conversation_id", owner), *_page(limit, after)
+        )
 
     def get_messages_by_user_id(
         self, user_id: str, *, limit: int | None = None, after: str | None = None
@@ -214,7 +173,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        return self._filled(self._messages_of_user, owner, *_page(limit, after))
+        return self._filled(self._list_messages, ("user_id", owner), *_page(limit, after))
 
     def iter_messages(
         self, conversation_id: str, *, batch_size: int = 500
@@ -231,7 +190,7 @@ class MessageStore(MessageStoreHooks):
 
     def _one_by_one(self, conversation_id: str, size: int) -> Iterator[Message]:
         self._check()
-        for batch in self._batches(conversation_id, size):
+        for batch in self._iter_batches(conversation_id, size):
             for message in batch:
                 yield message
                 self._check()
@@ -272,18 +231,18 @@ class MessageStore(MessageStoreHooks):
     def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
         """Return the trace, or None."""
         self._check()
-        return self._trace(require_id("trace_id", trace_id))
+        return self._get_trace("id", require_id("trace_id", trace_id))
 
     def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
         """Return the trace of a message, or None."""
         self._check()
-        return self._trace_of_message(require_id("message_id", message_id))
+        return self._get_trace("message_id", require_id("message_id", message_id))
 
     def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
         """Return a conversation's traces by `turn_number`, ascending."""
         self._check()
         owner = require_id("conversation_id", conversation_id)
-        return _as_list(self._traces_of_conversation(owner))
+        return _as_list(self._list_conversation_traces(owner))
 
     def get_turn_traces_by_agent_id(
         self, agent_id: str, limit: int = 100, offset: int = 0
@@ -298,7 +257,7 @@ class MessageStore(MessageStoreHooks):
         self._check()
         owner = require_id("agent_id", agent_id)
         count, skipped = require_count("limit", limit), require_count("offset", offset)
-        return _as_list(self._traces_of_agent(owner, count, skipped)) if count else []
+        return _as_list(self._list_agent_traces(owner, count, skipped)) if count else []
 
     def store_turn(
         self,
@@ -337,7 +296,7 @@ class MessageStore(MessageStoreHooks):
         self._check()
         wanted = snapshot(where, TraceFilter).record
         count, behind = require_count("limit", limit), _page(None, after)[1]
-        return self._filled(self._find_traces, wanted, count, behind) if count else []
+        return self._filled(self._find_traces, (wanted,), count, behind) if count else []
 
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
         """Sum up the traces that a filter means, one summary a group, most tokens first.
@@ -354,25 +313,25 @@ class MessageStore(MessageStoreHooks):
     def _filled(
         self,
         read: Work[list[AnyRecord]],
-        subject: str | TraceFilter,
+        subject: tuple[object, ...],
         limit: int | None,
         after: str | None,
     ) -> list[AnyRecord]:
-        page = read(subject, limit, after)
+        page = read(*subject, limit, after)
         if not isinstance(page, PartialPage):
             return page
         records, asked = list(page), limit
         while limit is not None and isinstance(page, PartialPage) and page.rows == asked:
             asked = limit - len(records)
-            page = read(subject, asked, page.last_id)
+            page = read(*subject, asked, page.last_id)
             records += page
         return records
 
     def _newest_readable(self, conversation_id: str, n: int) -> list[Message]:
-        asked, found = n, self._newest_visible(conversation_id, n)
+        asked, found = n, self._list_newest_visible(conversation_id, n)
         while isinstance(found, PartialPage) and found.rows == asked and len(found) < n:
             asked *= 2
-            found = self._newest_visible(conversation_id, asked)
+            found = self._list_newest_visible(conversation_id, asked)
         return found if asked == n and type(found) is list else found[-n:]
 
 
@@ -385,19 +344,3 @@ def _page(limit: int | None, after: str | None) -> tuple[int | None, str | None]
         None if limit is None else require_count("limit", limit),
         None if after is None else require_id("after", after),
     )
-
-
-def _backend(config: BackendConfig) -> MessageStore:
-    if isinstance(config, JSONStoreConfig):
-        from jazzmine._sync.message_store.json import JSONMessageStore
-
-        return JSONMessageStore(config)
-    if isinstance(config, MongoDBConfig):
-        from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
-
-        return MongoDBMessageStore(config)
-    if isinstance(config, PostgresConfig):
-        from jazzmine._sync.message_store.postgres import PostgresMessageStore
-
-        return PostgresMessageStore(config)
-    raise AssertionError(f"no message store takes a {type(config).__name__}")

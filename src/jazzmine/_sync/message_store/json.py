@@ -8,13 +8,14 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._sync.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
 from jazzmine._compat.sync_concurrency import Batcher, run_blocking
 from jazzmine.backends.json.file import JSONFile
 from jazzmine.backends.json.lines import read_conversation, read_message, read_trace
 from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.queries import candidate_rows, traces_found
 from jazzmine.backends.json.record_reader import RecordReader
-from jazzmine.backends.json.tables import ConversationRow, Index, MessageRow, Row, Tables
+from jazzmine.backends.json.tables import ConversationRow, Index, MessageRow, Row, Tables, TraceRow
 from jazzmine.backends.json.trace_queries import summarize
 from jazzmine.config import JSONStoreConfig
 from jazzmine.records.base import Record, Snapshot
@@ -83,30 +84,16 @@ class JSONMessageStore(MessageStore):
 
     # Conversations
 
-    def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
-        self._writes.run(lambda draft: draft.put_conversation(conversation))
-
-    def _conversation(self, conversation_id: str) -> Conversation | None:
+    def _get_conversation(self, conversation_id: str) -> Conversation | None:
         row = self._read(lambda tables: tables.conversations.get(conversation_id))
         return None if row is None else self._conversation_of.again(row)
 
-    def _conversations_of_user(
-        self, user_id: str, limit: int | None, after: str | None
+    def _list_conversations(
+        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         def page(tables: Tables) -> list[ConversationRow]:
-            index = tables.conversations_by_user
-            return index.last(user_id, limit, _behind(index, user_id, tables.conversations, after))
-
-        return self._listing(self._read(page), self._conversation_of)
-
-    def _conversations_of_agent(
-        self, agent_id: str, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        def page(tables: Tables) -> list[ConversationRow]:
-            index = tables.conversations_by_agent
-            return index.last(
-                agent_id, limit, _behind(index, agent_id, tables.conversations, after)
-            )
+            index = tables.conversations_by[by]
+            return index.last(owner, limit, _behind(index, owner, tables.conversations, after))
 
         return self._listing(self._read(page), self._conversation_of)
 
@@ -117,52 +104,38 @@ class JSONMessageStore(MessageStore):
 
     # Messages
 
-    def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
-        self._writes.run(lambda draft: draft.put_messages(messages))
-
-    def _message(self, message_id: str) -> Message | None:
+    def _get_message(self, message_id: str) -> Message | None:
         if self._writes.unsettled or self._file.changed():
             self._fresh()
         # One look-up needs no lock, and this is the read that has to be quickest.
         row = self._file.tables.messages.get(message_id)
         return None if row is None else self._message_of.again(row)
 
-    def _messages(self, message_ids: Sequence[str]) -> list[Message]:
+    def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
         rows = self._read(lambda tables: list(map(tables.messages.get, message_ids)))
         return self._listing([row for row in rows if row is not None], self._message_of)
 
-    def _messages_of_conversation(
-        self, conversation_id: str, limit: int | None, after: str | None
+    def _list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Message]:
         def page(tables: Tables) -> list[MessageRow]:
-            index = tables.messages_by_conversation
-            behind = _behind(index, conversation_id, tables.messages, after)
-            return index.first(conversation_id, limit, behind)
+            index = tables.messages_by[by]
+            return index.first(owner, limit, _behind(index, owner, tables.messages, after))
 
         return self._listing(self._read(page), self._message_of)
 
-    def _messages_of_user(
-        self, user_id: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        def page(tables: Tables) -> list[MessageRow]:
-            index = tables.messages_by_user
-            behind = _behind(index, user_id, tables.messages, after)
-            return index.first(user_id, limit, behind)
-
-        return self._listing(self._read(page), self._message_of)
-
-    def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
+    def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         # The place of the last one is known, even if it is deleted before the next batch.
         last: MessageRow | None = None
 
         def page(tables: Tables) -> list[MessageRow]:
-            return tables.messages_by_conversation.first(conversation_id, size, last)
+            return tables.messages_by["conversation_id"].first(conversation_id, size, last)
 
         while rows := self._read(page):
             last = rows[-1]
             yield self._listing(rows, self._message_of)
 
-    def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+    def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         rows = self._read(lambda tables: tables.visible_messages.rows(conversation_id)[-n:])
         return self._listing(rows, self._message_of)
 
@@ -174,24 +147,20 @@ class JSONMessageStore(MessageStore):
 
     # Traces
 
-    def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
-        self._writes.run(lambda draft: draft.put_trace(trace))
+    def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
+        def find(tables: Tables) -> TraceRow | None:
+            return (tables.traces if by == "id" else tables.trace_of_message).get(key)
 
-    def _trace(self, trace_id: str) -> TurnTrace | None:
-        row = self._read(lambda tables: tables.traces.get(trace_id))
+        row = self._read(find)
         return None if row is None else self._trace_of.again(row)
 
-    def _trace_of_message(self, message_id: str) -> TurnTrace | None:
-        row = self._read(lambda tables: tables.trace_of_message.get(message_id))
-        return None if row is None else self._trace_of.again(row)
-
-    def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
+    def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
         rows = self._read(
             lambda tables: tables.traces_by_turn.first(conversation_id, None, None)
         )
         return self._listing(rows, self._trace_of)
 
-    def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+    def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         rows = self._read(
             lambda tables: tables.traces_by_agent.last(agent_id, offset + limit, None)[offset:]
         )

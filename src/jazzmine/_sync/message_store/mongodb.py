@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._sync.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
 from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
@@ -18,10 +19,9 @@ from jazzmine.backends.mongodb.documents import (
     turn_documents,
 )
 from jazzmine.backends.mongodb.queries import (
-    CONVERSATIONS_OF_AGENT,
-    CONVERSATIONS_OF_USER,
+    CONVERSATIONS_BY,
+    MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
-    MESSAGES_OF_USER,
     TRACES_FOUND,
     TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
@@ -99,20 +99,14 @@ class MongoDBMessageStore(MessageStore):
     def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
         self._writes.store_conversation(conversation_document(conversation))
 
-    def _conversation(self, conversation_id: str) -> Conversation | None:
+    def _get_conversation(self, conversation_id: str) -> Conversation | None:
         found = self._one(self._client.conversations, equal(id=conversation_id))
         return None if found is None else read_conversation(found, self._repairs)
 
-    def _conversations_of_user(
-        self, user_id: str, limit: int | None, after: str | None
+    def _list_conversations(
+        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
-        page = (self._client.conversations, CONVERSATIONS_OF_USER, user_id, limit, after)
-        return self._read_conversations(self._client.read(self._client.page, *page))
-
-    def _conversations_of_agent(
-        self, agent_id: str, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        page = (self._client.conversations, CONVERSATIONS_OF_AGENT, agent_id, limit, after)
+        page = (self._client.conversations, CONVERSATIONS_BY[by], owner, limit, after)
         return self._read_conversations(self._client.read(self._client.page, *page))
 
     def _delete_conversation(self, conversation_id: str) -> bool:
@@ -124,11 +118,11 @@ class MongoDBMessageStore(MessageStore):
         owners = [snapshot.record.conversation_id for snapshot in messages]
         self._writes.store_messages(message_documents(messages), owners)
 
-    def _message(self, message_id: str) -> Message | None:
+    def _get_message(self, message_id: str) -> Message | None:
         found = self._one(self._client.messages, equal(id=message_id))
         return None if found is None else read_message(found, self._repairs)
 
-    def _messages(self, message_ids: Sequence[str]) -> list[Message]:
+    def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
         wanted = list(dict.fromkeys(message_ids))
         found: dict[str, Document] = {}
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
@@ -139,19 +133,13 @@ class MongoDBMessageStore(MessageStore):
         there = (found.get(message_id) for message_id in message_ids)
         return self._read_messages([document.copy() for document in there if document])
 
-    def _messages_of_conversation(
-        self, conversation_id: str, limit: int | None, after: str | None
+    def _list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Message]:
-        page = (self._client.messages, MESSAGES_OF_CONVERSATION, conversation_id, limit, after)
+        page = (self._client.messages, MESSAGES_BY[by], owner, limit, after)
         return self._read_messages(self._client.read(self._client.page, *page))
 
-    def _messages_of_user(
-        self, user_id: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        page = (self._client.messages, MESSAGES_OF_USER, user_id, limit, after)
-        return self._read_messages(self._client.read(self._client.page, *page))
-
-    def _batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
+    def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         listing, last = MESSAGES_OF_CONVERSATION, None
         while True:
             query = listing.of(conversation_id, last)
@@ -163,7 +151,7 @@ class MongoDBMessageStore(MessageStore):
             last = listing.cursor(documents[-1])
             yield self._read_messages(documents)
 
-    def _newest_visible(self, conversation_id: str, n: int) -> list[Message]:
+    def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         newest = (self._client.messages, visible(conversation_id), VISIBLE_MESSAGES, n)
         documents = self._client.read(self._client.found, *newest)
         return self._read_messages(documents[::-1])
@@ -179,19 +167,15 @@ class MongoDBMessageStore(MessageStore):
     def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
         self._writes.store_trace(trace_document(trace))
 
-    def _trace(self, trace_id: str) -> TurnTrace | None:
-        found = self._one(self._client.traces, equal(id=trace_id))
+    def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
+        found = self._one(self._client.traces, equal(**{by: key}))
         return None if found is None else read_trace(found, self._repairs)
 
-    def _trace_of_message(self, message_id: str) -> TurnTrace | None:
-        found = self._one(self._client.traces, equal(message_id=message_id))
-        return None if found is None else read_trace(found, self._repairs)
-
-    def _traces_of_conversation(self, conversation_id: str) -> list[TurnTrace]:
+    def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
         page = (self._client.traces, TRACES_OF_CONVERSATION, conversation_id, None, None)
         return self._read_traces(self._client.read(self._client.page, *page))
 
-    def _traces_of_agent(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+    def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         listing = TRACES_OF_AGENT
         newest = (self._client.traces, listing.of(agent_id), listing, limit, offset)
         return self._read_traces(self._client.read(self._client.found, *newest))

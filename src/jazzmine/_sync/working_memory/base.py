@@ -6,23 +6,12 @@ import os
 import time
 from collections.abc import Iterator, Callable, Iterable, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
+from jazzmine._sync.working_memory.factory import new_store
 from jazzmine._sync.working_memory.hooks import Lease, WorkingMemoryHooks
-from jazzmine._compat.sync_concurrency import Affinity
-from jazzmine.config import (
-    BackendConfig,
-    MemoryStoreConfig,
-    RedisConfig,
-    working_memory_config,
-)
-from jazzmine.errors import (
-    LockLostError,
-    NotFoundError,
-    StaleWorkingMemoryError,
-    StoreClosedError,
-)
+from jazzmine.config import working_memory_config
+from jazzmine.errors import LockLostError, NotFoundError, StaleWorkingMemoryError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.memory_base import checked_copy, with_class
@@ -31,8 +20,6 @@ from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["WorkingMemoryStore"]
-
-AnyStore = TypeVar("AnyStore", bound="WorkingMemoryStore")
 
 
 class WorkingMemoryStore(WorkingMemoryHooks):
@@ -54,10 +41,6 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     #: that sets other limits.
     memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
 
-    def __init__(self) -> None:
-        self._affinity = Affinity(self._after_fork)
-        self._closed = False
-
     @classmethod
     def initialize(
         cls, config: Mapping[str, object] | str | None = None
@@ -74,40 +57,10 @@ class WorkingMemoryStore(WorkingMemoryHooks):
             ImportError: the back end's driver is not installed.
             StoreUnavailableError: the server cannot be reached.
         """
-        store = _backend(working_memory_config(config))
-        store._check()
-        store._open()
-        return store
-
-    def close(self) -> None:
-        """Release all connections; closing again does nothing."""
-        self._affinity.ensure()
-        if not self._closed:
-            self._closed = True
-            self._close()
-
-    def __enter__(self: AnyStore) -> AnyStore:
-        self._check()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        store: WorkingMemoryStore = new_store(working_memory_config(config))
+        return store._opened()
 
     # Whole working memories
-
-    def ping(self) -> None:
-        """Make one cheap round trip, for readiness probes.
-
-        Raises:
-            StoreUnavailableError: the server did not answer within `timeout`.
-        """
-        self._check()
-        self._ping()
 
     def get(self, conversation_id: str) -> WorkingMemory | None:
         """Return a conversation's working memory, or None; waits for no lock."""
@@ -273,11 +226,6 @@ class WorkingMemoryStore(WorkingMemoryHooks):
 
     # How an update goes
 
-    def _check(self) -> None:
-        if self._closed:
-            raise StoreClosedError("this store is closed; open another with initialize()")
-        self._affinity.ensure()
-
     def _update(
         self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
     ) -> WorkingMemory:
@@ -343,17 +291,3 @@ def _require_process(process: int, lease: Lease) -> None:
             f"the lock of conversation {lease.conversation_id!r} is held by the process that this"
             " one was forked from, and nothing was written: what the parent saves counts"
         )
-
-
-def _backend(config: BackendConfig) -> WorkingMemoryStore:
-    if isinstance(config, MemoryStoreConfig):
-        from jazzmine._sync.working_memory.memory import InMemoryWorkingMemoryStore
-
-        return InMemoryWorkingMemoryStore(
-            config.lock_timeout, ttl_seconds=config.ttl_seconds, timeout=config.timeout
-        )
-    if isinstance(config, RedisConfig):
-        from jazzmine._sync.working_memory.redis import RedisWorkingMemoryStore
-
-        return RedisWorkingMemoryStore._configured(config)
-    raise AssertionError(f"no working-memory store takes a {type(config).__name__}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from jazzmine._sync.store import Store
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["Lease", "WorkingMemoryHooks"]
@@ -22,23 +23,16 @@ class Lease(NamedTuple):
     memory: WorkingMemory | None
 
 
-class WorkingMemoryHooks(ABC):
-    """The work of each method of `WorkingMemoryStore`, behind its checks."""
+class WorkingMemoryHooks(Store):
+    """What a back end implements, beside the methods that every store has (`Store`).
 
+    Arguments are checked before a hook is called.
+    """
+
+    @classmethod
     @abstractmethod
-    def _open(self) -> None:
-        """Get ready; on failure leave nothing behind."""
-
-    @abstractmethod
-    def _close(self) -> None:
-        """Release everything; called once."""
-
-    def _after_fork(self) -> None:  # noqa: B027 - nothing to do is a good answer
-        """Drop inherited connections and locks, in a process forked from the store's own."""
-
-    @abstractmethod
-    def _ping(self) -> None:
-        """Ask the server for a sign of life, in one round trip."""
+    def _configured(cls, config: Any) -> WorkingMemoryHooks:
+        """Make the store of a configuration, which is of the back end's own class."""
 
     @abstractmethod
     def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:

@@ -100,7 +100,7 @@ class PendingChanges:
 
     def message_ids_of(self, conversation_id: str) -> list[str]:
         """Return the ids of all messages of a conversation."""
-        stored = self._tables.messages_by_conversation.rows(conversation_id)
+        stored = self._tables.messages_by["conversation_id"].rows(conversation_id)
         ids = dict.fromkeys(row.id for row in stored)
         for draft in self._layers():
             ids.update(dict.fromkeys(draft.messages))

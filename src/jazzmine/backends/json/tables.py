@@ -199,22 +199,21 @@ class Tables:
         self.messages: dict[str, MessageRow] = {}
         self.traces: dict[str, TraceRow] = {}
         self.trace_of_message: dict[str, TraceRow] = {}
-        self.conversations_by_user = Index[ConversationRow]("user_id", "last_updated_at")
-        self.conversations_by_agent = Index[ConversationRow]("agent_id", "last_updated_at")
-        self.messages_by_conversation = Index[MessageRow]("conversation_id", "timestamp")
-        self.messages_by_user = Index[MessageRow]("user_id", "timestamp")
+        self.conversations_by = {
+            owner: Index[ConversationRow](owner, "last_updated_at")
+            for owner in ("user_id", "agent_id")
+        }
+        self.messages_by = {
+            owner: Index[MessageRow](owner, "timestamp") for owner in ("conversation_id", "user_id")
+        }
         self.visible_messages = Index[MessageRow]("conversation_id", "timestamp", _is_visible)
         self.traces_by_turn = Index[TraceRow]("conversation_id", "turn_number")
         self.traces_by_conversation = Index[TraceRow]("conversation_id", "started_at_ms")
         self.traces_by_agent = Index[TraceRow]("agent_id", "started_at_ms")
         self.traces_by_user = Index[TraceRow]("user_id", "started_at_ms")
         self.traces_by_start = Index[TraceRow](None, "started_at_ms")
-        self._conversation_indexes = (self.conversations_by_user, self.conversations_by_agent)
-        self._message_indexes = (
-            self.messages_by_conversation,
-            self.messages_by_user,
-            self.visible_messages,
-        )
+        self._conversation_indexes = tuple(self.conversations_by.values())
+        self._message_indexes = (*self.messages_by.values(), self.visible_messages)
         self._trace_indexes = (
             self.traces_by_turn,
             self.traces_by_conversation,

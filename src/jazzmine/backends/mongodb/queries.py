@@ -11,8 +11,10 @@ from jazzmine.backends.mongodb.documents import Document
 from jazzmine.records.repair import UNKNOWN_ID
 
 __all__ = [
+    "CONVERSATIONS_BY",
     "CONVERSATIONS_OF_AGENT",
     "CONVERSATIONS_OF_USER",
+    "MESSAGES_BY",
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
     "TRACES_FOUND",
@@ -117,6 +119,10 @@ VISIBLE_MESSAGES = Listing("timestamp", -1, "conversation_id")
 TRACES_OF_CONVERSATION = Listing("turn_number", 1, "conversation_id")
 TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing("started_at_ms", -1)
+
+# Those of an owner, by the field that holds the owner's id.
+CONVERSATIONS_BY = {one.owner: one for one in (CONVERSATIONS_OF_USER, CONVERSATIONS_OF_AGENT)}
+MESSAGES_BY = {one.owner: one for one in (MESSAGES_OF_CONVERSATION, MESSAGES_OF_USER)}
 
 
 def same_id_or_message(trace_id: str, message_id: str) -> Document:

@@ -1,0 +1,26 @@
+"""Which class is the working-memory store of which configuration."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from jazzmine.config import BackendConfig, MemoryStoreConfig, RedisConfig
+
+__all__ = ["new_store"]
+
+# The class, and its module beside this one, which is imported when a store is made.
+_STORES: dict[type[BackendConfig], tuple[str, str]] = {
+    MemoryStoreConfig: (".memory", "InMemoryWorkingMemoryStore"),
+    RedisConfig: (".redis", "RedisWorkingMemoryStore"),
+}
+
+
+def new_store(config: BackendConfig) -> Any:
+    """Make the working-memory store of a configuration, which is not open yet.
+
+    Raises:
+        ImportError: the back end's driver is not installed.
+    """
+    module, name = _STORES[type(config)]
+    return getattr(import_module(module, __package__), name)._configured(config)
