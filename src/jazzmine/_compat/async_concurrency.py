@@ -1,4 +1,4 @@
-"""The awaitable world: an event loop, its tasks, and threads for what blocks."""
+"""The async API: an event loop, its tasks, and threads for what blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Affinity:
     """Where a store may be used: on the event loop that used it first.
 
     Args:
-        after_fork: called in a process that was forked from the store's own (blocking world).
+        after_fork: called in a process that was forked from the store's own (sync API).
     """
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
@@ -35,7 +35,7 @@ class Affinity:
             if self._loop is not None:
                 raise WrongEventLoopError(
                     "this store belongs to another event loop: open one in each loop"
-                    " (each asyncio.run() makes a new one), or use the plain calls of"
+                    " (each asyncio.run() makes a new one), or use the sync calls of"
                     " jazzmine.sync, which work in any thread"
                 )
             self._loop = loop

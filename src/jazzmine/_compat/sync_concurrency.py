@@ -1,4 +1,4 @@
-"""The blocking world: threads, which may be forked into other processes."""
+"""The sync API: threads, which may be forked into other processes."""
 
 from __future__ import annotations
 
