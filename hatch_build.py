@@ -1,4 +1,4 @@
-"""Regenerates the twins before every build, so that none is installed older than its source."""
+"""Regenerates the sync copy before every build, so that it is never older than its source."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ class GenerateSyncHook(BuildHookInterface[Any]):
     """Runs scripts/generate_sync.py for wheels, sdists and editable installs."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Generate the twins, or fail the build."""
+        """Generate the sync copy, or fail the build."""
         script = Path(self.root, "scripts", "generate_sync.py")
         run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
         if run.returncode != 0:

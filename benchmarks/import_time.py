@@ -1,4 +1,4 @@
-"""How long does it take to import the blocking face?
+"""How long does it take to import the sync API?
 
 Whole processes, from start to end, each pair alternating: the import alone, and the first two lines
 of a program beside those of a program that defines one pydantic model. All are compiled by the

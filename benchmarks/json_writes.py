@@ -61,7 +61,7 @@ class OneByOne(Filled):
 
 
 class OneByOneSync(Filled):
-    """The same through the blocking face."""
+    """The same through the sync API."""
 
     def measure(self) -> Figures:
         from jazzmine.sync.message_store import MessageStore
@@ -161,7 +161,7 @@ def _one_by_one(lab: Lab, stored: int, calls: int, rounds: int, bar: Bar) -> Ite
     if lab.self_check:
         return
     found = lab.race(Side(OneByOneSync, options), other, rounds=rounds)
-    yield Row(f"{label}, sync face", found["seconds"], bar)
+    yield Row(f"{label}, sync API", found["seconds"], bar)
     found = lab.race(Side(OneByOne, options), Side(BareReplace, options), rounds=rounds)
     yield Row(f"{label}, told beside", found["seconds"], beside="a bare durable replace")
 
@@ -174,5 +174,5 @@ def _at_once(lab: Lab) -> Iterator[Row]:
     if lab.self_check:
         return
     found = lab.race(Side(AtOnceSync, options), other, rounds=5)
-    label = f"{BURST} threads at once at 500, sync face"
+    label = f"{BURST} threads at once at 500, sync API"
     yield Row(label, found["seconds"], as_speed=True)

@@ -3,7 +3,7 @@
 A round is a conversation of a dozen turns, each with every update there is; the figure is the
 median call. An update costs what the working memory is large: about 10 KB of JSON at the end of
 the dozen; so the slowest kind of update is also told for first turns alone, at 3 to 7 KB. The
-predecessor has no blocking face, copies nothing and locks no update as a whole.
+predecessor has no sync API, copies nothing and locks no update as a whole.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class Updates(Conversations):
 
 
 class UpdatesSync(Conversations):
-    """The same through the blocking face."""
+    """The same through the sync API."""
 
     def measure(self) -> Figures:
-        from jazzmine.sync import working_memory as face
+        from jazzmine.sync import working_memory as api
 
-        store = face.InMemoryWorkingMemoryStore()
+        store = api.InMemoryWorkingMemoryStore()
         times: dict[str, list[float]] = defaultdict(list)
         for cid, (name, arguments) in self.steps():
             method = getattr(store, name)
@@ -113,9 +113,9 @@ class ContendedSync(Conversations):
     """The same from as many threads."""
 
     def measure(self) -> Figures:
-        from jazzmine.sync import working_memory as face
+        from jazzmine.sync import working_memory as api
 
-        store, cid = face.InMemoryWorkingMemoryStore(), self.next_conversation()
+        store, cid = api.InMemoryWorkingMemoryStore(), self.next_conversation()
         store.get_or_create(cid, "user", "agent")
         store.begin_turn(cid, turn_cache(1))
 
@@ -137,24 +137,24 @@ class ContendedSync(Conversations):
 
 
 def answer(lab: Lab) -> Iterator[Row]:
-    faces = {"": Updates} if lab.self_check else {"": Updates, ", sync face": UpdatesSync}
-    for face, scenario in faces.items():
-        yield from _updates(lab, face, scenario)
+    apis = {"": Updates} if lab.self_check else {"": Updates, ", sync API": UpdatesSync}
+    for api, scenario in apis.items():
+        yield from _updates(lab, api, scenario)
     yield from _contended(lab, "16 tasks", Contended)
     if not lab.self_check:
-        yield from _contended(lab, "16 threads, sync face", ContendedSync)
+        yield from _contended(lab, "16 threads, sync API", ContendedSync)
 
 
-def _updates(lab: Lab, face: str, scenario: type[Conversations]) -> Iterator[Row]:
+def _updates(lab: Lab, api: str, scenario: type[Conversations]) -> Iterator[Row]:
     other = Side(Updates, predecessor=True)
     found = lab.race(Side(scenario), other, rounds=9)
     del found["slowest"]
     for name, pairs in found.items():
-        yield Row(f"{name}{face}", pairs, at_most(LIMIT))
+        yield Row(f"{name}{api}", pairs, at_most(LIMIT))
     first = {"conversations": TURNS, "turns": 1}
     other = Side(Updates, first, predecessor=True)
     found = lab.race(Side(scenario, first), other, rounds=9)
-    yield Row(f"the slowest of these in first turns{face}", found["slowest"], at_most(LIMIT))
+    yield Row(f"the slowest of these in first turns{api}", found["slowest"], at_most(LIMIT))
 
 
 def _contended(lab: Lab, callers: str, scenario: type[Conversations]) -> Iterator[Row]:

@@ -20,4 +20,4 @@ def answer(lab: Lab) -> Iterator[Row]:
             options = {"dsn": dsn, "workers": 8, "each": 50}
             found = lab.race(Side(Threads, options), Side(Concurrent, options), rounds=15)
             bar = at_least_as_fast(0.9)
-            yield Row("8 threads, plain calls", found["seconds"], bar, beside="8 tasks")
+            yield Row("8 threads, sync calls", found["seconds"], bar, beside="8 tasks")

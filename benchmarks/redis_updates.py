@@ -2,7 +2,7 @@
 
 One server, started for the question, is asked by both libraries in turn. A round of updates is a
 conversation of a dozen turns, each with every update there is; the figure is the median call. The
-predecessor has neither a blocking face nor a block, so its five calls stand beside ours.
+predecessor has neither a sync API nor a block, so its five calls stand beside ours.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Updates(OnRedis):
 
 
 class UpdatesSync(OnRedis):
-    """The same through the blocking face."""
+    """The same through the sync API."""
 
     async def prepare(self) -> None:
-        """Nothing of the other world."""
+        """Nothing of the other API."""
 
     def measure(self) -> Figures:
         from jazzmine.sync.working_memory import WorkingMemoryStore
@@ -168,7 +168,7 @@ def answer(lab: Lab) -> Iterator[Row]:
         other = Side(Updates, options, predecessor=True)
         yield from _calls(lab.race(Side(Updates, options), other, rounds=9), "")
         if not lab.self_check:
-            yield from _calls(lab.race(Side(UpdatesSync, options), other, rounds=5), ", sync face")
+            yield from _calls(lab.race(Side(UpdatesSync, options), other, rounds=5), ", sync API")
             ours, calls = Side(OneBlock, options), Side(FiveCalls, options, predecessor=True)
             found = lab.race(ours, calls, rounds=9)
             yield Row("a turn in a block", found["turn"], at_least_as_fast(5), "its five calls")
@@ -183,7 +183,7 @@ def answer(lab: Lab) -> Iterator[Row]:
             yield Row(label, found["seconds"], at_least_as_fast(times))
 
 
-def _calls(found: Series, face: str) -> Iterator[Row]:
+def _calls(found: Series, api: str) -> Iterator[Row]:
     for name, pairs in found.items():
         bar = 1.4 if name == "begin_turn" else 1.7
-        yield Row(f"{name}{face}", pairs, None if name == "get" else at_least_as_fast(bar))
+        yield Row(f"{name}{api}", pairs, None if name == "get" else at_least_as_fast(bar))

@@ -1,4 +1,4 @@
-r"""A chat on an event loop: its stores are awaited, and the application's lifespan owns them.
+r"""A chat on an event loop, with async stores that the application's lifespan opens and closes.
 
     JAZZMINE_MESSAGE_STORE=postgresql://… JAZZMINE_WORKING_MEMORY=redis://… \
         uvicorn --app-dir examples agent_async:app

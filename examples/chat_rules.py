@@ -1,7 +1,7 @@
 """The brain of a tea shop's chat: a few rules in place of a language model.
 
 It reads and makes records, no more: it neither knows where they are kept nor how to wait, so
-that the awaited programs and the plain ones share it as it is.
+that the async and the sync programs share it unchanged.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""The same chat with plain calls, for gunicorn and any other WSGI server.
+r"""The same chat with sync calls, for gunicorn and any other WSGI server.
 
     JAZZMINE_MESSAGE_STORE=postgresql://… JAZZMINE_WORKING_MEMORY=redis://… \
         gunicorn --config examples/wsgi_gunicorn.py --pythonpath examples wsgi_app:application
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import chat_rules
-from plain_turn import turn
+from sync_turn import turn
 
 from jazzmine import LockTimeoutError, NotFoundError, StoreUnavailableError
 from jazzmine.sync import MessageStore, WorkingMemoryStore

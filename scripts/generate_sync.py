@@ -1,7 +1,7 @@
-"""Generate the blocking twin of every tree in TREES, or check that each is up to date.
+"""Generate the sync copy of every tree in TREES, or check that each copy is up to date.
 
-With --check nothing is written: what would change is shown, and the exit status is 1. A source
-that has no true twin is refused, with exit status 2.
+With --check nothing is written: the differences are printed, and the exit status is 1. A source
+of which no correct copy can be made is refused, with exit status 2.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import unasync
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python scripts/generate_sync.py"
 
-# What no twin may hold, as a name or in prose: it would be wrong there, or untrue.
+# Words that no copy may contain: as a name they would not work, in prose they would be untrue.
 ASYNC_ONLY = re.compile(
     r"\b(?:await(?:s|ed|ables?)?|asynchronous(?:ly)?|coroutines?|\w*async\w*|aio|__await__"
     r"|aclos(?:e|ing)|anext|aiter|asend|athrow|isawaitable|iscoroutine\w*)\b",
@@ -39,16 +39,16 @@ IDENTIFIER = re.compile(r"(?<!\w)[^\W\d]\w*")
 
 @dataclass(frozen=True)
 class Tree:
-    """A folder written by hand, its generated twin, and the names that differ between them.
+    """A folder written by hand, the folder of its generated copy, and the names that differ.
 
-    A name is replaced as an identifier, as one part of a dotted path, and as all of a string; in
-    strings and comments also where it can be no English word. `AsyncX` that a file of the tree
-    defines, `__aenter__` and what else unasync knows of need no entry. Others get one once a file
-    uses them: an entry that no file uses is an error.
+    A name is replaced where it is an identifier, a part of a dotted path, or a whole string; in
+    strings and comments also where it cannot be an English word. An `AsyncX` that a file of the
+    tree defines, `__aenter__` and the other names that unasync replaces need no entry. Any other
+    name needs one as soon as a file uses it: an entry that no file uses is an error.
     """
 
     source: str
-    twin: str
+    copy: str
     replacements: dict[str, str]
     needed_if: str = ""  # a tree is skipped where this folder is absent
 
@@ -56,7 +56,7 @@ class Tree:
 TREES = (
     Tree(
         source="src/jazzmine/_async",
-        twin="src/jazzmine/_sync",
+        copy="src/jazzmine/_sync",
         replacements={
             "AbstractAsyncContextManager": "AbstractContextManager",
             "_async": "_sync",
@@ -71,7 +71,7 @@ TREES = (
     ),
     Tree(
         source="tests/behaviour/_async",
-        twin="tests/behaviour/_sync",
+        copy="tests/behaviour/_sync",
         replacements={"core": "sync", "async_support": "sync_support"},
         needed_if="tests/behaviour",
     ),
@@ -79,20 +79,20 @@ TREES = (
 
 
 class RefusedError(Exception):
-    """What is wrong with the sources, one line each."""
+    """The sources cannot be converted; the message has one line for each problem."""
 
 
 class Rule(unasync.Rule):  # type: ignore[misc]
     """A tree's replacements, which of them were used, and the classes that its files define."""
 
     def __init__(self, tree: Tree, defined: Iterable[str]) -> None:
-        super().__init__(tree.source, tree.twin, tree.replacements)
+        super().__init__(tree.source, tree.copy, tree.replacements)
         self.used: set[str] = set()
         self.defined = frozenset(defined)
 
     def _unasync_name(self, name: str) -> str:
         self.used.add(name)
-        # unasync makes a `SyncX` of any `AsyncX`, whether or not there is one.
+        # unasync turns every `AsyncX` into `SyncX`, whether or not that class exists.
         if name in self.token_replacements or name in self.defined:
             return str(super()._unasync_name(name))
         return name
@@ -102,7 +102,7 @@ class Rule(unasync.Rule):  # type: ignore[misc]
         return str(tokenize_rt.tokens_to_src(self._unasync_tokens(prepared)))
 
     def replace_words(self, text: str) -> str:
-        """Replace the names in a comment or in what stands between a string's quotes."""
+        """Replace the names in a comment, or in a string without its quotes."""
 
         def replace(match: re.Match[str]) -> str:
             before, after = text[: match.start()], text[match.end() :]
@@ -124,12 +124,12 @@ class Rule(unasync.Rule):  # type: ignore[misc]
                 src = f"{prefix}{quote}{self.replace_words(body)}{quote}"
         else:
             return token
-        return token._replace(name="TEXT", src=src)  # nothing that unasync would look into
+        return token._replace(name="TEXT", src=src)  # a token name that unasync leaves alone
 
 
 @dataclass
 class Changes:
-    """The difference between the twin on disk and the twin that the sources ask for."""
+    """The difference between the copy on disk and the copy that the sources give."""
 
     write: dict[Path, str] = field(default_factory=dict)
     delete: list[Path] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Changes:
 
 
 def tokens_of(text: str) -> list[tokenize_rt.Token]:
-    """Tokenize `text`, an f-string being one token as it is before Python 3.12."""
+    """Tokenize `text`, with each f-string as one token, as before Python 3.12."""
     tokens: list[tokenize_rt.Token] = []
     depth = 0
     for token in tokenize_rt.src_to_tokens(text):
@@ -158,7 +158,7 @@ def tokens_of(text: str) -> list[tokenize_rt.Token]:
 
 
 def hidden_names(module: ast.Module, rule: Rule) -> Iterator[tuple[int, str]]:
-    """Find names inside f-strings that ought to be replaced and will not be."""
+    """Yield the line and the text of each name in an f-string that will wrongly not be replaced."""
     for node in ast.walk(module):
         if isinstance(node, ast.FormattedValue):
             found = IDENTIFIER.findall(ast.unparse(node.value))
@@ -178,7 +178,7 @@ def definitions(module: ast.Module) -> set[tuple[int, bool]]:
 
 
 def repeated(module: ast.Module) -> set[tuple[int, str]]:
-    """Return the line and name of what is defined once more in a module's or a class's body."""
+    """Return the line and name of each second definition in a module's or a class's body."""
     found = set()
     for node in ast.walk(module):
         known = set()
@@ -189,33 +189,33 @@ def repeated(module: ast.Module) -> set[tuple[int, str]]:
     return found
 
 
-def flaws(source: ast.Module, text: str, twin: str) -> Iterator[tuple[int, str]]:
-    """Find what is wrong with a generated twin, and say what mends it."""
-    for token in tokens_of(twin):
+def flaws(source: ast.Module, text: str, copy: str) -> Iterator[tuple[int, str]]:
+    """Yield the line of each problem of a generated file, and what corrects it."""
+    for token in tokens_of(copy):
         is_name = token.name == "NAME"
         if is_name or token.name in ("COMMENT", "STRING"):
             what = "is left over" if is_name else "in a comment or string is untrue"
             for match in ASYNC_ONLY.finditer(token.src):
                 line = (token.line or 1) + token.src.count("\n", 0, match.start())
-                yield line, f'"{match[0]}" {what} in the twin: {CURE}'
-    generated = ast.parse(twin)
+                yield line, f'"{match[0]}" {what} in the copy: {CURE}'
+    generated = ast.parse(copy)
     for line, name in repeated(generated) - repeated(source):
-        yield line, f'"{name}" is defined twice in the twin: give the two other names'
+        yield line, f'"{name}" is defined twice in the copy: give the two other names'
     moved = definitions(source) ^ definitions(generated)
-    if moved or text.count("\n") != twin.count("\n"):
-        yield min(moved)[0] if moved else 1, "the twin's lines differ"
+    if moved or text.count("\n") != copy.count("\n"):
+        yield min(moved)[0] if moved else 1, "the copy's lines differ"
 
 
 def convert(path: Path, rule: Rule) -> tuple[str, list[tuple[int, str]]]:
-    """Return the twin of one file and what is wrong with it, as lines and texts."""
+    """Return the copy of one file, and its problems as lines and texts."""
     try:
         text = path.read_text(encoding="utf-8")
         module, tokens = ast.parse(text), tokens_of(text)
-        twin = rule.convert(tokens)
-        return twin, sorted({*hidden_names(module, rule), *flaws(module, text, twin)})
+        copy = rule.convert(tokens)
+        return copy, sorted({*hidden_names(module, rule), *flaws(module, text, copy)})
     except (SyntaxError, ValueError, tokenize.TokenError) as error:
         line = getattr(error, "lineno", None) or 1
-        return "", [(line, f"the file or its twin can't be parsed: {error}")]
+        return "", [(line, f"the file or its copy can't be parsed: {error}")]
 
 
 def files_under(folder: Path, pattern: str) -> list[Path]:
@@ -224,21 +224,21 @@ def files_under(folder: Path, pattern: str) -> list[Path]:
 
 
 def generate(root: Path, tree: Tree) -> dict[Path, str]:
-    """Return the text of every file of the twin, by its path, or raise RefusedError."""
+    """Return the text of every file of the copy by its path, or raise RefusedError."""
     names = files_under(root / tree.source, "*.py")
     if not names:
         raise RefusedError(f"{tree.source}: no Python file to generate from")
     texts = [(root / tree.source / name).read_text("utf-8", "replace") for name in names]
     rule = Rule(tree, CLASS.findall("\n".join(texts)))
-    twins, problems = {}, []
+    copies, problems = {}, []
     for name in names:
-        twins[root / tree.twin / name], wrong = convert(root / tree.source / name, rule)
+        copies[root / tree.copy / name], wrong = convert(root / tree.source / name, rule)
         problems += [f"{tree.source}/{name.as_posix()}:{line}: {what}" for line, what in wrong]
     unused = sorted(tree.replacements.keys() - rule.used)
     problems += [f'{tree.source}: no file uses the replacement of "{key}"' for key in unused]
     if problems:
         raise RefusedError("\n".join(problems))
-    return twins
+    return copies
 
 
 def compare(root: Path, trees: Sequence[Tree]) -> Changes:
@@ -247,7 +247,7 @@ def compare(root: Path, trees: Sequence[Tree]) -> Changes:
         if tree.needed_if and not (root / tree.needed_if).is_dir():
             continue
         wanted = generate(root, tree)
-        present = {root / tree.twin / name for name in files_under(root / tree.twin, "*")}
+        present = {root / tree.copy / name for name in files_under(root / tree.copy, "*")}
         changes.delete += sorted(present - wanted.keys())
         for path, text in wanted.items():
             if path not in present or path.read_bytes() != text.encode():
@@ -258,7 +258,7 @@ def compare(root: Path, trees: Sequence[Tree]) -> Changes:
 def apply(changes: Changes, root: Path) -> None:
     for path, text in changes.write.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = root / f".{path.name}.{os.getpid()}"  # another run must not take it for an orphan
+        part = root / f".{path.name}.{os.getpid()}"  # outside the tree: no orphan for another run
         part.write_text(text, encoding="utf-8", newline="\n")
         part.replace(path)
         print(f"wrote {path.relative_to(root)}")
@@ -272,7 +272,7 @@ def apply(changes: Changes, root: Path) -> None:
 
 
 def show(changes: Changes, root: Path) -> None:
-    """Print what `apply` would do as a diff, and the command that does it."""
+    """Print the changes as a diff, and the command that makes them."""
     for path in sorted([*changes.write, *changes.delete]):
         name = path.relative_to(root).as_posix()
         old = path.read_text(encoding="utf-8", errors="replace") if path.exists() else None
@@ -281,14 +281,16 @@ def show(changes: Changes, root: Path) -> None:
         diff = difflib.unified_diff(before, after, "on disk", "generated", lineterm="")
         fate = "is orphaned" if new is None else "is missing" if old is None else "is out of date"
         print(f"{name} {fate}", *diff, sep="\n")
-    print(f"\nTo mend it, run: {COMMAND}")
+    print(f"\nTo correct it, run: {COMMAND}")
 
 
 def main(
     argv: Sequence[str] | None = None, *, root: Path = ROOT, trees: Sequence[Tree] = TREES
 ) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if need be")
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit 1 if a file would change"
+    )
     check = parser.parse_args(argv).check
     try:
         changes = compare(root, trees)

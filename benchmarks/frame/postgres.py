@@ -405,7 +405,7 @@ class Concurrent(Scenario):
 
 
 class Threads(Scenario):
-    """The same with threads and the plain calls."""
+    """The same with threads and the sync calls."""
 
     def __init__(self, folder: Path, dsn: str, workers: int, each: int) -> None:
         super().__init__(folder)
@@ -413,10 +413,10 @@ class Threads(Scenario):
         self._messages = messages(3 * NEW, 3 * NEW + workers * each, SPREAD)
 
     def prepare(self) -> None:
-        from jazzmine.sync import MessageStore as BlockingStore
+        from jazzmine.sync import MessageStore as SyncMessageStore
 
         config = {"storage": "postgres", "dsn": self._dsn, "schema": schema_of_this_process()}
-        self._store = BlockingStore.initialize({**config, "pool_min": 10, "pool_max": 10})
+        self._store = SyncMessageStore.initialize({**config, "pool_min": 10, "pool_max": 10})
         for _ in range(2):
             self.measure()
 

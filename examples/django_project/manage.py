@@ -9,6 +9,6 @@ from django.core.management import execute_from_command_line
 
 sys.path.append(
     str(Path(__file__).parents[1])
-)  # for chat_rules and plain_turn, which the examples share
+)  # for chat_rules and sync_turn, which the examples share
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "desk.settings")
 execute_from_command_line(sys.argv)

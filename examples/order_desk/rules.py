@@ -1,7 +1,7 @@
 """The order desk's brain: a few rules in place of a language model.
 
 The rules read and change the working memory alone. They neither know where it is kept nor
-how to wait, so that the awaited and the plain half of the demo share them as they are.
+how to wait, so that the async and the sync half of the demo share them unchanged.
 """
 
 from __future__ import annotations

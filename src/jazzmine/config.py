@@ -1,4 +1,4 @@
-"""What `initialize()` accepts: a mapping, a URL, or nothing (the environment, a default)."""
+"""The configuration of a store: a mapping, a URL, or None (the environment or a default)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BackendConfig(ABC):
-    """The options of one back end: the fields are the keys it accepts beside `storage`."""
+    """The options of one back end; its fields are the accepted keys besides `storage`."""
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]]
@@ -34,12 +34,12 @@ class BackendConfig(ABC):
     @classmethod
     @abstractmethod
     def from_url(cls, url: str) -> BackendConfig:
-        """Read the options out of a URL that begins with one of the `schemes`."""
+        """Return the configuration that a URL with one of the `schemes` describes."""
 
 
 @dataclass(frozen=True)
 class JSONStoreConfig(BackendConfig):
-    """A message store in one JSON file; `lock_timeout` in s."""
+    """The configuration of a message store in one JSON file; `lock_timeout` in s."""
 
     storage: ClassVar[str] = "json"
     schemes: ClassVar[tuple[str, ...]] = ("json",)
@@ -57,17 +57,17 @@ class JSONStoreConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
-        """Read `json:PATH`; a path may hold any character, so there are no options."""
+        """Read `json:PATH`; a path may contain any character, so the URL has no options."""
         return cls(path=url.partition(":")[2])
 
 
 @dataclass(frozen=True)
 class MongoDBConfig(BackendConfig):
-    """A message store in a MongoDB database.
+    """The configuration of a message store in a MongoDB database.
 
     Args:
-        timeout: the deadline of each call as a whole, in s.
-        migration_timeout: the deadline of creating indexes when a store is opened, in s.
+        timeout: the longest time that a call takes, in s.
+        migration_timeout: the longest time for creating indexes when a store is opened, in s.
     """
 
     storage: ClassVar[str] = "mongodb"
@@ -86,7 +86,7 @@ class MongoDBConfig(BackendConfig):
         if not self.uri.startswith(("mongodb://", "mongodb+srv://")):
             raise InvalidAddressError("uri must begin with mongodb:// or mongodb+srv://")
         if "@" in self._path(self.uri):
-            # Part of a password would be taken for a host, and a host is no secret.
+            # Otherwise part of the password would be parsed as a host, and hosts are logged.
             raise InvalidAddressError("a slash in the user or password of uri must be written %2F")
         # https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
         if (
@@ -100,7 +100,7 @@ class MongoDBConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> MongoDBConfig:
-        """Read `mongodb://HOST/DB`; its options are the driver's."""
+        """Read `mongodb://HOST/DB`; the options in the URL are those of PyMongo."""
         scheme, _, rest = url.partition(":")
         uri = f"{scheme.lower()}:{rest}"
         name = unquote(cls._path(uri))
@@ -113,15 +113,15 @@ class MongoDBConfig(BackendConfig):
 
 @dataclass(frozen=True)
 class PostgresConfig(BackendConfig):
-    """A message store in PostgreSQL; `timeout`, the deadline of every call, in s.
-
-    Changing the schema has a deadline of its own, `migration_timeout`, in s.
+    """The configuration of a message store in PostgreSQL.
 
     Args:
-        dsn: a URL or `key=value` pairs, as libpq takes them.
-        pool_min, pool_max: how many connections are kept, and how many there are at most.
-        schema: where the tables are; it is made if it is not there.
+        dsn: a libpq connection string: a URL or `key=value` pairs.
+        pool_min, pool_max: the smallest and the largest number of connections in the pool.
+        schema: the schema of the tables; it is created if it does not exist.
         prepare: whether statements are prepared; False for PgBouncer in transaction mode.
+        timeout: the longest time that a call takes, in s.
+        migration_timeout: the longest time for changing the schema, in s.
     """
 
     storage: ClassVar[str] = "postgres"
@@ -150,7 +150,7 @@ class PostgresConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> PostgresConfig:
-        """Read a URL of libpq; the other options have their defaults."""
+        """Read a libpq URL; the other options have their defaults."""
         scheme, _, rest = url.partition(":")
         if not rest.startswith("//"):
             raise InvalidAddressError("the URL of a PostgreSQL database begins postgresql://")
@@ -159,7 +159,7 @@ class PostgresConfig(BackendConfig):
 
 @dataclass(frozen=True)
 class MemoryStoreConfig(BackendConfig):
-    """A working memory in this process; times in s."""
+    """The configuration of a working memory in this process; times in s."""
 
     storage: ClassVar[str] = "memory"
     schemes: ClassVar[tuple[str, ...]] = ("memory",)
@@ -183,10 +183,10 @@ class MemoryStoreConfig(BackendConfig):
 
 @dataclass(frozen=True)
 class RedisConfig(BackendConfig):
-    """A working memory in Redis; times in s.
+    """The configuration of a working memory in Redis; times in s.
 
     Args:
-        url: as redis-py takes it: redis://, rediss:// (TLS) or unix://.
+        url: a URL of redis-py: redis://, rediss:// (TLS) or unix://.
     """
 
     storage: ClassVar[str] = "redis"
@@ -206,7 +206,7 @@ class RedisConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> RedisConfig:
-        """Read `redis://[[user]:password@]host[:port][/database]`, or the like."""
+        """Read a URL such as `redis://[[user]:password@]host[:port][/database]`."""
         return cls(url=url)
 
 
@@ -220,7 +220,7 @@ _WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (MemoryStoreConfig, RedisCo
 
 
 def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:
-    """Read what `MessageStore.initialize` was given.
+    """Return the configuration for the argument of `MessageStore.initialize`.
 
     Raises:
         ConfigurationError: an unknown storage or key, or a value of a wrong type.
@@ -232,7 +232,7 @@ def message_store_config(config: Mapping[str, object] | str | None) -> BackendCo
 
 
 def working_memory_config(config: Mapping[str, object] | str | None) -> BackendConfig:
-    """Read what `WorkingMemoryStore.initialize` was given.
+    """Return the configuration for the argument of `WorkingMemoryStore.initialize`.
 
     Raises:
         ConfigurationError: an unknown storage or key, or a value of a wrong type.
@@ -244,7 +244,7 @@ def working_memory_config(config: Mapping[str, object] | str | None) -> BackendC
 
 
 def _require_redis_url(url: str) -> None:
-    """Raise unless redis-py can make sense of the URL; never repeat it."""
+    """Raise if redis-py cannot parse the URL; the error does not contain the URL."""
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.lower() not in RedisConfig.schemes:
         raise InvalidAddressError("url must begin with redis://, rediss:// or unix://")
@@ -275,7 +275,7 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     for kind in kinds:
         if scheme in kind.schemes:
             return kind.from_url(url)
-    # The text stays silent about what it was given: that may hold a password.
+    # The text does not repeat the URL, which may contain a password.
     known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
     raise InvalidAddressError(f"the URL names no known storage; it must begin with one of {known}")
 
@@ -313,7 +313,7 @@ def _hint(wrong: str, allowed: Iterable[str]) -> str:
 
 
 def require_text(key: str, value: object) -> None:
-    """Raise unless the value is a string that is not empty; never repeat the value."""
+    """Raise unless the value is a string that is not empty; the error does not contain it."""
     if not isinstance(value, str):
         raise ConfigurationError(f"{key} must be a string, not a {type(value).__name__}")
     if not value:
@@ -329,7 +329,7 @@ def require_bool(key: str, value: object) -> None:
 
 
 def require_number(key: str, value: object, least: int) -> None:
-    """Raise unless the value is an integer of at least so much."""
+    """Raise unless the value is an integer of `least` or more."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise ConfigurationError(f"{key} must be an integer, not a {type(value).__name__}")
     if value < least:

@@ -1,4 +1,4 @@
-"""Every error that jazzmine raises of its own.
+"""The errors of jazzmine.
 
 JazzmineError
 ├── ConfigurationError (ValueError)
@@ -15,8 +15,8 @@ JazzmineError
 └── ConflictError
     └── StaleWorkingMemoryError
 
-A record that breaks a rule of its own raises pydantic's `ValidationError`, a malformed
-JSON file `json.JSONDecodeError`, a file that cannot be read or written `OSError`.
+Other errors come from elsewhere: an invalid record raises pydantic's `ValidationError`, a
+malformed JSON file `json.JSONDecodeError`, a file that cannot be read or written `OSError`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class JazzmineError(Exception):
-    """The root of all errors of this library."""
+    """The base class of all errors of this library."""
 
 
 class ConfigurationError(JazzmineError, ValueError):
@@ -48,26 +48,26 @@ class ConfigurationError(JazzmineError, ValueError):
 
 
 class InvalidAddressError(ConfigurationError, ConnectionError):
-    """A DSN, URI or URL cannot be parsed; the text repeats neither it nor its password."""
+    """A DSN, URI or URL cannot be parsed; the text contains neither it nor its password."""
 
 
 class StoreUnavailableError(JazzmineError, ConnectionError):
-    """The server cannot be reached or went away; what became of the call is unknown."""
+    """The server cannot be reached or the connection was lost; the call may have taken effect."""
 
 
 class IntegrityError(JazzmineError):
-    """The write refers to a record that is not stored, or to one that belongs elsewhere."""
+    """The write refers to a record that is not stored, or that belongs to another record."""
 
 
 class NotFoundError(JazzmineError, KeyError):
-    """The record that the call starts from is not stored."""
+    """The record that the call refers to is not stored."""
 
-    # KeyError prints the repr of its argument, which is no sentence to read.
+    # KeyError prints the repr of its argument, with quotes around the sentence.
     __str__ = Exception.__str__
 
 
 class RecordTooLargeError(JazzmineError, ValueError):
-    """The record is larger than its back end can hold."""
+    """The record is larger than its back end can store."""
 
 
 class StoreClosedError(JazzmineError, RuntimeError):
@@ -75,7 +75,7 @@ class StoreClosedError(JazzmineError, RuntimeError):
 
 
 class WrongEventLoopError(JazzmineError, RuntimeError):
-    """The store was used from another event loop than the one that it belongs to."""
+    """The store was used on another event loop than the one that first used it."""
 
 
 class LockTimeoutError(JazzmineError, TimeoutError):
@@ -83,16 +83,16 @@ class LockTimeoutError(JazzmineError, TimeoutError):
 
 
 class LockLostError(JazzmineError):
-    """The lock expired while it was held, so the late write was refused."""
+    """The lock expired before the write, so the write was refused."""
 
 
 class NewerFormatError(JazzmineError):
-    """A newer version of this library wrote the working memory; it is left as it is."""
+    """A newer version of this library wrote the working memory; it is left unchanged."""
 
 
 class ConflictError(JazzmineError):
-    """What the call builds on was changed by another one: read again and decide."""
+    """Another call has changed the data that this call is based on: read it again and decide."""
 
 
 class StaleWorkingMemoryError(ConflictError):
-    """The working memory was saved, deleted or made anew by another call since it was read."""
+    """Another call has saved, deleted or created the working memory since it was read."""

@@ -1,4 +1,4 @@
-"""A store of either API, and either way to the server, behind one set of awaitable calls."""
+"""A store of either API, reached directly or through PgBouncer, with async calls."""
 
 from __future__ import annotations
 

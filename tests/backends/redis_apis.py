@@ -1,4 +1,4 @@
-"""Both APIs of the Redis store behind plain calls, so that one test speaks to either."""
+"""Both APIs of the Redis store with sync calls, so that one test can use either."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jazzmine.core import working_memory as core
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import working_memory as sync
 
-__all__ = ["FACES", "Opened", "open_core", "open_sync"]
+__all__ = ["APIS", "Opened", "open_core", "open_sync"]
 
 
 class Opened:
@@ -74,4 +74,4 @@ def open_sync(url: str, **options: Any) -> Any:
     return sync.WorkingMemoryStore.initialize({"storage": "redis", "url": url, **options})
 
 
-FACES = [open_core, open_sync]
+APIS = [open_core, open_sync]

@@ -20,7 +20,7 @@ from redis.crc import key_slot
 from jazzmine.backends.redis.keys import Keys
 from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_apis import FACES, Opened, open_core, open_sync
+from tests.backends.redis_apis import APIS, Opened, open_core, open_sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Cluster, Sentinels, Server, running
 
@@ -149,14 +149,14 @@ def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Cal
 
 
 @contextmanager
-def topology(name: str, face: Any, limit: float = LIMIT) -> Iterator[Topology]:
+def topology(name: str, api: Any, limit: float = LIMIT) -> Iterator[Topology]:
     """Have an empty Redis of a kind in a block, for an API.
 
     Args:
         limit: the time-outs of the clients behind Sentinel and of a cluster, in s.
     """
-    assert face in FACES
-    asynchronous = face is open_core
+    assert api in APIS
+    asynchronous = api is open_core
     with ExitStack() as stack:
         if name == "standalone":
             servers: list[Server] = [running(Server)]
@@ -171,7 +171,7 @@ def topology(name: str, face: Any, limit: float = LIMIT) -> Iterator[Topology]:
         if name == "standalone":
 
             def open_store(**options: Any) -> Any:
-                return stack.enter_context(face(proxies[0].url, **options))
+                return stack.enter_context(api(proxies[0].url, **options))
 
             def open_beside(**options: Any) -> Any:
                 return stack.enter_context(open_sync(servers[0].url, **options))

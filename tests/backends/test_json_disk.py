@@ -149,7 +149,7 @@ def test_a_process_without_a_free_descriptor_reads_on_and_writes_nothing(
     store: JSONMessageStore, path: Path, spare: int
 ) -> None:
     before = path.read_bytes()
-    store._file._janitor.submit(int).result()
+    store._file._closer.submit(int).result()
 
     with descriptors_left(spare):
         error = error_of(lambda: store.store_message(message("m2")))
@@ -231,7 +231,7 @@ def test_a_failing_call_changes_nothing(
     store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
     before = path.read_bytes()
-    store._file._janitor.submit(int).result()
+    store._file._closer.submit(int).result()
     descriptors = len(os.listdir("/proc/self/fd"))
 
     with monkeypatch.context() as broken:

@@ -98,7 +98,7 @@ def seconds_until_refused(call: Callable[[], Any]) -> float:
 # Whose lock it is
 
 
-@pytest.mark.parametrize("api", ["sync", "core"])
+@pytest.mark.parametrize("api", ["sync", "async"])
 def test_children_that_do_nothing_do_not_keep_the_lock_of_a_killed_parent(
     path: Path, store: JSONMessageStore, api: str
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.core import message_store as awaited
+from jazzmine.core import message_store as async_messages
 from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
@@ -133,7 +133,7 @@ async def test_fifty_writes_at_once_take_two_flushes(
         replace(source, target)
 
     config = {"path": str(path), "fsync": False}
-    async with await awaited.MessageStore.initialize(config) as store:
+    async with await async_messages.MessageStore.initialize(config) as store:
         await store.store_conversation(conversation("c1"))
         monkeypatch.setattr(os, "replace", count)
 

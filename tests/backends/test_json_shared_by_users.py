@@ -81,7 +81,7 @@ def share(folder: Path, group: int, mode: int) -> None:
 
 
 def shared_file(path: Path, owner: int, group: int, mode: int) -> None:
-    """A file with the conversation "c1", and no lock's file beside it."""
+    """A file with the conversation "c1", and no lock file beside it."""
     store(path, "c1")
     os.unlink(f"{path}.lock")
     os.chown(path, owner, group)

@@ -22,7 +22,7 @@ from jazzmine.backends.mongodb.queries import (
     visible,
 )
 from jazzmine.backends.mongodb.trace_filters import filter_query
-from jazzmine.core.message_store import MessageStore as AwaitedMessageStore
+from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message, messages, trace
@@ -54,8 +54,8 @@ def store(config: Config, commands: Commands) -> Iterator[MessageStore]:
 
 
 @pytest.fixture
-async def awaited(config: Config, commands: Commands) -> AsyncIterator[AwaitedMessageStore]:
-    async with await AwaitedMessageStore.initialize(config) as opened:
+async def async_store(config: Config, commands: Commands) -> AsyncIterator[AsyncMessageStore]:
+    async with await AsyncMessageStore.initialize(config) as opened:
         await opened.store_conversation(conversation())
         await opened.store_messages(messages("m1", "m2"))
         commands.clear()
@@ -95,10 +95,10 @@ def test_a_call_for_a_known_conversation_is_one_command(
 @pytest.mark.parametrize(
     "name", ["store_message, new", "get_message_by_id", "get_immediate_context"]
 )
-async def test_an_awaited_call_is_one_command(
-    awaited: AwaitedMessageStore, commands: Commands, name: str
+async def test_an_async_call_is_one_command(
+    async_store: AsyncMessageStore, commands: Commands, name: str
 ) -> None:
-    await SINGLE[name](awaited)
+    await SINGLE[name](async_store)
 
     assert len(commands.sent) == 1
 

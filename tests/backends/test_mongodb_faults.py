@@ -26,7 +26,7 @@ from jazzmine import (
     StoreUnavailableError,
     WrongEventLoopError,
 )
-from jazzmine.core.message_store import MessageStore as AwaitedMessageStore
+from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages
 from tests.servers import mongodb
@@ -83,10 +83,10 @@ def test_a_silent_server_is_given_up_at_the_deadline(
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_a_silent_server_is_given_up_at_the_deadline_when_awaited(
+async def test_a_silent_server_is_given_up_at_the_deadline_of_an_async_call(
     server: mongodb.Server, config: Config, call: Callable[[Any], Any]
 ) -> None:
-    async with await AwaitedMessageStore.initialize(config) as store:
+    async with await AsyncMessageStore.initialize(config) as store:
         await store.store_conversation(conversation())
         with server.silent():
             started = time.monotonic()
@@ -288,8 +288,8 @@ def test_a_forked_child_opens_a_client_of_its_own(shared: Config) -> None:
 
 
 def test_another_event_loop_is_told_so(shared: Config) -> None:
-    async def opened() -> AwaitedMessageStore:
-        return await AwaitedMessageStore.initialize(shared)
+    async def opened() -> AsyncMessageStore:
+        return await AsyncMessageStore.initialize(shared)
 
     loop = asyncio.new_event_loop()
     store = loop.run_until_complete(opened())
@@ -305,7 +305,7 @@ def test_another_event_loop_is_told_so(shared: Config) -> None:
 async def test_a_cancelled_call_leaves_the_store_usable(
     server: mongodb.Server, config: Config, name: str
 ) -> None:
-    async with await AwaitedMessageStore.initialize(config) as store:
+    async with await AsyncMessageStore.initialize(config) as store:
         await store.store_conversation(conversation())
         for _ in range(3):
             with server.silent():

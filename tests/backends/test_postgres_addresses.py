@@ -15,7 +15,7 @@ from jazzmine.errors import (
     InvalidAddressError,
     StoreUnavailableError,
 )
-from jazzmine.sync import MessageStore as BlockingStore
+from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_samples import config
 from tests.servers import postgres
 
@@ -41,7 +41,7 @@ def test_a_malformed_address_is_refused_and_not_repeated(
     dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(InvalidAddressError) as raised:
-        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
+        SyncMessageStore.initialize({"storage": "postgres", "dsn": dsn})
     shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
     assert not any(part in shown for part in ("hunter2", "ter2", "4711"))
     assert raised.value.__context__ is None
@@ -62,7 +62,7 @@ def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
     dsn = postgres.changed(postgres.dsn(), **change)
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError) as raised:
-        BlockingStore.initialize({"storage": "postgres", "dsn": dsn})
+        SyncMessageStore.initialize({"storage": "postgres", "dsn": dsn})
     assert time.monotonic() - started < 1.5
     assert says in str(raised.value)
     shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
@@ -70,7 +70,7 @@ def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
     assert postgres.PASSWORD not in shown
 
 
-async def test_the_other_face_says_the_same_of_a_wrong_password() -> None:
+async def test_the_other_api_says_the_same_of_a_wrong_password() -> None:
     dsn = postgres.changed(postgres.dsn(), password="wr0ng-secret")
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="password authentication failed"):
@@ -79,7 +79,7 @@ async def test_the_other_face_says_the_same_of_a_wrong_password() -> None:
 
 
 def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:
-    with BlockingStore.initialize(config(schema)) as store:
+    with SyncMessageStore.initialize(config(schema)) as store:
         assert postgres.PASSWORD not in repr(store)
         assert postgres.PASSWORD not in repr(vars(store))
 
@@ -97,7 +97,7 @@ def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:
 )
 def test_a_wrong_option_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))[:5]):
-        BlockingStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
+        SyncMessageStore.initialize({"storage": "postgres", "dsn": "postgresql://x", **wrong})
 
 
 def test_without_the_driver_the_extra_to_install_is_named() -> None:

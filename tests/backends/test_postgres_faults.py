@@ -18,7 +18,7 @@ from jazzmine.errors import (
     StoreUnavailableError,
     WrongEventLoopError,
 )
-from jazzmine.sync import MessageStore as BlockingStore
+from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_samples import behind, config, conversation, message, trace
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
@@ -95,8 +95,8 @@ async def test_calls_survive_killed_sessions(schema: str) -> None:
         assert len(await store.get_messages_by_conversation_id("c1")) == 20
 
 
-def test_plain_calls_survive_killed_sessions(schema: str) -> None:
-    with BlockingStore.initialize(config(schema)) as store:
+def test_sync_calls_survive_killed_sessions(schema: str) -> None:
+    with SyncMessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         assert kill_backends(schema) >= 1
         store.store_message(message())
@@ -132,7 +132,7 @@ async def test_a_restarted_server_is_survived() -> None:
 def test_a_server_that_is_gone_is_reported_at_the_deadline() -> None:
     with postgres.own() as server:
         options = {"storage": "postgres", "dsn": server.dsn, "timeout": 1.5}
-        with BlockingStore.initialize(options) as store:
+        with SyncMessageStore.initialize(options) as store:
             server.stop(signal.SIGQUIT)
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{server.port}") as raised:
@@ -160,9 +160,9 @@ async def test_a_silent_server_is_given_up_at_the_deadline(proxy: Proxy, schema:
         assert await store.get_message_by_id("m9") == message("m9")
 
 
-def test_a_plain_call_gives_a_silent_server_up_at_the_deadline(proxy: Proxy, schema: str) -> None:
+def test_a_sync_call_gives_a_silent_server_up_at_the_deadline(proxy: Proxy, schema: str) -> None:
     options = behind(proxy, schema, timeout=1.0, pool_min=1, pool_max=2)
-    with BlockingStore.initialize(options) as store:
+    with SyncMessageStore.initialize(options) as store:
         proxy.swallow_replies = True
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError, match="within 1 s"):
@@ -179,7 +179,7 @@ def test_opening_a_store_at_a_silent_server_keeps_the_deadline(
     proxy.swallow_replies = True
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError):
-        BlockingStore.initialize(behind(proxy, schema, timeout=timeout))
+        SyncMessageStore.initialize(behind(proxy, schema, timeout=timeout))
     assert time.monotonic() - started < timeout + 0.5
 
 
@@ -248,7 +248,7 @@ def test_another_event_loop_is_refused(schema: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_has_connections_of_its_own(schema: str) -> None:
-    with BlockingStore.initialize(config(schema)) as store:
+    with SyncMessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         child = os.fork()
         if child == 0:

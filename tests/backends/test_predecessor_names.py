@@ -18,8 +18,8 @@ import pytest
 from tests.backends.predecessor_names import ENUM, FILE, MADE, REQUIRED, names_of_source
 
 DIFFERENCES = {
-    "InMemoryWorkingMemoryStore.active_count": "awaited, as on Redis, whose server has to be asked",
-    "RedisWorkingMemoryStore.active_count": "awaited; 0.1.42 raised NotImplementedError",
+    "InMemoryWorkingMemoryStore.active_count": "async, as on Redis, where the server is queried",
+    "RedisWorkingMemoryStore.active_count": "async; 0.1.42 raised NotImplementedError",
     "RedisWorkingMemoryStore.KEY_PREFIX": "an id with braces needs another key than a prefix makes",
     "RedisWorkingMemoryStore.LOCK_PREFIX": "the same",
     "RedisWorkingMemoryStore.LOCK_TIMEOUT": "each store has its own: the parameter `lock_timeout`",
@@ -151,7 +151,7 @@ def test_new_parameters_may_be_left_out(
 
 
 @each_method
-def test_what_was_awaited_still_is(
+def test_what_was_async_still_is(
     module: str, owner: str, method: str, told: dict[str, Any]
 ) -> None:
     function = inspect.unwrap(getattr(imported(module, owner), method))

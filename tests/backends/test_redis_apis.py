@@ -1,4 +1,4 @@
-"""What only one face can do wrong: cancellation, event loops, threads, forks, wrong clients."""
+"""What only one API can do wrong: cancellation, event loops, threads, forks, wrong clients."""
 
 from __future__ import annotations
 
@@ -251,9 +251,9 @@ def refused(block: Any, error: Exception | None) -> bool:
     return error is not None and not swallowed
 
 
-@pytest.mark.parametrize("world", ["async", "sync"])
+@pytest.mark.parametrize("api", ["async", "sync"])
 async def test_a_renewal_that_failed_is_tried_again_while_the_lock_lasts(
-    proxy: Proxy, client: Any, world: str
+    proxy: Proxy, client: Any, api: str
 ) -> None:
     """The server is silent for half of the lock's time, and the first renewal falls into it."""
     config = {"storage": "redis", "url": proxy.url, "lock_timeout": 1.5}
@@ -266,7 +266,7 @@ async def test_a_renewal_that_failed_is_tried_again_while_the_lock_lasts(
 
     for after, act in ((0.3, fall_silent), (1.0, speak_again)):
         threading.Timer(after, act).start()
-    if world == "async":
+    if api == "async":
         async with await core.WorkingMemoryStore.initialize(config) as store:
             await store.get_or_create("c", "user", "agent")
             async with store.locked("c") as memory:
@@ -304,7 +304,7 @@ def test_what_a_thread_held_when_the_parent_forked_is_not_held_in_the_child(url:
         assert status == 0
 
 
-def test_a_client_of_the_other_world_is_refused(url: str) -> None:
+def test_a_client_of_the_other_api_is_refused(url: str) -> None:
     with pytest.raises(TypeError, match=r"redis\.asyncio"):
         core.RedisWorkingMemoryStore(redis.Redis.from_url(url))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"redis\.asyncio"):

@@ -65,7 +65,7 @@ def test_the_conversations_are_spread_and_counted_on_all_primaries(
     assert min(counts) > 0
 
 
-async def test_a_client_of_the_awaitable_world_does_as_well(client: Any, cluster: Cluster) -> None:
+async def test_a_client_of_the_async_api_does_as_well(client: Any, cluster: Cluster) -> None:
     host, port = cluster.addresses[1]
     async with (
         redis.asyncio.RedisCluster(host=host, port=port, decode_responses=True) as mine,

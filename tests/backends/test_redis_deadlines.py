@@ -20,7 +20,7 @@ from redis.backoff import NoBackoff
 from jazzmine.core import working_memory as core
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_apis import FACES, open_core
+from tests.backends.redis_apis import APIS, open_core
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Sentinels, Server, running
@@ -29,8 +29,8 @@ TIMEOUT = 1.5
 LATEST = TIMEOUT + 0.5
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
@@ -48,8 +48,8 @@ def proxy(server: Server) -> Iterator[Proxy]:
         yield opened
 
 
-def test_a_large_write_to_a_silent_server_ends_at_its_deadline(face: Any, server: Server) -> None:
-    with face(server.url, timeout=TIMEOUT) as store:
+def test_a_large_write_to_a_silent_server_ends_at_its_deadline(api: Any, server: Server) -> None:
+    with api(server.url, timeout=TIMEOUT) as store:
         store.get_or_create("c", "user", "agent")
         block = store.locked("c")
         memory = block.__enter__()
@@ -92,8 +92,8 @@ def connections_to(port: int) -> int:
     return count
 
 
-def test_a_reply_that_drips_ends_a_call_at_its_deadline(face: Any, proxy: Proxy) -> None:
-    with face(proxy.url, timeout=TIMEOUT) as store:
+def test_a_reply_that_drips_ends_a_call_at_its_deadline(api: Any, proxy: Proxy) -> None:
+    with api(proxy.url, timeout=TIMEOUT) as store:
         store.get_or_create("c", "user", "agent")
         store.end_turn("c", "x" * 10_000, "greet")
         proxy.drip = 0.01
@@ -108,8 +108,8 @@ def test_a_reply_that_drips_ends_a_call_at_its_deadline(face: Any, proxy: Proxy)
 
 
 @pytest.mark.parametrize("what", ["accepts nothing", "says nothing"])
-def test_connecting_counts_towards_the_deadline(face: Any, server: Server, what: str) -> None:
-    with Proxy(server.port) as proxy, face(proxy.url, timeout=TIMEOUT) as store:
+def test_connecting_counts_towards_the_deadline(api: Any, server: Server, what: str) -> None:
+    with Proxy(server.port) as proxy, api(proxy.url, timeout=TIMEOUT) as store:
         store.get_or_create("c", "user", "agent")
         proxy.swallow_requests = True
         proxy.cut()
@@ -123,9 +123,9 @@ def test_connecting_counts_towards_the_deadline(face: Any, server: Server, what:
         assert time.monotonic() - started < LATEST
 
 
-def test_waiting_for_the_lock_counts_towards_the_deadline(face: Any, server: Server) -> None:
+def test_waiting_for_the_lock_counts_towards_the_deadline(api: Any, server: Server) -> None:
     """Most of the time goes by in the queue; then the server falls silent."""
-    with face(server.url, timeout=TIMEOUT, lock_timeout=1) as store:
+    with api(server.url, timeout=TIMEOUT, lock_timeout=1) as store:
         store.get_or_create("c", "user", "agent")
         server.client.set("wm_lock:{c}", "another process", px=60_000)
         silence = server.silent()
@@ -141,8 +141,8 @@ def test_waiting_for_the_lock_counts_towards_the_deadline(face: Any, server: Ser
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_a_silent_primary_ends_a_call_at_its_deadline(face: Any, name: str) -> None:
-    with topology(name, face, limit=0.5) as servers:
+def test_a_silent_primary_ends_a_call_at_its_deadline(api: Any, name: str) -> None:
+    with topology(name, api, limit=0.5) as servers:
         store = servers.open(timeout=TIMEOUT)
         store.get_or_create("c", "user", "agent")
         proxy = servers.proxy_of("c")
@@ -165,8 +165,8 @@ def elsewhere_and_there(servers: Topology) -> tuple[list[str], list[str]]:
     return there, [name for name in names if name not in there]
 
 
-def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(face: Any) -> None:
-    with topology("cluster", face) as servers:
+def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(api: Any) -> None:
+    with topology("cluster", api) as servers:
         silent, healthy = elsewhere_and_there(servers)
         store, other = servers.open(timeout=5), servers.open(timeout=5)
         for name in silent + healthy:

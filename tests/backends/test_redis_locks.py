@@ -19,14 +19,14 @@ import pytest
 import redis
 
 from jazzmine.errors import LockLostError, LockTimeoutError
-from tests.backends.redis_apis import FACES, open_sync
+from tests.backends.redis_apis import APIS, open_sync
 from tests.servers.redis import database, eventually
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
@@ -43,10 +43,10 @@ def client(url: str) -> Iterator[redis.Redis]:
 
 
 @pytest.fixture
-def open_store(face: Any, url: str) -> Iterator[Callable[..., Any]]:
-    """Opens stores of a face on the same database."""
+def open_store(api: Any, url: str) -> Iterator[Callable[..., Any]]:
+    """Opens stores of an API on the same database."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(face(url, **options))
+        yield lambda **options: stack.enter_context(api(url, **options))
 
 
 @contextmanager
@@ -204,7 +204,7 @@ def test_a_lock_of_another_type_counts_as_taken(
         store.end_turn("c", "Hello", "greet")
 
 
-def test_a_long_block_of_the_blocking_face_keeps_its_lock_and_ends_its_thread(
+def test_a_long_block_of_the_sync_api_keeps_its_lock_and_ends_its_thread(
     url: str, client: redis.Redis
 ) -> None:
     threads = threading.active_count()

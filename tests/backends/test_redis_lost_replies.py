@@ -11,7 +11,7 @@ import pytest
 
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.backends.redis_apis import FACES
+from tests.backends.redis_apis import APIS
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
 
@@ -55,14 +55,14 @@ ROUND_TRIPS = {
 }
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 @pytest.fixture(params=TOPOLOGIES)
-def servers(request: pytest.FixtureRequest, face: Any) -> Iterator[Topology]:
-    with topology(request.param, face) as opened:
+def servers(request: pytest.FixtureRequest, api: Any) -> Iterator[Topology]:
+    with topology(request.param, api) as opened:
         yield opened
 
 

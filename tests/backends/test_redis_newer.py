@@ -13,15 +13,15 @@ import redis
 
 from jazzmine.errors import NewerFormatError
 from jazzmine.records.memory_json import to_json
-from tests.backends.redis_apis import FACES
+from tests.backends.redis_apis import APIS
 from tests.behaviour.memory_samples import UPDATES, Update, busy
 from tests.servers.redis import database
 
 MEMORY, LOCK, CORRUPT = "wm:{c}", "wm_lock:{c}", "wm_corrupt:{c}"
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
@@ -38,9 +38,9 @@ def client(url: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def store(face: Any, url: str) -> Iterator[Any]:
+def store(api: Any, url: str) -> Iterator[Any]:
     with ExitStack() as stack:
-        yield stack.enter_context(face(url))
+        yield stack.enter_context(api(url))
 
 
 def put(client: Any, **changes: Any) -> str:

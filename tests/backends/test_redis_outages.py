@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jazzmine.errors import LockLostError, StoreUnavailableError
-from tests.backends.redis_apis import FACES
+from tests.backends.redis_apis import APIS
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Server, free_port
 
@@ -20,8 +20,8 @@ TIMEOUT = 1.0
 LATEST = TIMEOUT + 0.5
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
@@ -32,9 +32,9 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def store(face: Any, server: Server) -> Iterator[Any]:
+def store(api: Any, server: Server) -> Iterator[Any]:
     server.client.flushdb()
-    with face(server.url, timeout=TIMEOUT) as opened:
+    with api(server.url, timeout=TIMEOUT) as opened:
         opened.get_or_create("c", "user", "agent")
         yield opened
 
@@ -81,8 +81,8 @@ def test_a_server_that_falls_silent_in_a_block_ends_it_at_the_deadline(
     assert store.end_turn("c", "Hello again", "greet").last_agent_response == "Hello again"
 
 
-def test_requests_that_vanish_end_a_call_at_its_deadline(face: Any, server: Server) -> None:
-    with Proxy(server.port) as proxy, face(proxy.url, timeout=TIMEOUT) as store:
+def test_requests_that_vanish_end_a_call_at_its_deadline(api: Any, server: Server) -> None:
+    with Proxy(server.port) as proxy, api(proxy.url, timeout=TIMEOUT) as store:
         store.get_or_create("c", "user", "agent")
         proxy.swallow_requests = True
         started = time.monotonic()
@@ -95,9 +95,9 @@ def test_requests_that_vanish_end_a_call_at_its_deadline(face: Any, server: Serv
         assert store.get("c") is not None
 
 
-def test_a_reply_that_vanishes_is_asked_for_again(face: Any, server: Server) -> None:
+def test_a_reply_that_vanishes_is_asked_for_again(api: Any, server: Server) -> None:
     server.client.flushdb()
-    with Proxy(server.port) as proxy, face(proxy.url, timeout=3) as store:
+    with Proxy(server.port) as proxy, api(proxy.url, timeout=3) as store:
         store.get_or_create("c", "user", "agent")
         proxy.swallow_replies = True
         threading.Timer(0.5, lambda: setattr(proxy, "swallow_replies", False)).start()
@@ -116,8 +116,8 @@ def test_a_server_that_was_restarted_is_found_again(store: Any, server: Server) 
     assert store.get_or_create("c", "user", "agent").revision == 1
 
 
-def test_a_call_goes_on_while_the_server_is_restarted(face: Any, server: Server) -> None:
-    with face(server.url, timeout=10) as store:
+def test_a_call_goes_on_while_the_server_is_restarted(api: Any, server: Server) -> None:
+    with api(server.url, timeout=10) as store:
         store.get_or_create("c", "user", "agent")
         server.kill()
         threading.Timer(0.3, server.start).start()
@@ -153,45 +153,45 @@ def test_a_lock_that_the_server_forgot_is_lost(store: Any, server: Server) -> No
     assert store.get("c") is None
 
 
-def test_connections_that_were_cut_are_replaced(face: Any, server: Server) -> None:
-    with Proxy(server.port) as proxy, face(proxy.url, timeout=TIMEOUT) as store:
+def test_connections_that_were_cut_are_replaced(api: Any, server: Server) -> None:
+    with Proxy(server.port) as proxy, api(proxy.url, timeout=TIMEOUT) as store:
         store.get_or_create("c", "user", "agent")
         proxy.cut()
 
         assert store.get("c") is not None
 
 
-def test_nothing_is_opened_where_no_server_is(face: Any) -> None:
+def test_nothing_is_opened_where_no_server_is(api: Any) -> None:
     port = free_port()
     started = time.monotonic()
 
     with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}") as raised:
-        face(f"redis://:swordfish@127.0.0.1:{port}/0", timeout=5)
+        api(f"redis://:swordfish@127.0.0.1:{port}/0", timeout=5)
 
     assert time.monotonic() - started < 1
     assert raised.value.__cause__ is not None
 
 
-def test_a_server_that_is_silent_from_the_start_ends_opening_at_the_deadline(face: Any) -> None:
+def test_a_server_that_is_silent_from_the_start_ends_opening_at_the_deadline(api: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         started = time.monotonic()
 
         with pytest.raises(StoreUnavailableError):
-            face(f"redis://127.0.0.1:{listener.getsockname()[1]}/0", timeout=TIMEOUT)
+            api(f"redis://127.0.0.1:{listener.getsockname()[1]}/0", timeout=TIMEOUT)
 
         assert time.monotonic() - started < LATEST
 
 
 def test_a_wrong_password_is_refused_at_once_and_repeated_nowhere(
-    face: Any, caplog: pytest.LogCaptureFixture
+    api: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with Server("--requirepass", "open sesame") as server:
         url = f"redis://:swordfish@127.0.0.1:{server.port}/0"
 
         with pytest.raises(StoreUnavailableError) as raised:
-            face(url, timeout=5)
-        with face(f"redis://:open%20sesame@127.0.0.1:{server.port}/0", timeout=5) as store:
+            api(url, timeout=5)
+        with api(f"redis://:open%20sesame@127.0.0.1:{server.port}/0", timeout=5) as store:
             text = f"{store!r} {vars(store)!r}"
 
     chain = [str(raised.value), repr(raised.value.__cause__), repr(raised.value.__context__)]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from jazzmine.backends.redis.keys import ACQUIRE, RELEASE, SAVE, Keys
 from jazzmine.records.working_memory import WorkingMemory
-from tests.backends.redis_apis import FACES
+from tests.backends.redis_apis import APIS
 from tests.servers.redis import database
 
 LOCK, MEMORY, CORRUPT = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}"
@@ -41,8 +41,8 @@ STRANGE = [
 ]
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
@@ -59,9 +59,9 @@ def client(url: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_store(face: Any, url: str) -> Iterator[Callable[..., Any]]:
+def open_store(api: Any, url: str) -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(face(url, **options))
+        yield lambda **options: stack.enter_context(api(url, **options))
 
 
 @pytest.fixture

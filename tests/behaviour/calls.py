@@ -1,6 +1,6 @@
 """Every method of a message store, called in the simplest way, and every place for an id.
 
-A call returns what the method does: in the awaitable world something to wait for.
+A call returns what the method does: in the async API something to wait for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configurations that both faces' stores are opened with."""
+"""The configurations that both APIs' stores are opened with."""
 
 from __future__ import annotations
 

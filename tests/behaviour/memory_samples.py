@@ -1,4 +1,4 @@
-"""Working memories and what can happen to them, for the suites of both faces."""
+"""Working memories and what can happen to them, for the suites of both APIs."""
 
 from __future__ import annotations
 

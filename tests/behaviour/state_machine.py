@@ -73,7 +73,7 @@ WRONG: dict[type, dict[str, Any]] = {
 
 
 class Runner(Protocol):
-    """What makes the calls of one of the two worlds."""
+    """What makes the calls of one of the two APIs."""
 
     def run(self, call: Any) -> Any: ...
 

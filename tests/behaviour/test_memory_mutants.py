@@ -11,14 +11,14 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from jazzmine._async.working_memory.hooks import Lease as AwaitableLease
+from jazzmine._async.working_memory.hooks import Lease as AsyncLease
 from jazzmine._compat.sync_concurrency import KeyedLocks
 from jazzmine._sync.working_memory.hooks import Lease
-from jazzmine.core.working_memory import InMemoryWorkingMemoryStore as AwaitableStore
+from jazzmine.core.working_memory import InMemoryWorkingMemoryStore as AsyncStore
 from jazzmine.core.working_memory import WorkingMemory
 from jazzmine.errors import LockTimeoutError, NotFoundError
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore
-from tests.behaviour._async import test_working_memory_locks as awaitable_locks
+from tests.behaviour._async import test_working_memory_locks as async_locks
 from tests.behaviour._sync import test_working_memory_locks as locks
 from tests.behaviour._sync.test_memory_state_machine import MemoryMachine
 
@@ -137,16 +137,16 @@ class LetsTheLockGoAfterLoading(InMemoryWorkingMemoryStore):
         super()._save_and_release(lease, memory)
 
 
-class AwaitableThatLetsTheLockGoAfterLoading(AwaitableStore):
-    def _require_held(self, lease: AwaitableLease) -> None:
+class AsyncThatReleasesAfterLoading(AsyncStore):
+    def _require_held(self, lease: AsyncLease) -> None:
         pass
 
-    async def _acquire(self, cid: str) -> AwaitableLease:
+    async def _acquire(self, cid: str) -> AsyncLease:
         lease = await super()._acquire(cid)
         await self._release(lease)
         return lease
 
-    async def _save_and_release(self, lease: AwaitableLease, memory: WorkingMemory) -> None:
+    async def _save_and_release(self, lease: AsyncLease, memory: WorkingMemory) -> None:
         await asyncio.sleep(0)
         await super()._save_and_release(lease, memory)
 
@@ -230,11 +230,9 @@ def test_a_store_that_lets_the_lock_go_after_loading_fails(
         test(LetsTheLockGoAfterLoading())
 
 
-async def test_an_awaitable_store_that_lets_the_lock_go_after_loading_fails() -> None:
+async def test_an_async_store_that_lets_the_lock_go_after_loading_fails() -> None:
     with pytest.raises(AssertionError):
-        await awaitable_locks.test_of_many_at_once_no_update_is_lost(
-            AwaitableThatLetsTheLockGoAfterLoading()
-        )
+        await async_locks.test_of_many_at_once_no_update_is_lost(AsyncThatReleasesAfterLoading())
 
 
 def test_a_store_that_has_one_lock_for_all_fails() -> None:

@@ -127,7 +127,7 @@ def serving(
 
 @contextmanager
 def agent_async(folder: Path, environment: Mapping[str, str]) -> Iterator[Served]:
-    """The awaited chat under uvicorn."""
+    """The async chat under uvicorn."""
     port = free_port()
     command = ["-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", str(port), "agent_async:app"]
     with serving(command, port, folder, environment) as served:
@@ -136,7 +136,7 @@ def agent_async(folder: Path, environment: Mapping[str, str]) -> Iterator[Served
 
 @contextmanager
 def wsgi_app(folder: Path, environment: Mapping[str, str], *options: str) -> Iterator[Served]:
-    """The plain chat under gunicorn."""
+    """The sync chat under gunicorn."""
     port = free_port()
     command = ["-m", "gunicorn", "--config", str(EXAMPLES / "wsgi_gunicorn.py"), *options]
     command += ["--pythonpath", str(EXAMPLES), "--bind", f"127.0.0.1:{port}"]

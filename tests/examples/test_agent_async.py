@@ -1,4 +1,4 @@
-"""The awaited chat under uvicorn: many users, many requests at once, odd requests."""
+"""The async chat under uvicorn: many users, many requests at once, odd requests."""
 
 from __future__ import annotations
 
@@ -121,17 +121,19 @@ def test_the_next_process_goes_on_where_the_last_one_ended(tmp_path: Path) -> No
 
 def test_the_readme_shows_the_turn_as_it_is() -> None:
     readme = "".join(page.read_text() for page in EXAMPLES.parent.glob("README*.md"))
-    source = (EXAMPLES / "plain_turn.py").read_text()
+    source = (EXAMPLES / "sync_turn.py").read_text()
 
     assert f"```python\n{source[source.index('def turn(') :]}```" in readme
 
 
-def test_the_awaited_turn_differs_from_the_plain_one_by_its_waiting_alone() -> None:
-    awaited = (EXAMPLES / "agent_async.py").read_text()
-    awaited = awaited[awaited.index("async def turn(") : awaited.index("\n\n\nasync def say")]
-    plain = (EXAMPLES / "plain_turn.py").read_text()
+def test_the_async_turn_differs_from_the_sync_one_by_its_waiting_alone() -> None:
+    async_turn = (EXAMPLES / "agent_async.py").read_text()
+    async_turn = async_turn[
+        async_turn.index("async def turn(") : async_turn.index("\n\n\nasync def say")
+    ]
+    sync_turn = (EXAMPLES / "sync_turn.py").read_text()
 
     assert (
-        awaited.replace("async ", "").replace("await ", "")
-        == plain[plain.index("def turn(") :][:-1]
+        async_turn.replace("async ", "").replace("await ", "")
+        == sync_turn[sync_turn.index("def turn(") :][:-1]
     )

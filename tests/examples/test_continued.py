@@ -1,4 +1,4 @@
-"""A conversation that one face began goes on in the other, on every back end."""
+"""A conversation that one API began goes on in the other, on every back end."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ def apps(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[st
     folder = tmp_path_factory.mktemp("apps")
     with redis.database() as memory:
         environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
-        with agent_async(folder, environment) as awaited, wsgi_app(folder, environment) as plain:
-            yield {"awaited": awaited, "plain": plain}
+        with (
+            agent_async(folder, environment) as asynchronous,
+            wsgi_app(folder, environment) as synchronous,
+        ):
+            yield {"async": asynchronous, "sync": synchronous}
 
 
-@pytest.mark.parametrize(("first", "second"), [("awaited", "plain"), ("plain", "awaited")])
+@pytest.mark.parametrize(("first", "second"), [("async", "sync"), ("sync", "async")])
 def test_a_conversation_goes_back_and_forth(
     apps: dict[str, Served], url: str, first: str, second: str
 ) -> None:
@@ -65,9 +68,9 @@ def test_both_at_once_take_their_turns_in_one_conversation(
 def test_a_request_sent_again_to_the_other_gets_the_reply_it_had(
     apps: dict[str, Served], url: str
 ) -> None:
-    first = apps["awaited"].say("again", "How much is assam?", id="r1")
+    first = apps["async"].say("again", "How much is assam?", id="r1")
 
-    second = apps["plain"].say("again", "How much is assam?", id="r1")
+    second = apps["sync"].say("again", "How much is assam?", id="r1")
 
     assert second.json() == first.json()
     assert_whole(url, ["again"], 1)

@@ -90,7 +90,7 @@ def test_a_process_opens_one_store_and_closes_it_at_its_end(tmp_path: Path) -> N
     assert ran.stdout == "1 store\nStoreClosedError\n", ran.stderr
 
 
-def test_a_conversation_of_the_awaited_chat_is_exported(tmp_path: Path) -> None:
+def test_a_conversation_of_the_async_chat_is_exported(tmp_path: Path) -> None:
     with json_url(tmp_path) as url, agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
         many(chat, [("c1", "ada", ["Hello", "How much is assam?"])])
 
@@ -129,7 +129,7 @@ def test_four_workers_hold_conversations_in_order(
 def test_a_conversation_goes_on_after_the_autoreloader_restarted_the_server(
     tmp_path: Path,
 ) -> None:
-    for shared in ("chat_rules.py", "plain_turn.py"):
+    for shared in ("chat_rules.py", "sync_turn.py"):
         shutil.copy(EXAMPLES / shared, tmp_path)
     project = tmp_path / "django_project"
     shutil.copytree(PROJECT, project, ignore=shutil.ignore_patterns("__pycache__", "*.json*"))

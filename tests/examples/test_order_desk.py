@@ -26,14 +26,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shown(path: Path) -> str:
-    return run("awaited.py", path) + run("plain.py", path)
+    return run("async_turns.py", path) + run("sync_turns.py", path)
 
 
 def test_an_invalid_answer_is_asked_again(shown: str) -> None:
     assert "Desk  Sorry, that is none of: damaged, wrong item, changed my mind." in shown
 
 
-def test_the_plain_half_goes_on_where_the_awaited_one_stopped(shown: str) -> None:
+def test_the_sync_script_goes_on_where_the_async_one_stopped(shown: str) -> None:
     opened = shown.index("By the way, when do you open")
 
     assert "Please tell me the day to pick it up" in shown[opened:]
@@ -70,7 +70,7 @@ def test_the_path_of_the_file_is_shown(shown: str, path: Path) -> None:
 
 def test_the_readme_shows_the_turn_as_it_is() -> None:
     readme = (ROOT / "README.md").read_text()
-    source = (DESK / "plain.py").read_text()
+    source = (DESK / "sync_turns.py").read_text()
     turn = source[source.index("def turn(") : source.index("\n\n\ndef main")]
 
     assert f"```python\n{turn}\n```" in readme

@@ -1,4 +1,4 @@
-"""The plain chat under gunicorn: several workers with threads, on servers and on one file."""
+"""The sync chat under gunicorn: several workers with threads, on servers and on one file."""
 
 from __future__ import annotations
 

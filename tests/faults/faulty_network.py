@@ -10,25 +10,25 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar
 
 from jazzmine import LockTimeoutError, StoreUnavailableError
-from jazzmine.core import message_store as awaited_messages
-from jazzmine.core import working_memory as awaited_memory
+from jazzmine.core import message_store as async_messages
+from jazzmine.core import working_memory as async_memory
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.calls import CALLS, ITERATION
 from tests.behaviour.memory_samples import UPDATES, Update, busy, timeless
 from tests.behaviour.samples import conversation, message, trace
-from tests.behaviour.support.async_support import Runner as AwaitingRunner
-from tests.behaviour.support.sync_support import Runner as PlainRunner
+from tests.behaviour.support.async_support import Runner as AsyncRunner
+from tests.behaviour.support.sync_support import Runner as SyncRunner
 from tests.faults.networks import NETWORKS, Network
 from tests.faults.sizes import LENIENCE
 
-__all__ = ["FACES", "Disturbed", "is_unavailable", "opened"]
+__all__ = ["APIS", "FaultyStore", "is_unavailable", "opened"]
 
-Runner = AwaitingRunner | PlainRunner
+Runner = AsyncRunner | SyncRunner
 Call = Callable[[Any, Any], Any]
 
-FACES: dict[str, Callable[[], Runner]] = {"sync": PlainRunner, "core": AwaitingRunner}
+APIS: dict[str, Callable[[], Runner]] = {"sync": SyncRunner, "async": AsyncRunner}
 WORKS_AGAIN = 5.0
 CID, ANOTHER = "c1", "c2"
 
@@ -38,14 +38,14 @@ def is_unavailable(result: Any) -> bool:
     return isinstance(result, (StoreUnavailableError, LockTimeoutError))
 
 
-class Disturbed(ABC):
+class FaultyStore(ABC):
     """A store whose network is faulty_network, and one beside it that sees what is stored.
 
     Args:
         network: the way through the proxy and the one beside it.
-        runner: of the store's face.
+        runner: of the store's API.
         store: whose calls go through the proxy.
-        beside: another store with the same data, of the blocking face.
+        beside: another store with the same data, of the sync API.
     """
 
     methods: ClassVar[dict[str, Call]]
@@ -80,7 +80,7 @@ class Disturbed(ABC):
 
     def clean(self, name: str) -> Any:
         """Make a call that nobody disturbs, and return its result."""
-        return _comparable(self.methods[name](PlainRunner(), self.beside))
+        return _comparable(self.methods[name](SyncRunner(), self.beside))
 
     def works_again(self) -> None:
         """Fail unless the same store object works soon, and keeps nobody else waiting."""
@@ -101,7 +101,7 @@ def _made(call: Callable[[Any], Any]) -> Call:
     return lambda runner, store: runner.run(call(store))
 
 
-class Messages(Disturbed):
+class Messages(FaultyStore):
     """A message store."""
 
     methods: ClassVar[dict[str, Call]] = {
@@ -151,14 +151,14 @@ class Messages(Disturbed):
         )
 
 
-async def _awaited_block(store: Any) -> None:
+async def _async_block(store: Any) -> None:
     async with store.locked(CID) as memory:
         memory.end_turn("in a block", "intent")
 
 
 def _in_a_block(runner: Any, store: Any) -> None:
-    if isinstance(runner, AwaitingRunner):
-        runner.run(_awaited_block(store))
+    if isinstance(runner, AsyncRunner):
+        runner.run(_async_block(store))
     else:
         with store.locked(CID) as memory:
             memory.end_turn("in a block", "intent")
@@ -168,7 +168,7 @@ def _transition(update: Update) -> Call:
     return lambda runner, store: runner.run(update.on(store, CID))
 
 
-class Memories(Disturbed):
+class Memories(FaultyStore):
     """A store of working memories."""
 
     methods: ClassVar[dict[str, Call]] = {
@@ -198,12 +198,12 @@ class Memories(Disturbed):
 
     def write(self, store: Any) -> Any:
         """Change the working memory, which a deletion may have left behind none of."""
-        if isinstance(self.runner, AwaitingRunner) and store is self.store:
-            return self._write_awaited(store)
+        if isinstance(self.runner, AsyncRunner) and store is self.store:
+            return self._write_async(store)
         store.get_or_create(CID, "user", "agent")
         return store.begin_turn(CID, TurnCache(7))
 
-    async def _write_awaited(self, store: Any) -> None:
+    async def _write_async(self, store: Any) -> None:
         await store.get_or_create(CID, "user", "agent")
         await store.begin_turn(CID, TurnCache(7))
 
@@ -212,7 +212,7 @@ def _comparable(result: Any) -> Any:
     return timeless(result) if isinstance(result, WorkingMemory) else result
 
 
-KINDS: dict[str, type[Disturbed]] = {
+KINDS: dict[str, type[FaultyStore]] = {
     "postgres": Messages,
     "mongodb": Messages,
     "redis": Memories,
@@ -220,17 +220,17 @@ KINDS: dict[str, type[Disturbed]] = {
 
 
 @contextmanager
-def opened(name: str, face: str, timeout: float) -> Iterator[Disturbed]:
-    """Have a store of a face open in a block, whose calls have so many seconds each."""
-    awaiting: Any = awaited_memory.WorkingMemoryStore
-    plain: Any = WorkingMemoryStore
+def opened(name: str, api: str, timeout: float) -> Iterator[FaultyStore]:
+    """Have a store of an API open in a block, whose calls have so many seconds each."""
+    async_store: Any = async_memory.WorkingMemoryStore
+    sync_store: Any = WorkingMemoryStore
     if KINDS[name] is not Memories:
-        awaiting, plain = awaited_messages.MessageStore, MessageStore
+        async_store, sync_store = async_messages.MessageStore, MessageStore
     with ExitStack() as stack:
         network = stack.enter_context(NETWORKS[name]())
-        runner: Any = stack.enter_context(FACES[face]())
-        initialize = plain.initialize if face == "sync" else awaiting.initialize
+        runner: Any = stack.enter_context(APIS[api]())
+        initialize = sync_store.initialize if api == "sync" else async_store.initialize
         store = runner.run(initialize({**network.through, "timeout": timeout}))
         stack.callback(lambda: runner.run(store.close()))
-        beside = stack.enter_context(plain.initialize(network.beside))
+        beside = stack.enter_context(sync_store.initialize(network.beside))
         yield KINDS[name](network, runner, store, beside)

@@ -89,7 +89,7 @@ class Recorder:
             return None
         return self._remember(name, number, began, result)
 
-    async def call_awaited(
+    async def call_async(
         self, store: Any, cancelled: float, soonest: float = 0.0, latest: float = 0.003
     ) -> None:
         """Make one random call of the async API.
@@ -103,9 +103,9 @@ class Recorder:
         after = None
         if self._random.random() < cancelled:
             after = self._random.uniform(soonest, latest)
-        await self.make_awaited(store, name, number, after)
+        await self.make_async(store, name, number, after)
 
-    async def make_awaited(
+    async def make_async(
         self, store: Any, name: str, number: int, cancelled_after: float | None = None
     ) -> Any:
         """Make a call of the async API, and return its result as it is remembered."""

@@ -20,8 +20,8 @@ from typing import Any
 from jazzmine import Message, MessageRole
 from jazzmine.backends.json import durable_file as durable
 from jazzmine.backends.json import file as json_store
-from jazzmine.core import message_store as awaited
-from jazzmine.sync import message_store as plain
+from jazzmine.core import message_store as async_messages
+from jazzmine.sync import message_store as sync_messages
 
 WRITERS = 3
 IDS = 8
@@ -47,8 +47,8 @@ def _acknowledge(message: Message) -> None:
     os.write(_steady, b".")
 
 
-def _write_plainly(path: str, first: int, early: bool) -> None:
-    store = plain.MessageStore.initialize({"path": path})
+def _write_sync(path: str, first: int, early: bool) -> None:
+    store = sync_messages.MessageStore.initialize({"path": path})
 
     def write(writer: int) -> None:
         for number in range(first, sys.maxsize):
@@ -64,8 +64,8 @@ def _write_plainly(path: str, first: int, early: bool) -> None:
     signal.pause()
 
 
-async def _write_awaited(path: str, first: int, early: bool) -> None:
-    store = await awaited.MessageStore.initialize({"path": path})
+async def _write_async(path: str, first: int, early: bool) -> None:
+    store = await async_messages.MessageStore.initialize({"path": path})
 
     async def write(writer: int) -> None:
         for number in range(first, sys.maxsize):
@@ -102,17 +102,17 @@ def _live(work: Callable[[int], Any], first: int, delay: float) -> None:
     os.write(1, b"killed\n")
 
 
-def main(path: str, face: str, broken: str) -> None:
+def main(path: str, api: str, broken: str) -> None:
     """Serve until stdin ends."""
     if broken == "in place":
         vars(json_store)["replace_file"] = _write_in_place
     early = broken == "early"
 
     def work(first: int) -> None:
-        if face == "sync":
-            _write_plainly(path, first, early)
+        if api == "sync":
+            _write_sync(path, first, early)
         else:
-            asyncio.run(_write_awaited(path, first, early))
+            asyncio.run(_write_async(path, first, early))
 
     for line in sys.stdin:
         first, delay = line.split()

@@ -118,7 +118,7 @@ def fail_everywhere(path: Path, write: Callable[[Any], Any], code: int) -> int:
 
 def settled(store: JSONMessageStore) -> int:
     """The number of open descriptors, once what was let go is closed."""
-    store._file._janitor.submit(int).result()
+    store._file._closer.submit(int).result()
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -139,7 +139,7 @@ def test_a_store_that_remembers_before_it_writes_is_found_out(
     def remember_first(file: Any, draft: Any) -> None:
         content = list(file_content(file.tables, draft))
         draft.apply()
-        file._look_at(durable.replace_file(file.path, content, fsync=True))
+        file._set_view(durable.replace_file(file.path, content, fsync=True))
 
     monkeypatch.setattr(json_store.JSONFile, "_write", remember_first)
 

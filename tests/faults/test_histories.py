@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from jazzmine.backends.json import durable_file as durable
-from jazzmine.core import message_store as awaited_messages
-from jazzmine.core import working_memory as awaited_memory
+from jazzmine.core import message_store as async_messages
+from jazzmine.core import working_memory as async_memory
 from jazzmine.sync.message_store import Message, MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, ids, message
@@ -56,7 +56,7 @@ CLIENTS = 5
 CALLS = size(25, 50)
 ROUNDS = size(1, 20)
 STORES = ["json", "postgres", "mongodb", "memory", "redis"]
-# How likely an awaited call is to be cancelled, without other faults and with them. Each leaves
+# How likely an async call is to be cancelled, without other faults and with them. Each leaves
 # its outcome open, and with many of those it takes too long to look for an order.
 CANCELLED = (0.05, 0.01)
 
@@ -224,31 +224,31 @@ def test_threads_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", STORES)
 async def test_tasks_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
-    opened: Any = awaited_memory.WorkingMemoryStore
+    opened: Any = async_memory.WorkingMemoryStore
     if not is_memory(name):
-        opened = awaited_messages.MessageStore
+        opened = async_messages.MessageStore
     total = 0
     for seed in range(ROUNDS):
         with at(name, tmp_path) as (config, proxy):
             async with await opened.initialize(config) as store:
-                await prepare_awaited(name, store)
+                await prepare_async(name, store)
                 recorders = clients(name, seed)
 
                 cancelled = CANCELLED[proxy is not None]
 
                 with faults(name, proxy):
-                    calls = (call_awaited(recorder, store, cancelled) for recorder in recorders)
+                    calls = (call_async(recorder, store, cancelled) for recorder in recorders)
                     await asyncio.gather(*calls)
                 total += check(name, recorders)
     tell(f"histories, {name}, {CLIENTS} tasks: {total} calls in {ROUNDS} histories: linearizable")
 
 
-async def call_awaited(recorder: Recorder, store: Any, cancelled: float) -> None:
+async def call_async(recorder: Recorder, store: Any, cancelled: float) -> None:
     for _ in range(CALLS):
-        await recorder.call_awaited(store, cancelled)
+        await recorder.call_async(store, cancelled)
 
 
-async def prepare_awaited(name: str, store: Any) -> None:
+async def prepare_async(name: str, store: Any) -> None:
     if is_memory(name):
         await store.delete(KEY)
         await store.get_or_create(KEY, "u1", "a1")

@@ -1,4 +1,4 @@
-"""Nasty text in every field and every id comes back as it was, or is refused, everywhere alike."""
+"""Unusual text in every field and id comes back unchanged, or every store refuses it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.behaviour.samples import conversation, full_message, full_trace, mess
 from tests.faults.sizes import tell
 from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of
 
-NASTY = [str(text.values[0]) for text in TEXTS]
-IDS = [text for text in NASTY if len(text) < 2_000]
+EDGE_TEXTS = [str(text.values[0]) for text in TEXTS]
+IDS = [text for text in EDGE_TEXTS if len(text) < 2_000]
 LARGE = "é" * 5_000_000  # 10 MB
 REFUSED = ["\ud800", "a\udfff"]
 OPERATORS: list[Any] = [{"$ne": None}, {"$where": "1"}, ["c1"], b"c1", 1, None]
@@ -54,11 +54,13 @@ def opened(name: str, folder: Path) -> Iterator[MessageStore]:
 
 
 @pytest.mark.parametrize("name", MESSAGE_STORES)
-def test_nasty_text_comes_back_as_it_was_from_every_field_and_id(name: str, tmp_path: Path) -> None:
+def test_unusual_text_comes_back_as_it_was_from_every_field_and_id(
+    name: str, tmp_path: Path
+) -> None:
     with opened(name, tmp_path) as store:
         for text in IDS:
             round_trip(store, text, text)
-        for number, text in enumerate([*NASTY, LARGE]):
+        for number, text in enumerate([*EDGE_TEXTS, LARGE]):
             # In a field that no index holds; MongoDB takes 16 MiB a record.
             said = message(f"large {number}", conversation_id=IDS[0], original_content=text)
             store.store_message(said)
@@ -71,7 +73,7 @@ def test_nasty_text_comes_back_as_it_was_from_every_field_and_id(name: str, tmp_
 
 
 @pytest.mark.parametrize("name", MEMORIES)
-def test_nasty_text_comes_back_from_a_working_memory(name: str, tmp_path: Path) -> None:
+def test_unusual_text_comes_back_from_a_working_memory(name: str, tmp_path: Path) -> None:
     with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
         for text in IDS:
             store.get_or_create(text, text, text)

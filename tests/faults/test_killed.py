@@ -21,7 +21,7 @@ KILLS = size(25, 500)
 LONGEST_LIFE = 0.012
 
 
-class Nursery:
+class KilledWriters:
     """Writers on one file, each of which is killed; what they said is remembered."""
 
     def __init__(self, path: Path, process: subprocess.Popen[str]) -> None:
@@ -66,25 +66,25 @@ class Nursery:
 
 
 @contextmanager
-def kill_harness(path: Path, face: str, broken: str = "") -> Iterator[Nursery]:
+def kill_harness(path: Path, api: str, broken: str = "") -> Iterator[KilledWriters]:
     with MessageStore.initialize({"path": str(path)}) as store:
         store.store_conversation(conversation("c1"))
-    command = [sys.executable, "-m", "tests.faults.kill_harness", str(path), face, broken]
+    command = [sys.executable, "-m", "tests.faults.kill_harness", str(path), api, broken]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        yield Nursery(path, process)
+        yield KilledWriters(path, process)
 
 
-@pytest.mark.parametrize("face", ["core", "sync"])
+@pytest.mark.parametrize("api", ["async", "sync"])
 def test_no_kill_loses_an_acknowledged_write_or_leaves_half_a_file(
-    tmp_path: Path, face: str
+    tmp_path: Path, api: str
 ) -> None:
-    with kill_harness(tmp_path / "messages.json", face) as writers:
+    with kill_harness(tmp_path / "messages.json", api) as writers:
         writers.kill(KILLS)
 
         assert writers.writes >= KILLS
         tell(
-            f"killed, {face}: {KILLS} kill -9, {writers.writes} acknowledged writes,"
+            f"killed, {api}: {KILLS} kill -9, {writers.writes} acknowledged writes,"
             f" {writers.half_done} kills in the middle of a write:"
             " 0 unreadable files, 0 writes lost, 0 stale temporary files"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.faults import faulty_network as faulty_network
-from tests.faults.faulty_network import FACES, Disturbed, is_unavailable, opened
+from tests.faults.faulty_network import APIS, FaultyStore, is_unavailable, opened
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import LENIENCE, SOAK, size, some, tell
 
@@ -20,14 +20,14 @@ LATER = 0.5 + LENIENCE
 INTRICATE = ("store_turn", "delete_conversation", "locked", "delete")
 
 
-def chosen(store: Disturbed, count: int) -> list[str]:
+def chosen(store: FaultyStore, count: int) -> list[str]:
     """All methods or, in the suite, the most intricate and so many others."""
     intricate = [name for name in INTRICATE if name in store.methods]
     return [*intricate, *some((name for name in store.methods if name not in intricate), count)]
 
 
-@pytest.fixture(params=FACES)
-def face(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
@@ -37,18 +37,18 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def patient(name: str, face: str) -> Iterator[Disturbed]:
-    with opened(name, face, PATIENCE) as store:
+def patient(name: str, api: str) -> Iterator[FaultyStore]:
+    with opened(name, api, PATIENCE) as store:
         yield store
 
 
 @pytest.fixture
-def hasty(name: str, face: str) -> Iterator[Disturbed]:
-    with opened(name, face, HASTE) as store:
+def hasty(name: str, api: str) -> Iterator[FaultyStore]:
+    with opened(name, api, HASTE) as store:
         yield store
 
 
-def undisturbed(store: Disturbed, method: str) -> tuple[list[Any], Any, list[Any]]:
+def without_faults(store: FaultyStore, method: str) -> tuple[list[Any], Any, list[Any]]:
     """What is stored before a call, its result, and what is stored after it; then undo it."""
     store.prepare()
     before = store.seen()
@@ -58,13 +58,13 @@ def undisturbed(store: Disturbed, method: str) -> tuple[list[Any], Any, list[Any
     return before, clean, after
 
 
-def lose_a_reply(store: Disturbed, method: str, number: int) -> bool:
+def lose_a_reply(store: FaultyStore, method: str, number: int) -> bool:
     """Lose the `number`-th reply to a call, and fail unless it was made once or not at all.
 
     Returns:
         Whether there was such a reply.
     """
-    before, clean, after = undisturbed(store, method)
+    before, clean, after = without_faults(store, method)
     lost = store.proxy.lost
     store.proxy.lose_reply(number)
     result, took = store.call(method)
@@ -80,7 +80,7 @@ def lose_a_reply(store: Disturbed, method: str, number: int) -> bool:
     return store.proxy.lost > lost
 
 
-def times(disturb: Callable[[Disturbed, str, int], bool], store: Disturbed, method: str) -> int:
+def times(disturb: Callable[[FaultyStore, str, int], bool], store: FaultyStore, method: str) -> int:
     """Disturb the first reply to a call, the second, and so on; return how many there were."""
     number = 1
     while disturb(store, method, number):
@@ -89,22 +89,22 @@ def times(disturb: Callable[[Disturbed, str, int], bool], store: Disturbed, meth
 
 
 def test_whichever_reply_is_lost_a_call_is_made_once(
-    patient: Disturbed, name: str, face: str
+    patient: FaultyStore, name: str, api: str
 ) -> None:
     methods = chosen(patient, 100)
     if name == "mongodb" and not SOAK:
         # Each lost reply costs half a second: PyMongo asks no sooner whether a server is back.
-        methods = [dict(zip(FACES, INTRICATE, strict=False))[face]]
+        methods = [dict(zip(APIS, INTRICATE, strict=False))[api]]
     lost = sum(times(lose_a_reply, patient, method) for method in methods)
     patient.works_again()
 
     assert lost >= len(methods)
     tell(
-        f"network, {name}, {face}: {len(methods)} methods, {lost} replies lost: 0 doubled or halved"
+        f"network, {name}, {api}: {len(methods)} methods, {lost} replies lost: 0 doubled or halved"
     )
 
 
-def test_a_slow_network_is_waited_for(patient: Disturbed) -> None:
+def test_a_slow_network_is_waited_for(patient: FaultyStore) -> None:
     for method in chosen(patient, 2):
         patient.prepare()
         patient.proxy.delay = 0.05
@@ -113,7 +113,7 @@ def test_a_slow_network_is_waited_for(patient: Disturbed) -> None:
         assert not is_unavailable(result), method
 
 
-def test_connections_that_were_cut_are_replaced(patient: Disturbed) -> None:
+def test_connections_that_were_cut_are_replaced(patient: FaultyStore) -> None:
     for method in chosen(patient, 2):
         patient.prepare()
         patient.proxy.cut()
@@ -122,13 +122,13 @@ def test_connections_that_were_cut_are_replaced(patient: Disturbed) -> None:
         assert took < PATIENCE + LATER
 
 
-def go_silent(store: Disturbed, method: str, number: int) -> bool:
+def go_silent(store: FaultyStore, method: str, number: int) -> bool:
     """Have no reply come from the `number`-th on, and fail unless the call is given up in time.
 
     Returns:
         Whether there was such a reply.
     """
-    before, clean, after = undisturbed(store, method)
+    before, clean, after = without_faults(store, method)
     store.proxy.lose_reply(number, silently=True)
     result, took = store.call(method)
     silent, store.proxy.swallow_replies = store.proxy.swallow_replies, False
@@ -149,7 +149,7 @@ def go_silent(store: Disturbed, method: str, number: int) -> bool:
 
 
 def test_a_network_that_goes_silent_is_given_up_at_the_deadline(
-    hasty: Disturbed, name: str, face: str
+    hasty: FaultyStore, name: str, api: str
 ) -> None:
     methods = chosen(hasty, 1)
     if SOAK:
@@ -158,10 +158,10 @@ def test_a_network_that_goes_silent_is_given_up_at_the_deadline(
         count = sum(go_silent(hasty, method, 1 + len(method) % 2) for method in methods)
 
     assert count
-    tell(f"network, {name}, {face}: silent at {count} moments: given up within {HASTE + 0.5} s")
+    tell(f"network, {name}, {api}: silent at {count} moments: given up within {HASTE + 0.5} s")
 
 
-def test_requests_that_vanish_are_given_up_at_the_deadline(hasty: Disturbed) -> None:
+def test_requests_that_vanish_are_given_up_at_the_deadline(hasty: FaultyStore) -> None:
     for method in chosen(hasty, 0)[size(-1, 0) :]:
         hasty.prepare()
         hasty.proxy.swallow_requests = True
@@ -172,7 +172,7 @@ def test_requests_that_vanish_are_given_up_at_the_deadline(hasty: Disturbed) -> 
         hasty.works_again()
 
 
-def test_a_network_slower_than_the_deadline_is_given_up_at_the_deadline(hasty: Disturbed) -> None:
+def test_a_network_slower_than_the_deadline_is_given_up_at_the_deadline(hasty: FaultyStore) -> None:
     """Not each of several round trips has so much time, but all of them together."""
     for method in chosen(hasty, 1):
         hasty.prepare()
@@ -183,7 +183,7 @@ def test_a_network_slower_than_the_deadline_is_given_up_at_the_deadline(hasty: D
         hasty.works_again()
 
 
-class TestTeeth:
+class TestMutants:
     """The harness finds a broken store out."""
 
     def test_an_effect_that_is_doubled_is_found_out(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.behaviour.samples import conversation, message
-from tests.faults.faulty_network import FACES, Disturbed, opened
+from tests.faults.faulty_network import APIS, FaultyStore, opened
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "store_message": lambda store: store.store_message(message("new")),
@@ -21,17 +21,17 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("name", ["postgres", "mongodb"])
-def test_what_was_deleted_meanwhile_does_not_come_back(name: str, face: str, write: str) -> None:
-    with opened(name, face, 5.0) as store:
+def test_what_was_deleted_meanwhile_does_not_come_back(name: str, api: str, write: str) -> None:
+    with opened(name, api, 5.0) as store:
         number = 1
         while lose_a_reply(store, write, number):
             number += 1
         assert number > 1
 
 
-def lose_a_reply(store: Disturbed, write: str, number: int) -> bool:
+def lose_a_reply(store: FaultyStore, write: str, number: int) -> bool:
     """Lose the `number`-th reply, and delete what the write has stored by then."""
     deleted: list[bool] = []
     store.prepare()

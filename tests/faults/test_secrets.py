@@ -11,11 +11,11 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from jazzmine import ConfigurationError, StoreUnavailableError
-from jazzmine.core import message_store as awaited_messages
-from jazzmine.core import working_memory as awaited_memory
+from jazzmine.core import message_store as async_messages
+from jazzmine.core import working_memory as async_memory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
-from tests.faults.faulty_network import FACES, is_unavailable, opened
+from tests.faults.faulty_network import APIS, is_unavailable, opened
 from tests.faults.sizes import tell
 from tests.servers import postgres
 
@@ -122,13 +122,13 @@ def test_no_address_of_a_working_memory_is_repeated(
 
 
 @pytest.mark.parametrize("config", [*MESSAGES, *MEMORIES], ids=lambda config: "")
-async def test_no_address_is_repeated_when_awaited(
+async def test_no_address_is_repeated_by_an_async_store(
     config: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    opened: Any = awaited_memory.WorkingMemoryStore
+    opened: Any = async_memory.WorkingMemoryStore
     if config in MESSAGES and config not in OTHERS:
-        opened = awaited_messages.MessageStore
+        opened = async_messages.MessageStore
     with pytest.raises((ConfigurationError, StoreUnavailableError)) as raised:
         await opened.initialize(config)
 
@@ -136,13 +136,13 @@ async def test_no_address_is_repeated_when_awaited(
     tell(f"secrets: {len(MESSAGES) + len(MEMORIES)} addresses: no secret byte")
 
 
-@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize("api", APIS)
 def test_no_password_is_shown_while_the_network_fails(
-    face: str, caplog: pytest.LogCaptureFixture
+    api: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     password = str(conninfo_to_dict(postgres.dsn()).get("password"))
     caplog.set_level(logging.DEBUG)
-    with opened("postgres", face, timeout=0.5) as store:
+    with opened("postgres", api, timeout=0.5) as store:
         store.prepare()
         store.proxy.cut()
         store.call("ping")

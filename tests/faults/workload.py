@@ -164,7 +164,7 @@ async def call_at_once_async(workers: list[Recorder], store: Any, seconds: float
 
 async def _call_async(recorder: Recorder, store: Any, until: float) -> None:
     while time.monotonic() < until:
-        await recorder.call_awaited(store, CANCELLED, 0.0, TIMEOUT / 3)
+        await recorder.call_async(store, CANCELLED, 0.0, TIMEOUT / 3)
         await asyncio.sleep(recorder.pause(PAUSE))
 
 
@@ -172,5 +172,5 @@ async def read_all_async(recorder: Recorder, store: Any) -> None:
     """Read each record, as soon as it can be read."""
     until = time.monotonic() + WORKS_AGAIN
     for number in range(len(RECORDS)):
-        while await recorder.make_awaited(store, "read", number) is UNKNOWN:
+        while await recorder.make_async(store, "read", number) is UNKNOWN:
             assert time.monotonic() < until, "the store does not work again"

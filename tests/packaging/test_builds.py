@@ -1,4 +1,4 @@
-"""What is built and installed holds the twin of the sources as they are at that moment."""
+"""What is built and installed holds the sync copy of the current sources."""
 
 import os
 import shutil
@@ -55,7 +55,7 @@ def members(wheel: Path) -> set[str]:
 
 
 def edit(root: Path) -> None:
-    """Change a source, and leave its twin as it was."""
+    """Change a source, and leave its sync copy unchanged."""
     with (root / "src/jazzmine/_async/__init__.py").open("a") as source:
         source.write("\nMARK = 'edited'\n")
 
@@ -88,11 +88,11 @@ def sources(folder: str) -> set[str]:
     return {name for name in names if "/." not in name and "/__pycache__/" not in name}
 
 
-def test_the_wheel_holds_the_whole_package_and_its_twin(wheel: set[str]) -> None:
-    twin = {name.replace("/_async/", "/_sync/") for name in sources("jazzmine/_async")}
+def test_the_wheel_holds_the_whole_package_and_its_sync_copy(wheel: set[str]) -> None:
+    generated = {name.replace("/_async/", "/_sync/") for name in sources("jazzmine/_async")}
 
-    assert twin
-    assert sources("jazzmine") | twin <= wheel
+    assert generated
+    assert sources("jazzmine") | generated <= wheel
     assert "jazzmine/py.typed" in wheel
 
 
@@ -111,7 +111,7 @@ def test_a_wheel_from_the_tree_is_the_wheel_from_the_sdist(copy: Path, wheel: se
     assert members(path) == wheel
 
 
-def test_the_twin_in_a_wheel_follows_its_source(copy: Path) -> None:
+def test_the_sync_copy_in_a_wheel_follows_its_source(copy: Path) -> None:
     edit(copy)
 
     (path,) = build(copy, "--wheel").glob("*.whl")
@@ -120,18 +120,20 @@ def test_the_twin_in_a_wheel_follows_its_source(copy: Path) -> None:
         assert b"MARK = 'edited'" in archive.read("jazzmine/_sync/__init__.py")
 
 
-def test_the_twin_in_an_sdist_follows_its_source(copy: Path) -> None:
+def test_the_sync_copy_in_an_sdist_follows_its_source(copy: Path) -> None:
     edit(copy)
 
     (path,) = build(copy, "--sdist").glob("*.tar.gz")
 
     with tarfile.open(path) as archive:
-        twin = archive.extractfile("jazzmine-1.0.0/src/jazzmine/_sync/__init__.py")
-        assert twin is not None
-        assert b"MARK = 'edited'" in twin.read()
+        generated = archive.extractfile("jazzmine-1.0.0/src/jazzmine/_sync/__init__.py")
+        assert generated is not None
+        assert b"MARK = 'edited'" in generated.read()
 
 
-def test_the_twin_of_an_editable_install_follows_its_source(copy: Path, tmp_path: Path) -> None:
+def test_the_sync_copy_of_an_editable_install_follows_its_source(
+    copy: Path, tmp_path: Path
+) -> None:
     edit(copy)
     venv.create(tmp_path / "venv", symlinks=True)
     python = str(tmp_path / "venv/bin/python")
@@ -139,16 +141,16 @@ def test_the_twin_of_an_editable_install_follows_its_source(copy: Path, tmp_path
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--editable"]
     run([python, "-m", "pip", "install", *options, str(copy)], tmp_path)
 
-    code = "import jazzmine._sync as twin; print(twin.MARK, twin.__file__)"
+    code = "import jazzmine._sync as s; print(s.MARK, s.__file__)"
     assert run([python, "-c", code], tmp_path).split() == [
         "edited",
         str(copy / "src/jazzmine/_sync/__init__.py"),
     ]
 
 
-def test_a_source_without_a_true_twin_fails_the_build(copy: Path) -> None:
+def test_a_source_without_a_true_sync_copy_fails_the_build(copy: Path) -> None:
     with (copy / "src/jazzmine/_async/__init__.py").open("a") as source:
         source.write("\nimport asyncio\n")
 
-    with pytest.raises(AssertionError, match='"asyncio" is left over in the twin'):
+    with pytest.raises(AssertionError, match='"asyncio" is left over in the copy'):
         build(copy, "--wheel")

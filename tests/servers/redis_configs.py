@@ -34,17 +34,17 @@ def behind_sentinel(folder: Path) -> Iterator[Config]:
     """The master that Sentinels name."""
     sentinels = running(Sentinels)
     watch: Any = redis.asyncio.sentinel.Sentinel
-    blocking_watch: Any = redis.sentinel.Sentinel
+    sync_watch: Any = redis.sentinel.Sentinel
 
     def client() -> Any:
         sentinel = watch(sentinels.addresses)
         return _with_sentinels(sentinel.master_for(sentinels.name))
 
-    def blocking_client() -> Any:
-        sentinel = blocking_watch(sentinels.addresses)
+    def sync_client() -> Any:
+        sentinel = sync_watch(sentinels.addresses)
         return _with_sentinels(sentinel.master_for(sentinels.name))
 
-    with _emptied(sentinels.primary), _clients(client, blocking_client):
+    with _emptied(sentinels.primary), _clients(client, sync_client):
         yield {"storage": "redis", "url": "redis://the-master"}
 
 
@@ -59,10 +59,10 @@ def on_cluster(folder: Path) -> Iterator[Config]:
     def client() -> Any:
         return redis.asyncio.RedisCluster(startup_nodes=nodes)
 
-    def blocking_client() -> Any:
+    def sync_client() -> Any:
         return redis.RedisCluster(startup_nodes=others)
 
-    with _emptied(*cluster.primaries), _clients(client, blocking_client):
+    with _emptied(*cluster.primaries), _clients(client, sync_client):
         yield {"storage": "redis", "url": "redis://the-cluster"}
 
 
@@ -91,12 +91,12 @@ def _with_sentinels(client: Any) -> Any:
 
 
 @contextmanager
-def _clients(make: Callable[[], Any], make_blocking: Callable[[], Any]) -> Iterator[None]:
+def _clients(make: Callable[[], Any], make_sync: Callable[[], Any]) -> Iterator[None]:
     """Let a URL stand for a client that a URL cannot describe."""
     module = "working_memory.redis.client_for"
     with (
         patch(f"jazzmine._async.{module}", lambda url, patience: make()),
-        patch(f"jazzmine._sync.{module}", lambda url, patience: make_blocking()),
+        patch(f"jazzmine._sync.{module}", lambda url, patience: make_sync()),
     ):
         yield
 

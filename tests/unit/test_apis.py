@@ -1,4 +1,4 @@
-"""The two faces have the same names and signatures, and what is said of the one is true of both."""
+"""The two APIs have the same names and signatures, and their documentation is true of both."""
 
 import ast
 import importlib
@@ -23,13 +23,13 @@ MODULES = [
     ("jazzmine.core.message_store", "jazzmine.sync.message_store"),
     ("jazzmine.core.working_memory", "jazzmine.sync.working_memory"),
 ]
-TWINS = [path.relative_to(SYNC).as_posix() for path in sorted(SYNC.rglob("*.py"))]
+COPIES = [path.relative_to(SYNC).as_posix() for path in sorted(SYNC.rglob("*.py"))]
 DRIVERS = ["psycopg", "psycopg_pool", "pymongo", "redis", "motor"]
 UNTRUE = re.compile(r"\b(await|async|asyncio|coroutine)s?\b", re.IGNORECASE)
 
 
 def exported() -> Iterator[tuple[str, object, object]]:
-    """Every exported name with what it stands for in the two faces."""
+    """Every exported name with what it stands for in the two APIs."""
     for core, sync in MODULES:
         ours, theirs = importlib.import_module(core), importlib.import_module(sync)
         for name in ours.__all__:
@@ -69,14 +69,14 @@ def shape(function: object) -> list[tuple[str, object, object, str]]:
 
 
 def translated(annotation: object) -> str:
-    """An annotation in the words that both faces have in common."""
+    """An annotation in the words that both APIs have in common."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"\b(?:Async|Abstract(?:Async)?)(?=Iter|Gen|Context)", "", text)
     return re.sub(r"\b_async\b", "_sync", text).replace("aio", "blocking")
 
 
 @pytest.mark.parametrize(("core", "sync"), MODULES)
-def test_both_faces_export_the_same_names(core: str, sync: str) -> None:
+def test_both_apis_export_the_same_names(core: str, sync: str) -> None:
     ours, theirs = importlib.import_module(core), importlib.import_module(sync)
 
     assert sorted(ours.__all__) == sorted(theirs.__all__)
@@ -93,11 +93,11 @@ def test_the_short_import_has_what_the_two_modules_have(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), SHARED)
-def test_what_does_not_wait_is_the_same_object_in_both_faces(ours: object, theirs: object) -> None:
+def test_what_does_not_wait_is_the_same_object_in_both_apis(ours: object, theirs: object) -> None:
     assert ours is theirs
 
 
-def test_every_store_is_exported_by_both_faces() -> None:
+def test_every_store_is_exported_by_both_apis() -> None:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in ASYNC.rglob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     stores = {node.name for node in nodes if re.fullmatch(r"[A-Z]\w+Store", node.name)}
@@ -108,7 +108,7 @@ def test_every_store_is_exported_by_both_faces() -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
-def test_a_method_has_the_same_signature_in_both_faces(ours: type, theirs: type, name: str) -> None:
+def test_a_method_has_the_same_signature_in_both_apis(ours: type, theirs: type, name: str) -> None:
     mine, other = getattr(ours, name), getattr(theirs, name)
 
     if callable(mine):
@@ -118,21 +118,19 @@ def test_a_method_has_the_same_signature_in_both_faces(ours: type, theirs: type,
 
 
 @pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
-def test_no_method_of_the_blocking_face_has_to_be_awaited(
-    ours: type, theirs: type, name: str
-) -> None:
+def test_no_method_of_the_sync_api_has_to_be_awaited(ours: type, theirs: type, name: str) -> None:
     assert not waits(getattr(theirs, name))
 
 
 @pytest.mark.parametrize("name", ["initialize", "close", "ping", "store_message", "store_turn"])
-def test_a_call_to_the_awaitable_face_has_to_be_awaited(name: str) -> None:
+def test_a_call_to_the_async_api_has_to_be_awaited(name: str) -> None:
     core = importlib.import_module("jazzmine.core.message_store")
 
     assert waits(getattr(core.MessageStore, name))
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_a_twin_defines_nothing_that_waits(name: str) -> None:
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_defines_nothing_that_waits(name: str) -> None:
     nodes = ast.walk(ast.parse((SYNC / name).read_text(encoding="utf-8")))
     kinds = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
 
@@ -148,13 +146,13 @@ def definitions(path: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_a_twin_has_its_classes_and_functions_on_the_lines_of_the_source(name: str) -> None:
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_has_its_classes_and_functions_on_the_lines_of_the_source(name: str) -> None:
     assert definitions(SYNC / name) == definitions(ASYNC / name)
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_the_prose_of_a_twin_is_true_of_it(name: str) -> None:
+@pytest.mark.parametrize("name", COPIES)
+def test_the_prose_of_a_copy_is_true_of_it(name: str) -> None:
     text = (SYNC / name).read_text(encoding="utf-8")
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     prose = [t.string for t in tokens if t.type in (tokenize.COMMENT, tokenize.STRING)]
@@ -197,7 +195,7 @@ def test_no_driver_is_imported_before_its_store_is_opened(
 
 
 @pytest.mark.parametrize("module", ["message_store", "working_memory"])
-def test_the_blocking_face_never_loads_asyncio(module: str) -> None:
+def test_the_sync_api_never_loads_asyncio(module: str) -> None:
     bare = imported_by("import pydantic, filelock")
 
     assert "asyncio" not in imported_by(f"import jazzmine.sync.{module}") - bare

@@ -1,4 +1,4 @@
-"""The generator of the twins, on trees of a few lines."""
+"""The generator of the sync copy, on trees of a few lines."""
 
 import ast
 from pathlib import Path
@@ -26,9 +26,9 @@ class Clock:
             return (await sleep(seconds))
 '''
 
-TWIN = '''"""Waits for a while."""
+COPY = '''"""Waits for a while."""
 
-from shop._compat.blocking import sleep
+from shop._compat.waits import sleep
 
 
 class Clock:
@@ -44,14 +44,14 @@ class Clock:
             return (sleep(seconds))
 '''
 
-TREES = (Tree("src/_async", "src/_sync", {"aio": "blocking"}),)
+TREES = (Tree("src/_async", "src/_sync", {"aio": "waits"}),)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A root with one source and its twin."""
+    """A root with one source and its copy."""
     write(tmp_path, "src/_async/clock.py", SOURCE)
-    write(tmp_path, "src/_sync/clock.py", TWIN)
+    write(tmp_path, "src/_sync/clock.py", COPY)
     return tmp_path
 
 
@@ -72,32 +72,32 @@ def definitions(path: Path) -> list[int]:
     return sorted(node.lineno for node in ast.walk(module) if isinstance(node, kinds))
 
 
-def test_the_twin_is_written_where_there_is_none(
+def test_the_copy_is_written_where_there_is_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, "src/_async/deep/clock.py", SOURCE)
 
     assert run(tmp_path) == 0
 
-    assert (tmp_path / "src/_sync/deep/clock.py").read_text(encoding="utf-8") == TWIN
+    assert (tmp_path / "src/_sync/deep/clock.py").read_text(encoding="utf-8") == COPY
     assert "wrote src/_sync/deep/clock.py" in capsys.readouterr().out
 
 
-def test_a_twin_that_is_up_to_date_passes_the_check(root: Path) -> None:
+def test_a_copy_that_is_up_to_date_passes_the_check(root: Path) -> None:
     assert run(root, "--check") == 0
 
 
 def test_a_second_run_touches_nothing(root: Path) -> None:
-    twin = root / "src/_sync/clock.py"
-    before = twin.stat()
+    copy = root / "src/_sync/clock.py"
+    before = copy.stat()
 
     assert run(root) == 0
 
-    after = twin.stat()
+    after = copy.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_the_check_shows_a_missing_twin_and_what_mends_it(
+def test_the_check_shows_a_missing_file_and_the_command(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (root / "src/_sync/clock.py").unlink()
@@ -106,31 +106,31 @@ def test_the_check_shows_a_missing_twin_and_what_mends_it(
 
     output = capsys.readouterr().out
     assert "src/_sync/clock.py is missing" in output
-    assert "+from shop._compat.blocking import sleep" in output
+    assert "+from shop._compat.waits import sleep" in output
     assert output.endswith("run: python scripts/generate_sync.py\n")
     assert not (root / "src/_sync/clock.py").exists()
 
 
-def test_the_check_shows_how_a_twin_was_changed(
+def test_the_check_shows_how_a_copy_was_changed(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed = TWIN.replace("Tells the time", "Told the time")
-    twin = write(root, "src/_sync/clock.py", changed)
+    changed = COPY.replace("Tells the time", "Told the time")
+    copy = write(root, "src/_sync/clock.py", changed)
 
     assert run(root, "--check") == 1
 
     output = capsys.readouterr().out
     assert "src/_sync/clock.py is out of date" in output
     assert '-    """Told the time."""\n+    """Tells the time."""' in output
-    assert twin.read_text(encoding="utf-8") == changed
+    assert copy.read_text(encoding="utf-8") == changed
 
 
-def test_a_changed_twin_is_written_anew(root: Path) -> None:
-    twin = write(root, "src/_sync/clock.py", TWIN + "\n")
+def test_a_changed_copy_is_written_anew(root: Path) -> None:
+    copy = write(root, "src/_sync/clock.py", COPY + "\n")
 
     assert run(root) == 0
 
-    assert twin.read_text(encoding="utf-8") == TWIN
+    assert copy.read_text(encoding="utf-8") == COPY
 
 
 def test_the_check_shows_an_orphan(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,12 +168,12 @@ def test_a_source_folder_without_files_is_refused(
     tmp_path: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "src/_async").mkdir(parents=True)
-    twin = write(tmp_path, "src/_sync/clock.py", TWIN)
+    copy = write(tmp_path, "src/_sync/clock.py", COPY)
 
     assert run(tmp_path, *arguments) == 2
 
     assert "src/_async: no Python file" in capsys.readouterr().err
-    assert twin.exists()
+    assert copy.exists()
 
 
 def test_a_missing_source_folder_is_refused(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_tree_whose_source_vanished_is_refused(root: Path) -> None:
 def test_a_replacement_that_no_file_uses_is_refused(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    trees = (Tree("src/_async", "src/_sync", {"aio": "blocking", "aclose": "close"}),)
+    trees = (Tree("src/_async", "src/_sync", {"aio": "waits", "aclose": "close"}),)
 
     assert run(root, "--check", trees=trees) == 2
 
@@ -214,7 +214,7 @@ def test_a_replacement_that_no_file_uses_is_refused(
         ("print(rb'awaits')", "awaits"),
     ],
 )
-def test_prose_that_is_untrue_in_the_twin_is_refused(
+def test_prose_that_is_untrue_in_the_copy_is_refused(
     root: Path, line: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = SOURCE.replace('"""Tells the time."""', line)
@@ -247,11 +247,11 @@ def test_a_name_that_only_some_versions_replace_in_an_f_string_is_refused(
 
 # Names in strings and comments
 
-NAMES = (Tree("src/_async", "src/_sync", {"aio": "blocking", "_async": "_sync", "core": "sync"}),)
+NAMES = (Tree("src/_async", "src/_sync", {"aio": "waits", "_async": "_sync", "core": "sync"}),)
 
 
 @pytest.mark.parametrize(
-    ("line", "twin"),
+    ("line", "copy"),
     [
         ('NAME = "shop._async.clock"', 'NAME = "shop._sync.clock"'),
         ('NAME = "shop.core.clock"', 'NAME = "shop.sync.clock"'),
@@ -276,7 +276,7 @@ NAMES = (Tree("src/_async", "src/_sync", {"aio": "blocking", "_async": "_sync", 
     ],
 )
 def test_names_in_strings_and_comments_are_replaced_and_words_are_not(
-    root: Path, line: str, twin: str
+    root: Path, line: str, copy: str
 ) -> None:
     use_all = "from shop._async.core import bell\n"
     write(root, "src/_async/clock.py", f"{SOURCE}{use_all}{line}\n")
@@ -285,7 +285,7 @@ def test_names_in_strings_and_comments_are_replaced_and_words_are_not(
 
     used = "from shop._sync.sync import bell\n"
     text = (root / "src/_sync/clock.py").read_text(encoding="utf-8")
-    assert text == f"{TWIN}{used}{twin}\n"
+    assert text == f"{COPY}{used}{copy}\n"
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_name_in_the_text_of_an_f_string_is_refused(
     assert "is not replaced in an f-string: name it outside" in error
 
 
-# Names that would be wrong in the twin
+# Names that would be wrong in the copy
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_a_name_without_an_equivalent_is_refused_with_its_line_and_a_cure(
     assert run(root) == 2
 
     error = capsys.readouterr().err
-    assert f'src/_async/clock.py:17: "{name}" is left over in the twin' in error
+    assert f'src/_async/clock.py:17: "{name}" is left over in the copy' in error
     assert "give it a replacement in TREES" in error
 
 
@@ -380,15 +380,15 @@ def test_a_name_without_an_equivalent_in_a_string_is_refused_with_its_line_and_a
 
 
 def test_a_name_with_a_replacement_is_replaced_everywhere(root: Path) -> None:
-    names = {"aio": "blocking", "aclose": "close", "AsyncExitStack": "ExitStack"}
+    names = {"aio": "waits", "aclose": "close", "AsyncExitStack": "ExitStack"}
     lines = 'clock.aclose()  # AsyncExitStack, aclose\nNAME = ("aclose", "to aclose it")\n'
     write(root, "src/_async/clock.py", SOURCE + lines)
 
     assert run(root, trees=(Tree("src/_async", "src/_sync", names),)) == 0
 
     text = (root / "src/_sync/clock.py").read_text(encoding="utf-8")
-    twin = 'clock.close()  # ExitStack, close\nNAME = ("close", "to close it")\n'
-    assert text == TWIN + twin
+    copy = 'clock.close()  # ExitStack, close\nNAME = ("close", "to close it")\n'
+    assert text == COPY + copy
 
 
 def test_a_class_that_the_tree_defines_needs_no_replacement(root: Path) -> None:
@@ -398,7 +398,7 @@ def test_a_class_that_the_tree_defines_needs_no_replacement(root: Path) -> None:
     assert run(root) == 0
 
     text = (root / "src/_sync/clock.py").read_text(encoding="utf-8")
-    assert text == TWIN + "from bell import SyncBell  # SyncBell\n"
+    assert text == COPY + "from bell import SyncBell  # SyncBell\n"
 
 
 def test_two_names_that_become_one_in_a_class_are_refused(
@@ -406,12 +406,12 @@ def test_two_names_that_become_one_in_a_class_are_refused(
 ) -> None:
     both = "class Bell:\n    def close(self): ...\n    async def aclose(self): ...\n"
     write(root, "src/_async/clock.py", SOURCE + both)
-    names = {"aio": "blocking", "aclose": "close"}
+    names = {"aio": "waits", "aclose": "close"}
 
     assert run(root, trees=(Tree("src/_async", "src/_sync", names),)) == 2
 
     error = capsys.readouterr().err
-    assert 'src/_async/clock.py:19: "close" is defined twice in the twin' in error
+    assert 'src/_async/clock.py:19: "close" is defined twice in the copy' in error
 
 
 def test_a_name_that_is_defined_twice_in_the_source_too_is_let_be(root: Path) -> None:
@@ -427,11 +427,11 @@ def test_other_f_strings_are_left_as_they_are(root: Path) -> None:
 
     assert run(root) == 0
 
-    assert (root / "src/_sync/clock.py").read_text(encoding="utf-8") == TWIN + line
+    assert (root / "src/_sync/clock.py").read_text(encoding="utf-8") == COPY + line
 
 
 @pytest.mark.parametrize("line", ["import asyncio", "import shop._async.bell"])
-def test_a_name_left_over_in_the_twin_is_refused(
+def test_a_name_left_over_in_the_copy_is_refused(
     root: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(root, "src/_async/clock.py", SOURCE + line + "\n")
@@ -452,7 +452,7 @@ def test_a_name_left_over_in_the_twin_is_refused(
         "async def f():\n    x = await\\\n g()",
     ],
 )
-def test_a_source_or_twin_that_is_no_python_is_refused(
+def test_a_source_or_copy_that_is_no_python_is_refused(
     root: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(root, "src/_async/clock.py", SOURCE + line + "\n")
@@ -469,5 +469,5 @@ def test_every_class_and_function_keeps_its_line(root: Path) -> None:
     assert definitions(root / "src/_sync/clock.py") == [6, 10, 13]
 
 
-def test_the_twins_of_this_repository_are_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_copy_in_this_repository_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
     assert generate_sync.main(["--check"]) == 0, capsys.readouterr()

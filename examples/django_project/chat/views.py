@@ -5,7 +5,7 @@ from __future__ import annotations
 import chat_rules
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_GET, require_http_methods
-from plain_turn import turn
+from sync_turn import turn
 
 from chat.stores import message_store, working_memory
 from jazzmine import LockTimeoutError, NotFoundError, StoreUnavailableError

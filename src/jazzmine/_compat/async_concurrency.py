@@ -1,4 +1,4 @@
-"""The awaitable world: an event loop, its tasks, and threads for what blocks."""
+"""Concurrency of the async API: tasks on an event loop, and threads for blocking calls."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Work: TypeAlias = Callable[..., Awaitable[T]]
 
 
 class Affinity:
-    """Where a store may be used: on the event loop that used it first.
+    """Restricts a store to the event loop that used it first.
 
     Args:
-        after_fork: called in a process that was forked from the store's own (blocking world).
+        after_fork: not used in the async API: a forked process has another event loop.
     """
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
@@ -35,14 +35,14 @@ class Affinity:
             if self._loop is not None:
                 raise WrongEventLoopError(
                     "this store belongs to another event loop: open one in each loop"
-                    " (each asyncio.run() makes a new one), or use the plain calls of"
+                    " (each asyncio.run() makes a new one), or use the sync calls of"
                     " jazzmine.sync, which work in any thread"
                 )
             self._loop = loop
 
 
 async def run_blocking(function: Callable[..., T], *args: Any) -> T:
-    """Run a blocking function without holding up anybody else; it runs to its end."""
+    """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *args)
 
 
@@ -50,15 +50,15 @@ _Batch: TypeAlias = "list[tuple[Change[T], asyncio.Future[Any]]]"
 
 
 class Batcher(Generic[T]):
-    """Commits changes in the order they came; those that come during a commit share the next.
+    """Commits changes in order; those that arrive during a commit are committed together next.
 
-    `unsettled` says that a cancelled call's change is being committed: what is read or
-    written meanwhile waits for `settle()`, so that the change cannot take effect afterwards.
+    `unsettled` is True while the change of a cancelled call is being committed: reads and
+    writes then wait for `settle()`, so that the change cannot take effect after them.
 
     Args:
-        commit: a blocking function that claims each change and gives it a result or an
-            error; it leaves those unclaimed that the next commit is to try. When it raises,
-            its error is that of all changes that have none.
+        commit: a blocking function that claims each change and sets its result or error. It
+            leaves a change unclaimed that the next commit shall try. If it raises, its error
+            becomes the error of all changes without one.
     """
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
@@ -69,9 +69,9 @@ class Batcher(Generic[T]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-writer")
 
     async def run(self, apply: Callable[[T], Any]) -> Any:
-        """Have a change committed, and return its result or raise its error.
+        """Commit a change, and return its result or raise its error.
 
-        A call that is cancelled withdraws a change that no commit has begun with.
+        A cancelled call withdraws its change unless a commit has claimed it.
         """
         change = Change(apply)
         future = asyncio.get_running_loop().create_future()
@@ -91,7 +91,7 @@ class Batcher(Generic[T]):
         self.unsettled = False
 
     async def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the running commit."""
         while self._running is not None:
             await asyncio.wait([self._running])
         self._thread.shutdown(wait=False)
@@ -104,7 +104,7 @@ class Batcher(Generic[T]):
         if batch:
             loop = asyncio.get_running_loop()
             self._running = loop.create_future()
-            # Quicker than run_in_executor(), whose result passes through two futures.
+            # Faster than run_in_executor(), which passes the result through two futures.
             self._thread.submit(self._work, batch, loop)
 
     def _work(self, batch: _Batch[T], loop: asyncio.AbstractEventLoop) -> None:
@@ -132,7 +132,7 @@ class Batcher(Generic[T]):
 
 
 class KeyedLocks:
-    """A lock for each key, served in the order of asking; only keys in use take memory."""
+    """A lock for each key, acquired in the order of the calls; unused keys take no memory."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[asyncio.Future[bool]]] = {}
@@ -141,7 +141,7 @@ class KeyedLocks:
         return len(self._waiting)
 
     async def acquire(self, key: str, timeout: float) -> bool:
-        """Take the key's lock; False if it was not free within `timeout` s."""
+        """Acquire the lock of a key; return False if it was not free within `timeout` s."""
         waiting = self._waiting.get(key)
         if waiting is None:
             self._waiting[key] = deque()
@@ -149,11 +149,11 @@ class KeyedLocks:
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[bool] = loop.create_future()
         waiting.append(turn)
-        timer = loop.call_later(timeout, _give_up, turn)
+        timer = loop.call_later(timeout, _time_out, turn)
         try:
             return await turn
         except asyncio.CancelledError:
-            # The lock may have been handed over in the very moment of the cancellation.
+            # The lock may have been passed to this call at the moment of the cancellation.
             if turn.done() and not turn.cancelled() and turn.result():
                 self.release(key)
             raise
@@ -161,7 +161,7 @@ class KeyedLocks:
             timer.cancel()
 
     def release(self, key: str) -> None:
-        """Hand the key's lock to whoever waits longest."""
+        """Release the lock of a key, for the call that has waited longest."""
         waiting = self._waiting[key]
         while waiting:
             turn = waiting.popleft()
@@ -171,6 +171,6 @@ class KeyedLocks:
         del self._waiting[key]
 
 
-def _give_up(turn: asyncio.Future[bool]) -> None:
+def _time_out(turn: asyncio.Future[bool]) -> None:
     if not turn.done():
         turn.set_result(False)

@@ -1,4 +1,4 @@
-"""The blocking world: threads, which may be forked into other processes."""
+"""Concurrency of the sync API: threads, in processes that may be forked."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ T = TypeVar("T")
 
 Work: TypeAlias = Callable[..., T]
 
-_LOOK_AGAIN_SECONDS = 0.05
+_POLL_SECONDS = 0.05
 
 
 class Affinity:
-    """Where a store may be used: in any thread, and in forked processes.
+    """Lets a store be used in any thread, and resets it in a forked process.
 
     Args:
-        after_fork: called once in each process that was forked from the store's own, before
-            anything else is done there: what it inherited belongs to its parent.
+        after_fork: called once in each forked process before the store is used there, to drop
+            the connections and files that belong to the parent.
     """
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         self._after_fork = after_fork
         self._pid = os.getpid()
-        self._moving = threading.Lock()
+        self._resetting = threading.Lock()
 
     def ensure(self) -> None:
-        """Move in if this is another process than before."""
+        """Call `after_fork` if this is another process than at the last call."""
         if os.getpid() == self._pid:
             return
-        with self._moving:
+        with self._resetting:
             if os.getpid() != self._pid:
                 if self._after_fork is not None:
                     self._after_fork()
@@ -49,15 +49,15 @@ def run_blocking(function: Callable[..., T], *args: Any) -> T:
 
 
 class Batcher(Generic[T]):
-    """Commits changes in the order they came; those that come during a commit share the next.
+    """Commits changes in order; those that arrive during a commit are committed together next.
 
-    `unsettled` says that an interrupted call's change is being committed: what is read or
-    written meanwhile waits for `settle()`, so that the change cannot take effect afterwards.
+    `unsettled` is True while the change of an interrupted call is being committed: reads and
+    writes then wait for `settle()`, so that the change cannot take effect after them.
 
     Args:
-        commit: a blocking function that claims each change and gives it a result or an
-            error; it leaves those unclaimed that the next commit is to try. When it raises,
-            its error is that of all changes that have none.
+        commit: a blocking function that claims each change and sets its result or error. It
+            leaves a change unclaimed that the next commit shall try. If it raises, its error
+            becomes the error of all changes without one.
     """
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
@@ -68,9 +68,9 @@ class Batcher(Generic[T]):
         self._committing = threading.RLock()
 
     def run(self, apply: Callable[[T], Any]) -> Any:
-        """Have a change committed, and return its result or raise its error.
+        """Commit a change, and return its result or raise its error.
 
-        A call that is interrupted withdraws a change that no commit has begun with.
+        An interrupted call withdraws its change unless a commit has claimed it.
         """
         change = Change(apply)
         with self._mutex:
@@ -93,18 +93,18 @@ class Batcher(Generic[T]):
             self.unsettled = False
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for the running commit."""
         with self._committing:
             pass
 
     def _wait_or_commit(self, change: Change[T]) -> None:
-        # The lock serves threads in no certain order: one whose change another thread has
-        # committed must not wait until a third one has committed its own.
+        # Threads acquire the lock in no certain order: a thread whose change was committed by
+        # another one must not wait for the commit of a third one.
         try:
-            if self._committing.acquire(timeout=_LOOK_AGAIN_SECONDS) and not change.done:
+            if self._committing.acquire(timeout=_POLL_SECONDS) and not change.done:
                 self._commit_waiting()
         finally:
-            # An interrupt may come right after the lock was taken: only the lock itself knows.
+            # An interrupt may come right after `acquire`, before its result is known here.
             with suppress(RuntimeError):
                 self._committing.release()
 
@@ -117,7 +117,7 @@ class Batcher(Generic[T]):
             for change in batch:
                 change.fail(failure)
         except BaseException:
-            # This thread is interrupted; the others' changes are still to be committed.
+            # This thread is interrupted; the changes of the others must still be committed.
             for change in batch:
                 change.reset()
             self._put_back(batch)
@@ -127,13 +127,13 @@ class Batcher(Generic[T]):
             change.done = change.claimed
 
     def _put_back(self, batch: list[Change[T]]) -> None:
-        left = [change for change in batch if not change.claimed]
+        unclaimed = [change for change in batch if not change.claimed]
         with self._mutex:
-            self._waiting[:0] = left
+            self._waiting[:0] = unclaimed
 
 
 class KeyedLocks:
-    """A lock for each key; only keys in use take memory."""
+    """A lock for each key; unused keys take no memory."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -143,7 +143,7 @@ class KeyedLocks:
         return len(self._locks)
 
     def acquire(self, key: str, timeout: float) -> bool:
-        """Take the key's lock; False if it was not free within `timeout` s."""
+        """Acquire the lock of a key; return False if it was not free within `timeout` s."""
         with self._mutex:
             lock, users = self._locks.setdefault(key, (threading.Lock(), []))
             users.append(None)
@@ -156,7 +156,7 @@ class KeyedLocks:
         return acquired
 
     def release(self, key: str) -> None:
-        """Let somebody else take the key's lock."""
+        """Release the lock of a key."""
         self._locks[key][0].release()
         self._leave(key)
 

@@ -1,1 +1,1 @@
-"""What is stored: conversations, messages, traces, working memory. Pure data, no I/O."""
+"""The stored records: conversations, messages, traces, working memory. They do no I/O."""

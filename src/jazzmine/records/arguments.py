@@ -1,4 +1,4 @@
-"""Checks of what methods are called with; a dict or a pattern never passes for an id."""
+"""Check the arguments of methods, so that a dict or a pattern is never used as an id."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _MAX_INT = 2**63 - 1
 
 
 def require_id(name: str, value: object) -> str:
-    """Return the value as the plain `str` that it is.
+    """Check an id, and return it as a `str`, even if it is of a subclass.
 
     Raises:
-        TypeError: it is no string.
+        TypeError: it is not a string.
         ValidationError: it is empty, or UTF-8 cannot encode it.
     """
     if not isinstance(value, str):
@@ -37,10 +37,10 @@ def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> Valid
 
 
 def require_count(name: str, value: object, least: int = 0) -> int:
-    """Return the value as the number that it is, or the largest of 64 bits if it is larger.
+    """Check a number, and return it, or the largest 64-bit integer if that is smaller.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: it is not an integer.
         ValueError: it is less than `least`.
     """
     if isinstance(value, bool) or not isinstance(value, int):
@@ -51,10 +51,10 @@ def require_count(name: str, value: object, least: int = 0) -> int:
 
 
 def require_usage_key(value: object) -> UsageKey:
-    """Return the value if usage can be grouped by it.
+    """Check that usage can be grouped by a value, and return the value.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: usage cannot be grouped by it.
     """
     for key in USAGE_KEYS:
         if value == key:

@@ -1,4 +1,4 @@
-"""The base of all stored records, and the way they become bytes and come back."""
+"""The base class of stored records, and checked copies of them as JSON."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Record", "Snapshot", "require_stored", "snapshot"]
 
 
 class Record(BaseModel):
-    """A stored record: its fields are checked when it is built, changed, stored and read."""
+    """A stored record; its fields are validated when it is built, changed, stored and read."""
 
-    # Whether its JSON leaves out what is at its default, which only works with constants:
-    # "now" at the time of writing is another time than "now" at the time of reading.
+    # Whether fields with their default are left out of the JSON. That requires constant
+    # defaults: "now" has another value when the record is read.
     omits_defaults: ClassVar[bool] = True
 
-    # Fields whose default is for new records alone: one that is stored without them is refused.
+    # Fields whose default is only for new records: stored data without them is refused.
     always_stored: ClassVar[frozenset[str]] = frozenset()
 
-    # An instance is validated again wherever it is passed, and so copied.
+    # An instance that is passed to a field is validated again, and so copied.
     model_config = ConfigDict(
         extra="forbid",
         validate_assignment=True,
@@ -35,7 +35,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 def require_stored(record: Record) -> None:
-    """Raise ValidationError if a field that is always stored was missing in what was read."""
+    """Raise ValidationError if a field in `always_stored` was missing in the data."""
     if not record.always_stored <= record.__pydantic_fields_set__:
         missing = sorted(record.always_stored - record.__pydantic_fields_set__)
         details = [InitErrorDetails(type="missing", loc=(name,), input={}) for name in missing]
@@ -44,26 +44,26 @@ def require_stored(record: Record) -> None:
 
 @dataclass(frozen=True)
 class Snapshot(Generic[AnyRecord]):
-    """A checked copy of a record that nobody else holds, and the same as JSON."""
+    """A validated copy of a record that only the store has, also as JSON."""
 
     record: AnyRecord
 
     @cached_property
     def json(self) -> bytes:
-        """The record as JSON; what it leaves out is at its default."""
+        """The record as JSON, without the fields that have their default."""
         write = self.record.__pydantic_serializer__.to_json
         return write(self.record, exclude_defaults=self.record.omits_defaults)
 
 
 def snapshot(record: AnyRecord, kind: type[AnyRecord]) -> Snapshot[AnyRecord]:
-    """Check a record as it stands now and detach it from its caller.
+    """Validate a record with its current values, and return a copy of it.
 
-    Checking it at construction is not enough: lists and dicts are changed in place, and
-    `model_copy(update=...)` and `model_construct` check nothing.
+    Validating it at construction is not enough: lists and dicts can be changed in place, and
+    `model_copy(update=...)` and `model_construct` validate nothing.
 
     Raises:
         TypeError: it is not a `kind`.
-        ValidationError: a field holds what the back ends cannot; the text names the field.
+        ValidationError: a value cannot be stored by every back end; the text names the field.
     """
     if not isinstance(record, kind):
         raise TypeError(f"expected a {kind.__name__}, got a {type(record).__name__}")

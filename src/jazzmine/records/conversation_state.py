@@ -1,4 +1,4 @@
-"""What is known about a conversation between its turns, and within one."""
+"""The state of a conversation between its turns and within a turn."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["ConversationState"]
 
 @memory_record
 class ConversationState(MemoryRecord):
-    """The fields of `WorkingMemory`, and what can be read off them."""
+    """The fields of `WorkingMemory`, and the properties that are computed from them."""
 
-    # How many are kept, the newest; a subclass may set others.
+    # The newest items are kept, up to these numbers; a subclass may set others.
     max_topic_history: ClassVar[int] = 50
     max_flow_history: ClassVar[int] = 50
     max_entity_attributes: ClassVar[int] = 50
@@ -77,28 +77,28 @@ class ConversationState(MemoryRecord):
 
     @property
     def salient_entities(self) -> list[WorkspaceEntity]:
-        """The known entities, the latest seen first."""
+        """The known entities, the most recently seen first."""
         entities = self.entity_workspace.values()
         return sorted(entities, key=lambda entity: entity.last_seen_turn, reverse=True)
 
     @property
     def topic_count(self) -> int:
-        """How many times the conversation took up a topic, those no longer kept included."""
+        """How many topics the conversation had, including those that are no longer kept."""
         return self.topics_dropped + len(self.topic_history)
 
     @property
     def flow_count(self) -> int:
-        """How many flows have ended, those no longer kept included."""
+        """How many flows have ended, including those that are no longer kept."""
         return self.flows_dropped + len(self.flow_history)
 
     @property
     def flows_completed_names(self) -> list[str]:
-        """The names of those flows in the history that were completed, in order."""
+        """The names of the completed flows in the history, in order."""
         completed = FlowStatus.COMPLETED.value
         return [flow.flow_name for flow in self.flow_history if flow.status == completed]
 
     def build_prompt_tool_sections(self) -> str:
-        """Return the tool calls that a prompt shows, each once; "" if there are none.
+        """Return the tool calls for a prompt, each once, or "" if there are none.
 
         First the active flow's calls from before this turn, as `<completed_tool_calls>`, then
         this turn's, as `<current_turn_tool_calls>`, with an empty line between the two.
@@ -115,8 +115,8 @@ class ConversationState(MemoryRecord):
 def _made_before(
     history: list[ToolCallRecord], current: list[ToolCallRecord]
 ) -> list[ToolCallRecord]:
-    # A call of this turn is recognised by what it was recorded with, not by its turn number alone,
-    # which the caller may set; the latest of two that look the same is this turn's.
+    # The caller may set the turn number, so it does not identify the calls of this turn alone:
+    # other fields are compared too. Of two equal calls, the latest belongs to this turn.
     unmatched = Counter(map(_mark, current))
     before = []
     for call in reversed(history):

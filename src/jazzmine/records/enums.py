@@ -1,4 +1,4 @@
-"""Where a flow stands, and where a conversation stands."""
+"""The status of a flow, and the status of a conversation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ConversationStatus", "FlowStatus"]
 
 
 class FlowStatus(str, Enum):
-    """The stages of a flow's life; the last three end it."""
+    """The status of a flow; with one of the last three it has ended."""
 
     ACTIVE = "active"
     COLLECTING_SLOTS = "collecting_slots"
@@ -19,7 +19,7 @@ class FlowStatus(str, Enum):
 
     @property
     def is_in_progress(self) -> bool:
-        """Whether a flow with this status still has something to do."""
+        """Whether a flow with this status has not ended."""
         return self not in _ENDED
 
 
@@ -27,10 +27,10 @@ _ENDED = frozenset({FlowStatus.COMPLETED, FlowStatus.CANCELLED, FlowStatus.FAILE
 
 
 class ConversationStatus(str, Enum):
-    """What a conversation is doing, in one word.
+    """The status of a conversation.
 
-    Working memory derives it from the active flow. `ERROR` alone is never derived: it is for
-    the caller to set, and stands until a transition derives the status again.
+    Working memory derives it from the active flow. Only `ERROR` is never derived: the caller
+    sets it, and it stays until a transition derives the status again.
     """
 
     IDLE = "idle"

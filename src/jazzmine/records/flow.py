@@ -1,4 +1,4 @@
-"""A flow under way, the slots that it fills, and what is kept of it when it has ended."""
+"""A flow in progress, its slots, and the record that is kept after it has ended."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Slot(MemoryRecord):
     """One piece of information that a flow needs from the user.
 
     Args:
-        type: what is expected, in words that a prompt can show ("date", "email").
+        type: the expected kind of value, in words for a prompt ("date", "email").
         value: any JSON value, once `collected`.
-        collected_at_turn: the turn in which it was collected last.
-        validation_error: why the latest answer was no good.
+        collected_at_turn: the last turn in which it was collected.
+        validation_error: why the latest answer was refused.
     """
 
     name: Text
@@ -36,19 +36,19 @@ class Slot(MemoryRecord):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the flow still has to ask for it."""
+        """Whether the flow still has to collect the slot."""
         return self.required and not self.collected
 
 
 @memory_record
 class PendingConfirmation(MemoryRecord):
-    """A question that the user has to answer before an action is carried out.
+    """A question that the user must answer before an action is carried out.
 
     Args:
-        flow_id: the flow that asks; "" for a question asked outside of a flow.
-        action_payload: what the action needs, a JSON object.
+        flow_id: the flow that asks the question; "" for a question outside of a flow.
+        action_payload: the data for the action, a JSON object.
         requested_at: Unix seconds.
-        timeout_turns: how many turns the question stands.
+        timeout_turns: the number of turns in which it can be answered.
     """
 
     flow_id: Text
@@ -59,18 +59,18 @@ class PendingConfirmation(MemoryRecord):
     timeout_turns: Int64 = 3
 
     def is_expired(self, current_turn: int) -> bool:
-        """Whether the question no longer stands in that turn."""
+        """Whether the question can no longer be answered in a turn."""
         return current_turn - self.requested_at_turn >= self.timeout_turns
 
 
 @memory_record
 class FlowRecord(MemoryRecord):
-    """What is kept of a flow that has ended.
+    """The record of a flow that has ended.
 
     Args:
         status: the value of a `FlowStatus`.
         slot_values: the slots that were collected, by name.
-        tool_summaries: those of its successful tool calls, in order.
+        tool_summaries: the summaries of its successful tool calls, in order.
     """
 
     flow_id: Id
@@ -85,17 +85,18 @@ class FlowRecord(MemoryRecord):
 
 @memory_record
 class ActiveFlowState(MemoryRecord):
-    """A flow under way.
+    """A flow in progress.
 
     Args:
         started_at: Unix seconds.
-        priority: major and minor.
+        priority: the major and the minor priority.
         current_step, total_steps, step_results: the progress of a sequential flow; steps
             count from 0.
         branch_results: the branches of a parallel flow; None until a branch is done.
-        tool_call_history: without the raw results, which only the turn has.
-        condition_expr, condition_branch_taken: what a conditional flow decides, and how.
-        slots: by name.
+        tool_call_history: its tool calls, without the raw results, which only the turn keeps.
+        condition_expr, condition_branch_taken: the condition of a conditional flow, and its
+            result.
+        slots: the slots by name.
     """
 
     flow_id: Id
@@ -117,7 +118,7 @@ class ActiveFlowState(MemoryRecord):
 
     @classmethod
     def from_flow(cls, flow: Any, turn_number: int) -> ActiveFlowState:
-        """Describe a flow that starts in that turn, keeping no reference to it.
+        """Return the state of a flow that starts in a turn, without a reference to the flow.
 
         Args:
             flow: anything with an `id` and a `name`, and optionally `priority`, `tools` (names,
@@ -127,7 +128,7 @@ class ActiveFlowState(MemoryRecord):
 
         Raises:
             AttributeError: it has no `id` or no `name`.
-            ValidationError: one of these is of a wrong type.
+            ValidationError: an attribute has a wrong type.
         """
         flow_type = type(flow).__name__.lower()
         total = len(getattr(flow, "subflows", None) or ())
@@ -146,7 +147,7 @@ class ActiveFlowState(MemoryRecord):
 
     @property
     def pending_slots(self) -> list[Slot]:
-        """The slots that still have to be asked for, in the order of their registration."""
+        """The slots that still have to be collected, in the order of their registration."""
         return [slot for slot in self.slots.values() if slot.is_pending]
 
     @property
@@ -156,7 +157,7 @@ class ActiveFlowState(MemoryRecord):
 
     @property
     def collected_slot_values(self) -> dict[str, Any]:
-        """What was collected so far, by the slot's name."""
+        """The values collected so far, by the slot's name."""
         return {name: slot.value for name, slot in self.slots.items() if slot.collected}
 
     @property
@@ -176,7 +177,7 @@ class ActiveFlowState(MemoryRecord):
 
     @property
     def priority_tuple(self) -> tuple[int, int]:
-        """The priority, ready to compare; (0, 0) if it is not a pair."""
+        """The priority as a tuple, for comparisons; (0, 0) if it is not a pair."""
         return (self.priority[0], self.priority[1]) if len(self.priority) >= 2 else (0, 0)
 
     @property
@@ -199,22 +200,22 @@ class ActiveFlowState(MemoryRecord):
         return calls_section("completed_tool_calls", self.tool_call_history)
 
     def is_same_start(self, other: ActiveFlowState) -> bool:
-        """Whether the other is this flow as it was started."""
+        """Whether the other flow is this one, with the same start."""
         mine = self.flow_id, self.started_at, self.started_at_turn
         return mine == (other.flow_id, other.started_at, other.started_at_turn)
 
     def drop_raw_results(self) -> None:
-        """Keep of each call its summary: a raw result goes with the turn that it was made in."""
+        """Remove the raw results of the tool calls, which only the turn keeps."""
         if any(call.result is not None for call in self.tool_call_history):
             calls = [call.without_result() for call in self.tool_call_history]
             set_unvalidated(self, tool_call_history=calls)
 
     def drop_oldest_calls(self, kept: int) -> None:
-        """Keep the newest so many of the tool calls."""
+        """Keep only the newest tool calls, at most `kept`."""
         del self.tool_call_history[: max(0, len(self.tool_call_history) - kept)]
 
     def ended(self, status: FlowStatus, turn_number: int) -> FlowRecord:
-        """Return what is to be kept of the flow when it ends like that in that turn."""
+        """Return the record of the flow, which ends with a status in a turn."""
         calls = self.tool_call_history
         return FlowRecord(
             flow_id=self.flow_id,

@@ -1,4 +1,4 @@
-"""What the records of working memory have in common: they are checked, and they are plain."""
+"""The base class of the records of working memory, which validates and copies them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ __all__ = [
     "with_class",
 ]
 
-# An instance that goes into a record is validated again, which copies it: neither a change
-# made in place before, nor one made later to the caller's object, gets in unchecked.
+# An instance that is passed to a record is validated again, and so copied: a change made in
+# place before is validated, and a later change of the caller's object has no effect.
 _CONFIG = ConfigDict(
     extra="forbid",
     validate_assignment=True,
@@ -49,7 +49,7 @@ if not TYPE_CHECKING:
     def memory_record(kind):
         """Make a class a pydantic dataclass that names the field of a positional argument.
 
-        pydantic's own would call it by its number in the text of a `ValidationError`.
+        In a `ValidationError`, pydantic's own dataclass names the argument's number.
         """
         kind = dataclass(kind, config=_CONFIG)
         names = [each.name for each in fields(kind)]
@@ -68,7 +68,7 @@ if not TYPE_CHECKING:
         def set_and_keep(self, name, value):
             kept = vars(self).get(KEPT)
             set_attribute(self, name, value)
-            if kept is not None:  # pydantic made a new __dict__ of the fields alone
+            if kept is not None:  # pydantic has made a new __dict__ with only the fields
                 vars(self)[KEPT] = kept
 
         kind.__init__ = init_by_name
@@ -82,11 +82,11 @@ _new = object.__new__
 
 
 class MemoryRecord:
-    """What every record of working memory can do.
+    """The base class of the records of working memory.
 
-    Its fields are checked when it is built, when one is assigned to, and when it is stored.
-    Fields that a newer version added are kept out of sight when stored data is read, and
-    written back with the rest.
+    The fields are validated when the record is built, when a field is assigned, and when it is
+    stored. Fields that a newer version has added are kept aside when stored data is read, and
+    written back with the other fields.
     """
 
     if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class MemoryRecord:
         __pydantic_serializer__: ClassVar[SchemaSerializer]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the record as plain JSON types, which share nothing with it.
+        """Return a deep copy of the record as a dict of JSON types.
 
         Raises:
             ValidationError: a field was made invalid in place; the text names it.
@@ -107,13 +107,13 @@ class MemoryRecord:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Build a record from what `to_dict` returned, of this version or another one.
+        """Return the record for a result of `to_dict`, of this version or another one.
 
         Fields that have a default may be missing; unknown ones are kept for `to_dict`.
 
         Raises:
             NewerFormatError: the data has a `format` that only a newer version can read.
-            ValidationError: a field is missing or holds what JSON cannot.
+            ValidationError: a field is missing, or its value is not valid.
         """
         unknown: Unknown = []
         try:
@@ -126,13 +126,13 @@ class MemoryRecord:
 
 
 def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> AnyRecord:
-    """Return a deep copy of a record as it stands now, checked.
+    """Validate a record with its current values, and return a deep copy.
 
     Args:
-        argument: the name that the caller knows the record by.
+        argument: the name of the caller's argument, for error messages.
 
     Raises:
-        TypeError: it is no `kind`.
+        TypeError: it is not a `kind`.
         ValidationError: a field was made invalid in place; the text names it.
     """
     if not isinstance(record, kind):
@@ -144,9 +144,9 @@ def checked_copy(record: AnyRecord, kind: type[AnyRecord], argument: str) -> Any
 
 
 def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
-    """Return the record itself, as one of a class that may only set limits of its own.
+    """Return the record itself with another class, which may only set other limits.
 
-    Such a class has no validator of its own; what its base's builds is one of the base.
+    Such a class has no validator: the validator of its base class returns the base class.
     """
     if not isinstance(record, kind):
         object.__setattr__(record, "__class__", kind)
@@ -154,15 +154,15 @@ def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
 
 
 def set_unvalidated(record: MemoryRecord, **values: Any) -> None:
-    """Set several fields at once, to values that were validated and copied before.
+    """Set fields to values that were validated and copied before.
 
-    Assigning would validate and copy each again, and could fail between one and the next.
+    An assignment would validate and copy each again, and could fail after the first field.
     """
     vars(record).update(values)
 
 
 def shallow_copy(record: AnyRecord) -> AnyRecord:
-    """Return a copy whose fields are the record's own."""
+    """Return a copy that has the same objects as its fields."""
     copied: AnyRecord = _new(type(record))
     copied.__dict__.update(record.__dict__)
     return copied

@@ -1,4 +1,4 @@
-"""Copies of working memories that are known to be sound: nothing in them is checked again."""
+"""Copy working memories that were validated before, without validating them again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
 def partial_copy(memory: WorkingMemory) -> WorkingMemory:
-    """Return a copy for one transition to change.
+    """Return a copy for a transition to change.
 
-    It shares with the original what no transition changes in place: the records of what has
-    happened, such as tool calls and ended flows. So it must not be given away.
+    It shares with the original the records that no transition changes in place, such as tool
+    calls and ended flows. So it must not be passed to the caller.
     """
     copied = shallow_copy(memory)
     flow, turn, topics = memory.active_flow, memory.current_turn, [*memory.topic_history]
@@ -38,15 +38,15 @@ def partial_copy(memory: WorkingMemory) -> WorkingMemory:
         turn = shallow_copy(turn)
         vars(turn).update(tool_calls=[*turn.tool_calls])
     if topics:
-        topics[-1] = shallow_copy(topics[-1])  # it may get its summary
+        topics[-1] = shallow_copy(topics[-1])  # its summary may be set
     vars(copied).update(active_flow=flow, current_turn=turn, topic_history=topics)
     return copied
 
 
 def deep_copy(record: AnyRecord) -> AnyRecord:
-    """Return a copy that shares nothing that can be changed.
+    """Return a copy that shares no mutable object with the original.
 
-    Half of what writing JSON and reading it back takes.
+    It takes half the time of writing JSON and reading it back.
     """
     kind: Any = type(record)
     copied: AnyRecord = _record_copier(kind)(record)
@@ -55,7 +55,7 @@ def deep_copy(record: AnyRecord) -> AnyRecord:
 
 @cache
 def _record_copier(kind: type[Any]) -> Copier:
-    """Return how to copy a kind of record."""
+    """Return the function that copies a class of records."""
     copiers = {name: _copier(hint) for name, hint in get_type_hints(kind).items()}
     names = kind.__pydantic_fields__
     parts = [(name, copier) for name in names if (copier := copiers[name]) is not None]
@@ -63,14 +63,14 @@ def _record_copier(kind: type[Any]) -> Copier:
 
 
 def _copier(hint: Any) -> Copier | None:
-    """Return how to copy a value of a type; None if nothing about it can be changed."""
+    """Return the function that copies values of a type, or None for an immutable type."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
         return _plain_copy
     if _is_record(hint):
         return _record_copier(hint)
     if origin in (Union, types.UnionType):
-        return _copier(parts[0])  # the rest is None, which only whole fields may be
+        return _copier(parts[0])  # the other part is None, which _copy_record skips
     if origin not in (list, dict):
         return None
     part = _copier(parts[-1])
@@ -102,7 +102,7 @@ def _copy_dict(copy: Copier, items: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain_copy(value: Any) -> Any:
-    """Copy a value of plain JSON types."""
+    """Copy a value of JSON types."""
     if type(value) is dict:
         return {
             key: item if type(item) in _LEAVES else _plain_copy(item) for key, item in value.items()

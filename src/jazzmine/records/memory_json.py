@@ -1,4 +1,4 @@
-"""Working memory as the JSON that is stored of it."""
+"""Write working memory as JSON, and read it back."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _HEAD = b'{"format":%d,' % FORMAT
 
 
 def to_json(memory: WorkingMemory) -> bytes:
-    """Return a working memory as JSON; `from_json` gives an equal one back.
+    """Return a working memory as JSON, from which `from_json` returns an equal one.
 
-    It is not checked again. One that may have been changed in place, and not by its
-    transitions alone, goes through `checked_copy` first.
+    It is not validated again. If a caller may have changed it in place, `checked_copy` must be
+    called first.
     """
     serializer = memory.__pydantic_serializer__
     if KEPT not in vars(memory):
@@ -30,14 +30,14 @@ def to_json(memory: WorkingMemory) -> bytes:
 
 
 def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> WorkingMemory:
-    """Build a working memory from what any version stored, the predecessor's too.
+    """Return the working memory from stored JSON of any version, jazzmine 0.1 included.
 
     Args:
         kind: the class of the result.
 
     Raises:
         NewerFormatError: a newer version of this library wrote it.
-        ValidationError: it is no JSON, or a field is missing or of a wrong type.
+        ValidationError: it is not JSON, or a field is missing or has a wrong type.
     """
     known = b"{" + data[len(_HEAD) :] if data.startswith(_HEAD) else data
     try:
@@ -45,8 +45,8 @@ def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> Working
     except ValidationError as error:
         memory = kind.from_dict(_parsed(data, error))
     if b"NaN" in data or b"Infinity" in data:
-        # Python's json writes these and the parser takes them, though JSON has no such
-        # numbers. If it is one, and not a word in a text, this refuses it by name.
+        # Python's json module writes these and pydantic's parser accepts them, though JSON has
+        # no such numbers. If one is a number, not part of a text, this refuses it by name.
         memory = with_class(checked_copy(memory, kind, "memory"), kind)
     return memory
 

@@ -1,4 +1,4 @@
-"""What a conversation consists of: itself, and its messages."""
+"""Conversations and their messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Conversation", "Entity", "Message", "MessageRole"]
 
 
 class MessageRole(Enum):
-    """Who wrote a message."""
+    """The author of a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
@@ -24,8 +24,8 @@ class MessageRole(Enum):
     SYSTEM = "system"
 
 
-# A default made from the other fields is never left out of a record's JSON: that of another
-# moment would be another, and jazzmine 0.1 needs a title to read.
+# Defaults that depend on the time or on other fields are always written: the default at the
+# time of reading would differ, and jazzmine 0.1 cannot read a conversation without a title.
 
 
 def _new_id(fields: dict[str, Any]) -> str:
@@ -46,7 +46,7 @@ def _no_title(fields: dict[str, Any]) -> str:
 
 
 class Entity(Record):
-    """Something that a message mentions, and what is said of it."""
+    """A thing that a message mentions, and its attributes in the message."""
 
     name: Text
     attributes: list[Text] = Field(default_factory=list)

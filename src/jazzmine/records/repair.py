@@ -1,7 +1,7 @@
-"""Reading stored records that break a rule, which jazzmine 0.1 and other programs have stored.
+"""Read stored records that break a rule, as jazzmine 0.1 and other programs have stored them.
 
-Nothing here runs before strict validation has refused a record. A value that a record can't hold
-is replaced where it stands:
+This is used only after strict validation has refused a record. A value that a record cannot
+contain is replaced:
 
 - NaN, infinity: null in free-form data, else the field's default;
 - an integer beyond 64 bits: its decimal text, and in a field of integers the nearest that fits;
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 UNKNOWN_ID = "unknown"
 
 _LOGGED_AT_MOST = 10_000
-_ROUNDS = 10  # a replacement may be refused for another reason, but not again and again
+_ROUNDS = 10  # a replacement may be refused for another reason, but only a few times
 _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
@@ -51,12 +51,12 @@ AnyRow = TypeVar("AnyRow")
 
 
 class PartialPage(list[AnyRecord]):
-    """The records of a page from which unreadable ones are left out.
+    """The records of a page, without the records that cannot be read.
 
     Args:
-        records: those that could be read.
-        rows: how many are stored where the page is.
-        last_id: the id of the last of these, as it is stored; the next page starts after it.
+        records: the records that could be read.
+        rows: the number of stored records in the page, including unreadable ones.
+        last_id: the stored id of the last of these; the next page starts after it.
     """
 
     def __init__(self, records: Iterable[AnyRecord], rows: int, last_id: Any) -> None:
@@ -66,21 +66,21 @@ class PartialPage(list[AnyRecord]):
 
 
 class Repairs:
-    """The repairs of one store, of which each is logged once."""
+    """Repairs the records that a store reads, and logs each repair once."""
 
     def __init__(self) -> None:
         self._logged: dict[tuple[str, ...], None] = {}
 
     def record(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
-        """Read a record that strict validation refused, and log what was replaced.
+        """Return the record for data that strict validation refused, and log its replacements.
 
         Args:
             kind: the record's class.
-            raw: its fields as they are stored, in plain Python types.
+            raw: its stored fields, as a dict of JSON types.
 
         Raises:
-            ValidationError: it can't be repaired; the text names the record, the field and what
-                to do.
+            ValidationError: it cannot be repaired; the text names the record and the field, and
+                says what to do.
         """
         try:
             record, replaced = repaired(kind, raw)
@@ -103,15 +103,15 @@ class Repairs:
         read: Callable[[AnyRow], AnyRecord],
         id_of: Callable[[AnyRow], Any],
     ) -> list[AnyRecord]:
-        """Read the rows of a listing; one that can't be read is left out, and logged.
+        """Return the records of a page of rows; log and leave out the unreadable ones.
 
         Args:
-            rows: as they are stored.
-            read: makes a record of one, or raises the error of `record`.
-            id_of: returns the id of one, as it is stored.
+            rows: the stored rows.
+            read: returns the record of a row, or raises the error of `record`.
+            id_of: returns the stored id of a row.
 
         Returns:
-            The records; a `PartialPage` if any is left out.
+            The records; a `PartialPage` if one is left out.
         """
         records = list(self.readable(rows, read))
         if len(records) == len(rows):
@@ -121,7 +121,7 @@ class Repairs:
     def readable(
         self, rows: Iterable[AnyRow], read: Callable[[AnyRow], AnyRecord]
     ) -> Iterator[AnyRecord]:
-        """Yield the records of rows; one that can't be read is left out, and logged."""
+        """Yield the records of rows; log and leave out the unreadable ones."""
         for row in rows:
             try:
                 record = read(row)
@@ -132,7 +132,7 @@ class Repairs:
 
     def _log_missing(self, error: ValidationError) -> None:
         if self._is_new(error.title):
-            # Without the values, which are private.
+            # The values are not logged, because they are private.
             reasons = (f"{_name(one['loc'])}: {one['msg']}" for one in error.errors())
             logger.error("a listing is returned without %s: %s", error.title, "; ".join(reasons))
 
@@ -146,18 +146,18 @@ class Repairs:
 
 
 def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
-    """Read a record with replacements for what it can't hold.
+    """Return a record with replacements for the values that it cannot contain.
 
     Returns:
-        The record, and for each field with a replacement the reason.
+        The record, and the reason for the replacement by the field's name.
 
     Raises:
-        ValidationError: something in it has no replacement.
+        ValidationError: a value has no replacement.
     """
     try:
         data = deepcopy(dict(raw))
     except RecursionError:
-        # Nested too deeply to be copied: this tells where.
+        # Nested too deeply to be copied: this raises an error that names the field.
         return kind.__pydantic_validator__.validate_python(raw), {}
     replaced: dict[str, str] = {}
     first: ValidationError | None = None
@@ -177,14 +177,14 @@ def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, 
 
 
 def _replace(data: Any, error: ErrorDetails) -> bool:
-    """Replace a value that was refused, in place; return whether there is a replacement."""
+    """Replace a refused value in place; return whether there is a replacement."""
     *path, name = error["loc"]
     try:
         for step in path:
             data = data[step]
         value = data[name]
     except (IndexError, KeyError, TypeError):
-        # It is missing, or a field that the record does not have.
+        # The field is missing, or the record has no such field.
         return False
     if error["type"] == "extra_forbidden":
         return False
@@ -202,12 +202,12 @@ def _replace(data: Any, error: ErrorDetails) -> bool:
 
 
 def _is_infinite(value: Any, refused_as: str) -> bool:
-    # As text it comes from JSON that has no such numbers, as PostgreSQL writes it.
+    # In JSON from PostgreSQL it is a string, because JSON has no such numbers.
     return refused_as == "finite_number" or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _replacement(value: Any, refused_as: str) -> Any:
-    """Return what stands for the value of a typed field, or the value itself."""
+    """Return the replacement for the value of a typed field, or the value itself."""
     if isinstance(value, str):
         if not value and refused_as == "string_too_short":
             return UNKNOWN_ID
@@ -221,7 +221,7 @@ def _replacement(value: Any, refused_as: str) -> Any:
 
 
 def plain_value(value: Any, depth: int = 1) -> Any:
-    """Return free-form data with replacements for what JSON or a back end can't hold."""
+    """Return free-form data with replacements for what JSON or a back end cannot store."""
     if isinstance(value, str):
         return _SURROGATE.sub(_REPLACEMENT, value)
     if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
@@ -249,7 +249,7 @@ def _plain_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Parse JSON as leniently as jazzmine 0.1 does: NaN, lone surrogates and all integers."""
+    """Parse JSON as jazzmine 0.1 does, with NaN, lone surrogates and integers of any size."""
     return json.loads(text, parse_int=_parse_int)
 
 

@@ -1,4 +1,4 @@
-"""The full record of a turn: what the agent called, collected, asked and decided."""
+"""The trace of a turn: its calls of models and tools, and its flow and slot events."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class LLMCallRecord(Record):
 
 
 class ScriptGenAttempt(Record):
-    """One attempt, counted from 1, to have a script written for a task."""
+    """One attempt to generate a script for a task; attempts are counted from 1."""
 
     attempt: Int64
     prompt_tokens: Int64 = 0
@@ -78,7 +78,7 @@ class ScriptGenAttempt(Record):
 
 
 class TaskEmission(Record):
-    """A task, counted from 1, that the agent handed to a sandbox."""
+    """A task that the agent passed to a sandbox; tasks are counted from 1."""
 
     task_index: Int64
     sandbox: Text
@@ -88,7 +88,7 @@ class TaskEmission(Record):
 
 
 class ToolTrace(Record):
-    """What became of a task: the script, its run, its result; times in ms."""
+    """The script of a task, its run and its result; times in ms."""
 
     task_index: Int64
     sandbox: Text
@@ -112,7 +112,7 @@ class ToolTrace(Record):
 
 
 class SlotEvent(Record):
-    """A slot of a flow as it stood after the turn."""
+    """The state of a flow's slot after the turn."""
 
     flow_name: Text
     slot_name: Text
@@ -125,7 +125,7 @@ class SlotEvent(Record):
 
 
 class ConfirmationEvent(Record):
-    """How a question for confirmation ended."""
+    """The outcome of a question for confirmation."""
 
     question: Text
     outcome: Literal["confirmed", "cancelled", "expired"]
@@ -153,7 +153,7 @@ class EmissionRecord(Record):
 
 
 class TurnTrace(Record):
-    """The trace of one turn, kept with the assistant's message that ended it; times in ms."""
+    """The trace of one turn, stored for the assistant's message that ended it; times in ms."""
 
     omits_defaults: ClassVar[bool] = False
     always_stored: ClassVar[frozenset[str]] = frozenset({"id"})

@@ -1,4 +1,4 @@
-"""What a transition is given besides records, so that a refusal names the argument."""
+"""The arguments of transitions that are not records, so that an error names the argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one turn brought along, and what the conversation keeps of it: entities and topics."""
+"""The data of one turn, and the entities and topics that the conversation keeps of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["TopicShift", "TurnCache", "WorkspaceEntity"]
 
 @memory_record
 class WorkspaceEntity(MemoryRecord):
-    """Something that the conversation mentioned.
+    """A thing that the conversation mentioned.
 
     Args:
-        attributes: what was said of it, each once, in the order of the first mention.
+        attributes: its attributes, each once, in the order of the first mention.
     """
 
     name: Text
@@ -30,7 +30,7 @@ class WorkspaceEntity(MemoryRecord):
 
 @memory_record
 class TopicShift(MemoryRecord):
-    """A turn that did not continue what was talked about before."""
+    """A turn that did not continue the previous topic."""
 
     turn_number: Int64
     intent: Text
@@ -39,14 +39,14 @@ class TopicShift(MemoryRecord):
 
 @memory_record
 class TurnCache(MemoryRecord):
-    """What is known about the turn under way; the next turn replaces it whole.
+    """The data of the current turn; the next turn replaces it.
 
     Args:
         raw_entities: each a dict with a `name` and, optionally, a list of `attributes`.
-        retrieved_same_conv_episodes, retrieved_prev_conv_episodes: of this conversation and of
-            earlier ones; an episode's `short_summary` is read, the rest is the caller's own.
-        retrieved_semantic_terms, flow_candidates: the caller's own.
-        tool_calls: made in this turn, in order.
+        retrieved_same_conv_episodes, retrieved_prev_conv_episodes: episodes of this conversation
+            and of earlier ones; only the key `short_summary` of an episode is read.
+        retrieved_semantic_terms, flow_candidates: for the caller's use.
+        tool_calls: the tool calls of this turn, in order.
     """
 
     turn_number: Int64
@@ -75,18 +75,18 @@ class TurnCache(MemoryRecord):
         semantic_terms: list[dict[str, Any]],
         selection: Any,
     ) -> TurnCache:
-        """Gather a turn from the message as it was enhanced, and the flows as they were selected.
+        """Return the turn for an enhanced message and the flows selected for it.
 
         Args:
             enhanced_msg: a `Message`, or anything with its `enhanced_message`,
-                `original_content` (which stands in for an empty one), `intent`,
+                `original_content` (used if the former is empty), `intent`,
                 `sentiment_score`, `is_continuation`, `is_cancellation` and `entities`.
             selection: None, or anything with `chosen_flows` (each with an `id`),
                 `unresolved_ids`, `candidates` and `combined_prompt`.
 
         Raises:
-            AttributeError: an attribute is not there.
-            ValidationError: one of these is of a wrong type.
+            AttributeError: an attribute is missing.
+            ValidationError: an attribute has a wrong type.
         """
         cache = cls(
             turn_number=turn_number,
@@ -112,7 +112,7 @@ class TurnCache(MemoryRecord):
 
     @property
     def episode_short_summaries(self) -> list[str]:
-        """The summaries of the episodes that have one, those of this conversation first."""
+        """The summaries of the episodes that have one, first those of this conversation."""
         episodes = self.retrieved_same_conv_episodes + self.retrieved_prev_conv_episodes
         return [each["short_summary"] for each in episodes if each.get("short_summary")]
 
@@ -123,7 +123,7 @@ class TurnCache(MemoryRecord):
 
     @property
     def last_tool_result(self) -> ToolCallRecord | None:
-        """The turn's latest tool call."""
+        """The latest tool call of the turn, or None."""
         return self.tool_calls[-1] if self.tool_calls else None
 
     @property
@@ -143,7 +143,7 @@ def merge_entities(
     max_age_turns: int,
     max_attributes: int,
 ) -> dict[str, WorkspaceEntity]:
-    """Return the entities known after a turn; what is passed in stays as it is.
+    """Return the entities known after a turn; the arguments are not changed.
 
     Args:
         mentioned: dicts with a `name`, which is stripped (a blank one does not count), and
@@ -152,7 +152,7 @@ def merge_entities(
         max_attributes: how many attributes of an entity are kept, the newest.
 
     Raises:
-        ValidationError: a name is no string, or the attributes are no list of strings.
+        ValidationError: a name is not a string, or the attributes are not a list of strings.
     """
     merged = dict(known)
     for raw in mentioned:

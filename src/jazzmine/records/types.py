@@ -1,4 +1,4 @@
-"""The types of the records' fields: what every back end can hold, and nothing else."""
+"""The types of the records' fields, which accept only values that every back end can store."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = [
 MAX_DEPTH = 64
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
-# A length constraint, even an empty one, makes pydantic read the string as UTF-8, which
-# is what refuses a lone surrogate; without one it would pass and fail only when written.
+# A length constraint, even an empty one, makes pydantic encode the string as UTF-8, which
+# refuses a lone surrogate; otherwise it would be accepted, and fail only when it is written.
 Text = Annotated[str, StringConstraints(min_length=0)]
 Id = Annotated[str, StringConstraints(min_length=1)]
 Int64 = Annotated[int, Field(ge=MIN_INT, le=MAX_INT)]
@@ -38,14 +38,14 @@ class _Refused(Exception):
 
 
 def plain_json(value: Any) -> Any:
-    """Copy a value into plain JSON types, and refuse what JSON or a back end cannot hold.
+    """Return a copy of a value in plain JSON types, if JSON and every back end can store it.
 
     Args:
         value: None, a bool, a str, a finite float, an integer of 64 bits, or a list, tuple
             (it becomes a list) or dict of these, at most 64 levels deep.
 
     Raises:
-        PydanticCustomError: for anything else; it becomes part of a `ValidationError`.
+        PydanticCustomError: it cannot be stored; pydantic adds this to its `ValidationError`.
     """
     try:
         return _copy(value, 1)
@@ -118,17 +118,17 @@ def _encodable(value: str) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise _Refused("a lone surrogate, which UTF-8 cannot encode") from None
-    # A subclass (an Enum of strings, say) is kept as the string that it holds.
+    # A value of a subclass (such as an Enum of strings) is stored as a str.
     return value if type(value) is str else str.__str__(value)
 
 
 def _parsed_json(value: Any) -> Any:
-    """Refuse the same in what was parsed from JSON, and return it as it is."""
+    """Check a value that was parsed from JSON as `plain_json` does; copy it only if needed."""
     return value if not value or _is_plain(value, 1) else plain_json(value)
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Return whether `plain_json` would return the same; of what a JSON parser makes, it may."""
+    """Return whether `plain_json` would change nothing; the value must come from a JSON parser."""
     kind = type(value)
     if kind is dict:
         if depth > MAX_DEPTH:
@@ -160,7 +160,7 @@ def _is_plain_scalar(value: Any) -> bool:
 
 
 class _PlainJson:
-    """Checks what a caller passes, and what was parsed from JSON, which is mostly plain."""
+    """Validates a JSON value, with a quick check for values that were parsed from JSON."""
 
     @staticmethod
     def __get_pydantic_core_schema__(

@@ -1,4 +1,4 @@
-"""Fields of stored records that a newer version wrote: kept aside, and written back."""
+"""Keep the unknown fields of records that a newer version stored, and write them back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jazzmine.records.types import plain_json
 
 __all__ = ["FORMAT", "KEPT", "Unknown", "carry_over", "keep_aside", "set_aside", "write_back"]
 
-# What a version writes that an older one would misunderstand raises this number: another
-# meaning or type of a known field, a new value of an enum. A new field does not.
+# A version increases this number if an older one would misunderstand what it writes: another
+# meaning or type of a known field, or a new value of an enum. For a new field it does not.
 FORMAT = 1
 
-# Where the unknown fields of a record stand in its `__dict__`. A record that only holds such
-# records has an empty dict there.
+# The key of the unknown fields in a record's `__dict__`. A record without unknown fields that
+# contains a record with them has an empty dict there.
 KEPT = "_unknown_fields"
 
 Path = tuple["str | int", ...]
@@ -26,19 +26,19 @@ Unknown = list[tuple[Path, str, Any]]
 
 
 def set_aside(data: Any, error: ValidationError) -> tuple[dict[str, Any], Unknown]:
-    """Separate the fields that a record does not know from the data that it was refused for.
+    """Remove the unknown fields from data that was refused because of them.
 
     Args:
-        data: what was to become a record.
-        error: why it did not.
+        data: the data of a record.
+        error: the error of validating it.
 
     Returns:
-        A copy of the data without the unknown fields, and these, each with the path of the
-        record that it belongs to.
+        A copy of the data without the unknown fields, and the unknown fields, each with the
+        path of the record that it belongs to.
 
     Raises:
         NewerFormatError: the data has a higher `format` than this version reads.
-        ValidationError: `error`, if more is wrong with the data than unknown fields.
+        ValidationError: `error`, if it has other reasons than unknown fields.
     """
     if not isinstance(data, Mapping):
         raise error
@@ -74,19 +74,19 @@ def keep_aside(record: Any, unknown: Unknown) -> None:
 
 
 def carry_over(record: Any, copied: Any) -> None:
-    """Attach the unknown fields of a record, and of those in it, to a copy."""
+    """Attach the unknown fields of a record, and of the records in it, to a copy."""
     for original, counterpart in _pairs(record, copied):
         vars(counterpart)[KEPT] = vars(original)[KEPT]
 
 
 def write_back(record: Any, plain: dict[str, Any]) -> None:
-    """Add the unknown fields of a record, and of those in it, to its plain data."""
+    """Add the unknown fields of a record, and of the records in it, to its data."""
     for original, counterpart in [*_pairs(record, plain)]:
         counterpart.update(plain_json(vars(original)[KEPT]))
 
 
 def _pairs(value: Any, other: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each record that has unknown fields, with its counterpart."""
+    """Yield each record with unknown fields, and its counterpart."""
     if isinstance(value, list):
         for item, counterpart in zip(value, other, strict=True):
             yield from _pairs(item, counterpart)

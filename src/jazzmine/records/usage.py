@@ -1,4 +1,4 @@
-"""What is asked of the traces that are stored, and what is answered."""
+"""Filters for stored traces, and summaries of their usage."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ USAGE_KEYS: tuple[UsageKey, ...] = get_args(UsageKey)
 
 
 class TraceFilter(Record):
-    """Which traces are meant: those for which every field that is given holds.
+    """A filter that matches the traces for which every given field holds.
 
     Args:
         started_from, started_until: the turn's start, ms since the Unix epoch; the first is
             included, the second is not.
-        min_total_tokens, min_latency_ms: at least so many.
-        has_errors: whether the turn's list of errors has any.
-        tool, llm_call: some element of `tool_traces` (`llm_calls`) has all these fields with
-            these very values.
+        min_total_tokens, min_latency_ms: the smallest accepted values.
+        has_errors: whether the turn has errors.
+        tool, llm_call: an element of `tool_traces` (`llm_calls`) has all these fields with
+            equal values.
     """
 
     agent_id: Id | None = None
@@ -60,10 +60,10 @@ def _only_fields_of(kind: type[Record], value: JsonObject | None) -> JsonObject 
 
 
 class UsageSummary(Record):
-    """What the turns of one group used; latencies in ms, percentiles by nearest rank.
+    """The usage of one group of turns; latencies in ms, percentiles by nearest rank.
 
-    Grouped by "model", the tokens and the latencies are those of the calls of that model,
-    the turns are those that called it, and energy and CO2 are 0.
+    If the groups are models, the tokens and latencies are those of the calls of the model, the
+    turns are those that called it, and energy and CO2 are 0.
     """
 
     key: Text

@@ -1,4 +1,4 @@
-"""What a conversation is in the middle of, and everything that can happen to it."""
+"""The working memory of a conversation, and its transitions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ logger = logging.getLogger(__name__)
 
 @memory_record
 class WorkingMemory(ConversationState):
-    """The state of one conversation between its turns, and within one.
+    """The state of one conversation between its turns and within a turn.
 
-    The methods from `begin_turn` on are its transitions. They work in memory alone, copy what
-    they are given, and return whether they changed the state:
+    The methods from `begin_turn` on are its transitions. They do no I/O, copy their arguments,
+    and return whether they changed the state:
 
     transition               applies                    and then
     begin_turn               always                     the turn and its number are set, its
@@ -68,16 +68,16 @@ class WorkingMemory(ConversationState):
     else it collects slots while one is pending; or else it is active. The conversation's status
     is that of its flow in progress; without one it awaits an open confirmation, or is idle.
 
-    A transition that does not apply changes nothing, logs a warning and returns False. One that
-    is given what cannot be kept raises `TypeError` (no such record) or `ValidationError`
-    (naming the field or the argument), and changes nothing either.
+    A transition that does not apply changes nothing, logs a warning and returns False. For an
+    argument that cannot be stored it raises `TypeError` (not the expected record) or
+    `ValidationError` (which names the field or the argument), and changes nothing.
 
-    Periodic a transition with the same arguments equals making it once, with two exceptions:
-    `advance_sequential_step` finishes another step, and `record_tool_call` keeps another call,
-    because two equal calls may be meant. (A store's own repetition, after a reply that was
-    lost, makes no transition twice.)
+    Repeating a transition with the same arguments has no further effect, with two exceptions:
+    `advance_sequential_step` finishes another step, and `record_tool_call` adds another call,
+    because two equal calls may be intended. (When a store repeats a write whose reply was
+    lost, it makes no transition twice.)
 
-    What is kept does not grow with the number of turns: the newest `max_topic_history` topics
+    The size does not grow with the number of turns: the newest `max_topic_history` topics
     and `max_flow_history` ended flows, the newest `max_entity_attributes` attributes of an
     entity, and the newest `max_tool_call_history` calls of a flow. They are attributes of the
     class; a subclass may set others. The rest is limited by the flow's own definition (steps,
@@ -85,23 +85,23 @@ class WorkingMemory(ConversationState):
     alone have the raw results).
 
     Args:
-        created_at, last_updated: Unix seconds; every change by a transition moves the second.
+        created_at, last_updated: Unix seconds; every change by a transition sets the second.
         status: derived from the flow and the confirmation whenever a transition changes them.
         entity_max_age_turns: an entity that was not seen for more turns than this is dropped.
-        revision: counts the saves; it belongs to the store.
-        topics_dropped, flows_dropped: how many older ones the histories no longer hold.
+        revision: the number of saves, which the store sets.
+        topics_dropped, flows_dropped: how many older items were removed from the histories.
     """
 
     def begin_turn(self, turn_cache: TurnCache) -> bool:
-        """Enter a turn: everything that follows from it happens in this one step.
+        """Begin a turn, with all its effects on entities, topics, confirmation and flow.
 
         Entities are merged and stale ones dropped; a turn that is no continuation adds a
         `TopicShift`; an expired confirmation is dropped and the flow waiting on it cancelled;
         a cancellation cancels the flow in progress, whatever it waits for, and drops a
         confirmation that belongs to no flow.
 
-        A cache with the turn's own `turn_number` replaces the turn's cache, and only what it
-        has beyond the earlier one is done.
+        A cache with the `turn_number` of the current turn replaces the turn's cache, and only
+        its additions to the earlier cache take effect.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
         turn, mentioned = cache.turn_number, cache.raw_entities
@@ -131,10 +131,10 @@ class WorkingMemory(ConversationState):
         return self._changed(**changes)
 
     def end_turn(self, agent_response: str, agent_intent: str, topic_summary: str = "") -> bool:
-        """Remember the reply, and summarise the latest topic if it has no summary yet.
+        """Store the reply, and the summary of the latest topic if it has none.
 
         Args:
-            topic_summary: the summary; the intent stands in for an empty one.
+            topic_summary: the summary; if it is empty, the intent is used.
         """
         reply = Reply(agent_response, agent_intent, topic_summary)
         if self.topic_history and not self.topic_history[-1].summary:
@@ -178,9 +178,9 @@ class WorkingMemory(ConversationState):
         return self._changed(**{**changes, "active_flow": started})
 
     def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
-        """Keep the result of the current step of the active flow, and go on to the next.
+        """Store the result of the current step of the active flow, and advance to the next.
 
-        It does not apply when all of the flow's `total_steps` are done.
+        It does not apply if all of the flow's `total_steps` are done.
         """
         step, flow = StepResult(step_result), self.active_flow
         if flow is None:
@@ -192,7 +192,7 @@ class WorkingMemory(ConversationState):
         return self._touched()
 
     def record_branch_result(self, branch_id: str, result: Any) -> bool:
-        """Keep the result of a branch of the active flow; None means that it is not done."""
+        """Store the result of a branch of the active flow; None means that it is not done."""
         branch = BranchResult(branch_id, result)
         if self.active_flow is None:
             return self._not_applied("record_branch_result", "no active flow")
@@ -202,7 +202,7 @@ class WorkingMemory(ConversationState):
         return self._touched()
 
     def set_condition_branch(self, branch: str) -> bool:
-        """Keep which branch the active flow's condition led to."""
+        """Store which branch the condition of the active flow has chosen."""
         choice = BranchChoice(branch)
         if self.active_flow is None:
             return self._not_applied("set_condition_branch", "no active flow")
@@ -210,11 +210,11 @@ class WorkingMemory(ConversationState):
         return self._touched()
 
     def record_tool_call(self, record: ToolCallRecord) -> bool:
-        """Keep a tool call in the turn and, without its raw result, in the flow's history.
+        """Store a tool call in the turn and, without its raw result, in the flow's history.
 
-        The copy that is kept gets its `call_index` within the turn and, if the caller gave it
-        none, its `turn_number`. Before the first `begin_turn` there is only the flow to keep
-        it in, and the log has a warning.
+        The stored copy gets its `call_index` within the turn and, if the caller has set none,
+        its `turn_number`. Before the first `begin_turn` only the flow stores it, and a warning
+        is logged.
         """
         call = checked_copy(record, ToolCallRecord, "record")
         turn, flow = self.current_turn, self.active_flow
@@ -232,7 +232,7 @@ class WorkingMemory(ConversationState):
         return self._touched()
 
     def register_slots(self, slots: Iterable[Slot]) -> bool:
-        """Tell the active flow which slots to collect; those it knows by name stay as they are."""
+        """Add slots for the active flow to collect; slots with a known name are not changed."""
         asked = [checked_copy(slot, Slot, "slots") for slot in slots]
         flow = self.active_flow
         if flow is None:
@@ -243,10 +243,10 @@ class WorkingMemory(ConversationState):
         return self._changed() if unknown or flow.status is not self._flow_status() else False
 
     def collect_slot(self, slot_name: str, value: Any, validation_error: str = "") -> bool:
-        """Keep the answer for a slot of the active flow.
+        """Store the answer for a slot of the active flow.
 
-        With a `validation_error` the slot loses any earlier value and is open again. When no
-        slot is pending any more, a flow that was collecting slots is active again.
+        With a `validation_error` any earlier value is removed, and the slot is pending again.
+        When no slot is pending any more, a flow that was collecting slots is active again.
         """
         answer = SlotAnswer(slot_name, value, validation_error)
         flow = self.active_flow
@@ -263,10 +263,10 @@ class WorkingMemory(ConversationState):
         return self._changed()
 
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
-        """Wait for the user's answer; a question that was open before is replaced.
+        """Store a question for the user to confirm, in place of an earlier one.
 
-        A flow in progress waits with it. Outside of a flow the question stands by itself, and
-        the conversation awaits the confirmation all the same.
+        A flow in progress then awaits the confirmation. Without a flow, the conversation awaits
+        it.
         """
         question = checked_copy(confirmation, PendingConfirmation, "confirmation")
         if self.active_flow is not None and self.is_in_flow:
@@ -274,10 +274,10 @@ class WorkingMemory(ConversationState):
         return self._changed(pending_confirmation=question)
 
     def confirm_action(self) -> bool:
-        """Take the answer as a yes: the question is settled, and the flow waiting on it goes on.
+        """Confirm the open question: it is dropped, and the flow that awaits it continues.
 
-        It is active then, or collects slots if one is pending. An expired confirmation cannot
-        be confirmed; the next `begin_turn` drops it.
+        The flow is then active, or collects slots if one is pending. An expired confirmation
+        cannot be confirmed; the next `begin_turn` drops it.
         """
         confirmation = self.pending_confirmation
         if confirmation is None and not self._flow_waits:
@@ -317,7 +317,7 @@ class WorkingMemory(ConversationState):
         }
 
     def _without_declined(self, turn: int, cancels: bool) -> dict[str, Any]:
-        """Return what becomes of the flow and the confirmation in a turn."""
+        """Return the flow and the confirmation after the expiry or the cancellation in a turn."""
         confirmation = self.pending_confirmation
         expired = confirmation is not None and confirmation.is_expired(turn)
         if expired:

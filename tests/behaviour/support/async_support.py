@@ -1,4 +1,4 @@
-"""What the suites need of the awaitable world: tasks at once, and a loop for plain code."""
+"""What the suites need of the async API: tasks at once, and a loop for plain code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same for the blocking world: threads, and nothing to run."""
+"""The same for the sync API: threads, and nothing to run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Started(Generic[T]):
 
 
 class Runner:
-    """Makes the calls of a plain function: in this world they are made already."""
+    """Makes the calls of a plain function: here they are made already."""
 
     def __enter__(self) -> Runner:
         return self

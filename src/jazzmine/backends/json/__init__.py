@@ -1,1 +1,1 @@
-"""The JSON file: its lines, its tables in memory, and the file on the disk."""
+"""The JSON back end: the form of the file, its tables in memory, and how it is replaced."""

@@ -1,4 +1,4 @@
-"""A file that takes another one's place, or lies beside it, lets in the same users."""
+"""Give a file the access rights of another one, which it replaces or locks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["copy_access"]
 
 
 def copy_access(fd: int, path: str, old: os.stat_result, mode: int) -> None:
-    """Give a file of this process the owner, group and access list of another, and a mode.
+    """Set the owner, group and access list of a file to those of another, and set its mode.
 
-    Where the system does not let this process give the file away, it stays the process's
-    own, provided that the process may write to the other file as well.
+    Where the system does not let this process change the owner, the process stays the owner,
+    provided that it may write to the other file as well.
 
     Args:
-        fd: the file, open.
+        fd: the open file.
         path: the other file.
         old: what `os.stat(path)` returned.
         mode: the file's mode, usually that of the other file.
@@ -47,7 +47,7 @@ def copy_access(fd: int, path: str, old: os.stat_result, mode: int) -> None:
 
 def _changed_owner(fd: int, old: os.stat_result) -> os.stat_result:
     # Only root may change a file's owner; others may give it to a group that they are in.
-    # Which errors say that it is not allowed differs by system: the outcome is looked at.
+    # The error for a change that is not allowed differs by system, so the result is checked.
     with suppress(OSError):
         os.fchown(fd, -1, old.st_gid)
     with suppress(OSError):
@@ -66,7 +66,7 @@ def _copy_access_list(fd: int, path: str) -> None:
     try:
         entries = os.getxattr(path, name)
     except OSError:
-        # There is none; nor must there be one that the folder gives to new files.
+        # The other file has none: remove the one that the folder gives to new files.
         with suppress(OSError):
             os.removexattr(fd, name)
     else:

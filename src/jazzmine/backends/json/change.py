@@ -1,4 +1,4 @@
-"""A change that waits to be committed together with others."""
+"""A change that is committed together with others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 class Change(Generic[T]):
-    """What is to be done to a T, and what came of it: a result or an error.
+    """A function to apply to a T, and its result or error.
 
-    A change is either applied by a commit or withdrawn by its caller: whichever claims it
-    first. A commit that could not begin leaves it unclaimed, for another commit to apply.
+    A change is either applied by a commit or withdrawn by its caller: the first to claim it
+    decides. A commit that could not begin leaves it unclaimed, for a later commit to apply.
 
     Args:
-        apply: makes the change, and returns the result of the call.
+        apply: changes the T, and returns the result of the call.
     """
 
     __slots__ = ("_claim", "apply", "done", "error", "result", "since", "withdrawn")
@@ -43,7 +43,7 @@ class Change(Generic[T]):
         return self._claim.acquire(blocking=False)
 
     def withdraw(self) -> bool:
-        """Keep the change from being applied; False if a commit has begun with it."""
+        """Prevent the change from being applied; return False if a commit has claimed it."""
         if self.claim():
             self.withdrawn = True
         return self.withdrawn
@@ -54,7 +54,7 @@ class Change(Generic[T]):
         self.error = self.error or error
 
     def reset(self) -> None:
-        """Forget what a commit that was interrupted made of the change."""
+        """Drop the result of an interrupted commit, so that another can claim the change."""
         self.result = self.error = None
         if self.claimed and not self.withdrawn:
             self._claim.release()

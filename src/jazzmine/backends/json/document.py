@@ -10,9 +10,9 @@
     "turn_traces": [
     ]}
 
-A file in this very form is read line by line. Any other that holds the same object, one
-that was written by jazzmine 0.1 or by hand, is read as a whole, and takes this form when it
-is next written.
+A file in exactly this form is read line by line. Any other file with the same object, such as
+one that was written by jazzmine 0.1 or by hand, is parsed at once, and gets this form at the
+next write.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from jazzmine.backends.json.foreign_document import Sections, parse_whole
+from jazzmine.backends.json.foreign_document import Sections, parse_document
 from jazzmine.backends.json.lines import read_conversation, read_message, read_trace, stand_in
 from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.tables import ConversationRow, MessageRow, Row, Tables, TraceRow
@@ -45,17 +45,17 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-# Joined a few at a time: a block is small enough for its memory to be used again for the
-# next, while taking fresh memory for all of a file takes longer than writing it.
+# Lines are joined a few at a time, so that the memory of one block is reused for the next:
+# allocating memory for the whole file takes longer than writing it.
 _ROWS_A_BLOCK = 128
 
 
-def file_content(tables: Tables, draft: PendingChanges) -> Iterator[bytes]:
-    """Yield the whole file, as it is with the draft upon the tables, in blocks."""
+def file_content(tables: Tables, pending: PendingChanges) -> Iterator[bytes]:
+    """Yield the content of the file after the pending changes, in blocks."""
     sections = (
-        _lines(tables.conversations, draft.conversations),
-        _lines(tables.messages, draft.messages),
-        _lines(tables.traces, draft.traces),
+        _lines(tables.conversations, pending.conversations),
+        _lines(tables.messages, pending.messages),
+        _lines(tables.traces, pending.traces),
     )
     yield _HEAD
     for (begin, end), lines in zip(_SECTIONS, sections, strict=True):
@@ -78,7 +78,7 @@ def _lines(rows: dict[str, AnyRow], changed: dict[str, AnyRow | None]) -> list[b
     lines = [row.line for row in kept]
     for row_id, row in changed.items():
         old = rows.get(row_id)
-        if row is not None and (old is None or old.position != row.position):
+        if row is not None and (old is None or old.sequence != row.sequence):
             lines.append(row.line)
     return lines
 
@@ -86,42 +86,42 @@ def _lines(rows: dict[str, AnyRow], changed: dict[str, AnyRow | None]) -> list[b
 def _in_place(rows: dict[str, AnyRow], changed: dict[str, AnyRow | None]) -> Iterator[AnyRow]:
     for row_id, old in rows.items():
         row = changed.get(row_id, old)
-        if row is not None and row.position == old.position:
+        if row is not None and row.sequence == old.sequence:
             yield row
 
 
 class _OtherForm(Exception):
-    """The file is not in the form that this module writes, or an id stands in it twice."""
+    """The file is not in the form that this module writes, or an id is in it twice."""
 
 
 def read_changes(
     path: str,
     tables: Tables,
     content: Iterable[bytes],
-    whole: Callable[[], bytes],
+    read_all: Callable[[], bytes],
     repairs: Repairs,
 ) -> PendingChanges:
-    """Return what has to change in the tables to make them those of a file.
+    """Return the changes that turn the tables into those of a file.
 
-    What stands in the file as it stood before is not parsed again. A record that breaks a rule is
-    repaired; one that can't be is kept as it is, and read when it is asked for.
+    Lines that did not change are not parsed again. A record that breaks a rule is repaired; one
+    that cannot be repaired is kept as it is, and reported when it is read.
 
     Args:
-        path: the file's name, for the texts of errors.
+        path: the file's name, for error messages.
         content: its lines.
-        whole: returns all of it; called when the lines are not in the form written here.
-        repairs: those of the store.
+        read_all: returns the whole content; called when the file has another form.
+        repairs: the repairs of the store.
 
     Raises:
         JSONDecodeError: it is not JSON; the text has the file, line and column.
-        ValidationError: a record has no id or stands twice; the text has the file, and the
-            record's place in it.
+        ValidationError: a record has no id, or two records have one id; the text has the file
+            and the path to the record.
     """
     try:
         return _difference(tables, _split(content), strict=True)
     except (_OtherForm, ValidationError):
-        # Read as a whole it either is well, or the error can say where it is not.
-        return _difference(tables, parse_whole(path, whole(), repairs), strict=False)
+        # Parsing the whole document accepts other forms, and finds where a file is invalid.
+        return _difference(tables, parse_document(path, read_all(), repairs), strict=False)
 
 
 def _split(content: Iterable[bytes]) -> Sections:
@@ -154,36 +154,38 @@ def _section(lines: Iterator[bytes], end: bytes) -> list[bytes]:
 
 
 def _difference(tables: Tables, sections: Sections, *, strict: bool) -> PendingChanges:
-    draft = PendingChanges(tables)
+    pending = PendingChanges(tables)
     removed, added = _changed(tables.traces, sections.traces)
-    draft.remove_traces(removed)
+    pending.remove_traces(removed)
     removed_messages, added_messages = _changed(tables.messages, sections.messages)
-    draft.messages.update(dict.fromkeys(row.id for row in removed_messages))
-    gone, come = _changed(tables.conversations, sections.conversations)
-    draft.conversations.update(dict.fromkeys(row.id for row in gone))
-    # What is added goes to the end of the draft, so that it is applied in the file's order.
-    positions = _Positions(tables, gone)
-    for line in come:
+    pending.messages.update(dict.fromkeys(row.id for row in removed_messages))
+    removed_conversations, added_conversations = _changed(
+        tables.conversations, sections.conversations
+    )
+    pending.conversations.update(dict.fromkeys(row.id for row in removed_conversations))
+    # Added rows go to the end of the dict, so that they are applied in the file's order.
+    sequences = _Sequences(tables, removed_conversations)
+    for line in added_conversations:
         conversation = _read(Conversation, read_conversation, line, strict)
-        _refuse_twice(draft.conversations, tables.conversations, conversation.id)
-        draft.conversations.pop(conversation.id, None)
-        row = ConversationRow(conversation, line, positions.of(conversation.id))
-        draft.conversations[row.id] = row
-    positions = _Positions(tables, removed_messages)
+        _refuse_twice(pending.conversations, tables.conversations, conversation.id)
+        pending.conversations.pop(conversation.id, None)
+        row = ConversationRow(conversation, line, sequences.of(conversation.id))
+        pending.conversations[row.id] = row
+    sequences = _Sequences(tables, removed_messages)
     for line in added_messages:
         message = _read(Message, read_message, line, strict)
-        _refuse_twice(draft.messages, tables.messages, message.id)
-        draft.messages.pop(message.id, None)
-        draft.messages[message.id] = MessageRow(message, line, positions.of(message.id))
-    positions = _Positions(tables, removed)
+        _refuse_twice(pending.messages, tables.messages, message.id)
+        pending.messages.pop(message.id, None)
+        pending.messages[message.id] = MessageRow(message, line, sequences.of(message.id))
+    sequences = _Sequences(tables, removed)
     for line in added:
         trace = _read(TurnTrace, read_trace, line, strict)
-        _refuse_twice(draft.traces, tables.traces, trace.id)
-        if draft.trace_of(trace.message_id) is not None:
+        _refuse_twice(pending.traces, tables.traces, trace.id)
+        if pending.trace_of(trace.message_id) is not None:
             raise _OtherForm
-        draft.traces.pop(trace.id, None)
-        draft.add_trace(TraceRow(trace, line, positions.of(trace.id)))
-    return draft
+        pending.traces.pop(trace.id, None)
+        pending.add_trace(TraceRow(trace, line, sequences.of(trace.id)))
+    return pending
 
 
 def _read(
@@ -197,16 +199,16 @@ def _read(
         return stand_in(kind, line)
 
 
-class _Positions:
-    """Positions in the file's order: who has one keeps it, if those in front allow.
+class _Sequences:
+    """Sequences in the order of the file: a known row keeps its own if that order allows it.
 
-    So a reader that goes on behind a row finds its place again, as long as nobody but this
-    library reorders the file.
+    A row that is the start of a page keeps its sequence after the file was read again, as long
+    as only this library writes the file.
     """
 
     def __init__(self, tables: Tables, known: Iterable[Row]) -> None:
-        self._next = tables.next_position
-        self._known = {row.id: row.position for row in known}
+        self._next = tables.next_sequence
+        self._known = {row.id: row.sequence for row in known}
         self._last = 0
 
     def of(self, row_id: str) -> int:

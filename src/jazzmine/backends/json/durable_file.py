@@ -1,4 +1,4 @@
-"""Replace a file so that after any crash it is the old one or the new one, whole."""
+"""Replace a file so that after any crash its content is completely old or completely new."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["FileView", "open_regular_file", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
-# Blocks go to the disk many at a time, from where they lie: a few large writes take half the time
-# of many small ones, and copying the blocks together first would take as long as writing them.
+# Many blocks are written at a time without joining them: a few large writes take half the time
+# of many small ones, and copying the blocks into one would take as long as writing them.
 _BYTES_A_WRITE = 1 << 20
 _BLOCKS_A_WRITE = 512  # POSIX allows 1,024
 
 
 class FileView:
-    """The file that was last read or written, kept open to notice when it is another one.
+    """The file that was last read or written, kept open to detect when it changes.
 
-    The open descriptor keeps its inode from being used again for a newer file. A file that
-    is renamed over it takes the inode's last name, and one that is written in place changes
-    the inode's time, which alone would be too coarse to tell two writes of one moment apart.
+    The open descriptor keeps the system from using its inode for a newer file. Renaming another
+    file over it removes the inode's last link, and writing it in place changes the inode's
+    time, which alone would be too coarse to distinguish two writes in quick succession.
     """
 
     __slots__ = ("_changed_ns", "_links", "fd")
@@ -33,8 +33,8 @@ class FileView:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._changed_ns = self._links = -1
-        # Where the disk does not say, the file counts as another one, and is read again: an
-        # error now would deny a write that stands already.
+        # If the disk cannot report the status, the file counts as changed and is read again:
+        # an error now would report a write as failed that has succeeded.
         with suppress(OSError):
             status = os.fstat(fd)
             self._changed_ns, self._links = status.st_ctime_ns, status.st_nlink
@@ -46,11 +46,11 @@ class FileView:
         except OSError:
             # Another thread has opened the newer file and closed this one.
             return False
-        # One that was replaced between its opening and the first look at it has no name left.
+        # A file that was replaced between `open` and the first `fstat` has no link left.
         return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links > 0
 
     def is_at(self, path: str) -> bool:
-        """Return whether the file stands at the path."""
+        """Return whether the path leads to this file."""
         own = os.fstat(self.fd)
         try:
             there = os.stat(path)
@@ -59,7 +59,7 @@ class FileView:
         return (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the descriptor."""
         os.close(self.fd)
 
 
@@ -69,7 +69,7 @@ def open_regular_file(path: str) -> int:
     Raises:
         OSError: it cannot be opened, or it is a folder, a pipe or a device.
     """
-    # Opening a pipe that nobody writes to would wait for ever.
+    # Without O_NONBLOCK, opening a pipe without a writer would wait forever.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     kind = os.fstat(fd).st_mode
     if stat.S_ISREG(kind):
@@ -81,19 +81,19 @@ def open_regular_file(path: str) -> int:
 
 
 def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
-    """Put a new file in the place of `path`, or leave all as it was and raise.
+    """Replace the file at `path`, or leave it unchanged and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
-    then the folder is flushed, without which a power cut could undo the rename.
+    then the folder is flushed, because otherwise a power cut could undo the rename.
 
     Args:
         path: an absolute path without symbolic links.
-        content: all of the file, in blocks.
+        content: the whole file, in blocks.
         fsync: whether to wait for the disk.
 
     Raises:
         PermissionError: the new file would lock out users of the old one.
-        OSError: the file could not be written; `path` holds what it held before.
+        OSError: the file could not be written; `path` has its old content.
     """
     old = _stat(path)
     fd = _write_beside(path, content, old, fsync=fsync)
@@ -126,8 +126,8 @@ def _write_beside(
             copy_access(fd, path, old, stat.S_IMODE(old.st_mode))
         _write_all(fd, content)
         if fsync:
-            # A flush that failed may have dropped what it could not write, so it is never
-            # tried again on this descriptor: the whole attempt is given up.
+            # A failed flush may have dropped the pages that it could not write, so it is never
+            # repeated on this descriptor: the write fails.
             os.fsync(fd)
     except BaseException:
         os.close(fd)
@@ -142,7 +142,7 @@ def _create(path: str) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileExistsError:
-        # Left behind by a process that was killed: whoever gets here holds the lock.
+        # A killed process left it: no other process is writing, because this one holds the lock.
         os.unlink(path)
         return os.open(path, flags, 0o600)
 
@@ -168,8 +168,8 @@ def _write(fd: int, blocks: Sequence[bytes], size: int) -> None:
 
 
 def _rename_durably(path: str, old: os.stat_result | None) -> None:
-    # All descriptors are opened before the rename: after it, a process that has none left
-    # could neither flush the folder nor undo the rename.
+    # All descriptors are opened before the rename: if opening failed after it, the folder could
+    # not be flushed, nor the rename undone.
     backup = None if old is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -193,14 +193,14 @@ def _flush_folder_or_undo(
         finally:
             os.close(folder)
     except OSError:
-        # The new file is in place but may not outlast a power cut, and the caller is about
-        # to hear that nothing was written: so the old one goes back.
+        # The new file is in place but a power cut may undo it, and the caller will get an error
+        # which says that nothing was written: so the old content is restored.
         if backup is None or old is None:
             os.unlink(path)
         else:
             fd = _write_beside(path, [_read_all(backup)], old, fsync=False)
-            # Flushed before it is renamed, where the disk still flushes anything at all: a
-            # power cut would otherwise find the old name on an empty file.
+            # Flushed before the rename, if the disk can still flush: otherwise a power cut
+            # could leave an empty file at `path`.
             with suppress(OSError):
                 os.fsync(fd)
             os.close(fd)

@@ -1,4 +1,4 @@
-"""A JSON store's file: read when it changed, written for several writers at once."""
+"""The file of a JSON store: read after it changed, written for several callers at once."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["JSONFile"]
 class JSONFile:
     """The file of a JSON store and its tables in memory, shared by threads.
 
-    The tables are what the file held when it was last read or written: `lock` is held
-    while they are looked at, and while they are changed. It is never held during I/O.
+    The tables have the state of the file when it was last read or written. `lock` is held while
+    they are read or changed, and never during I/O.
 
     Args:
-        path: where the file is or will be; a symbolic link is followed, and stays.
+        path: the file, which need not exist; a symbolic link is followed, and stays a link.
         fsync: whether a write waits for the disk.
-        lock_timeout: how long, in s, a call waits for other processes' writes.
+        lock_timeout: how long, in s, a call waits for the writes of other processes.
     """
 
     def __init__(self, path: str, fsync: bool, lock_timeout: float) -> None:
@@ -43,19 +43,19 @@ class JSONFile:
         self._view: FileView | None = None
         self._closed = False
         self._io = threading.Lock()
-        # The last one to close a replaced file waits until the disk has freed it, which
-        # takes as long as writing the new one did: a thread of its own does.
-        self._janitor = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-janitor")
+        # Closing the last descriptor of a replaced file waits until the disk has freed its
+        # blocks, which takes as long as writing the new file: a thread closes it.
+        self._closer = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-close")
         self.repairs = Repairs()
         self._mutex = FileMutex(self.path)
 
     def open(self) -> None:
-        """Read the file, and clear away what a killed process left beside it.
+        """Read the file, and remove the temporary file of a killed process.
 
         Raises:
-            OSError: the file, or the folder that it is to stand in, cannot be read.
+            OSError: the file or its folder cannot be read.
             JSONDecodeError: it is not JSON.
-            ValidationError: it is not a store, or a record in it has no id or stands twice.
+            ValidationError: it is not a store, a record has no id, or two records have one id.
         """
         os.stat(os.path.dirname(self.path))
         if os.path.lexists(f"{self.path}.tmp"):
@@ -64,22 +64,22 @@ class JSONFile:
             self._read()
 
     def close(self) -> None:
-        """Close the file; what is called afterwards raises `StoreClosedError`."""
+        """Close the file; later calls raise `StoreClosedError`."""
         with self._io, self.lock:
             self._closed = True
-            self._look_at(None)
+            self._set_view(None)
         self._mutex.close()
-        self._janitor.shutdown()
+        self._closer.shutdown()
 
     def after_fork(self) -> None:
-        """Let go of what a forked process inherited, without waiting for any lock."""
+        """Close the descriptors that a forked process inherited, without waiting for a lock."""
         self._mutex.close()
         if self._view is not None:
             self._view.close()
             self._view = None
 
     def changed(self) -> bool:
-        """Return whether the file is another one than the tables were read from."""
+        """Return whether the file differs from the one that the tables were read from."""
         view = self._view
         return os.path.lexists(self.path) if view is None else not view.is_current()
 
@@ -87,7 +87,7 @@ class JSONFile:
         """Read the file again if another process wrote it.
 
         Raises:
-            FileNotFoundError: the folder that it stands in is gone.
+            FileNotFoundError: its folder does not exist.
             OSError, JSONDecodeError, ValidationError: as in `open`.
         """
         with self._io:
@@ -96,10 +96,10 @@ class JSONFile:
                 self._read()
 
     def commit(self, changes: Sequence[Change[PendingChanges]]) -> None:
-        """Write what the changes make of the file; each gets a result or an error.
+        """Apply the changes and write the file; each change gets a result or an error.
 
-        When the first of them has waited for the lock for too long, it gets a
-        `LockTimeoutError`, and the others are left unclaimed.
+        A change that has waited longer than `lock_timeout` for the lock gets a
+        `LockTimeoutError`; then the others are left unclaimed.
 
         Raises:
             OSError: the file could not be written; nothing changed.
@@ -125,7 +125,7 @@ class JSONFile:
         except (OSError, MemoryError):
             if len(changes) == 1:
                 raise
-            # One of them may be what the disk cannot take; the others must not fail with it.
+            # The disk may refuse one change for its size; the others must not fail with it.
             for change in changes:
                 try:
                     self._apply([change])
@@ -135,28 +135,28 @@ class JSONFile:
     def _apply(self, changes: Sequence[Change[PendingChanges]]) -> None:
         if self.changed() or not self._is_in_place():
             self._read()
-        draft = PendingChanges(self.tables)
+        pending = PendingChanges(self.tables)
         for change in changes:
             change.error = None
-            step = draft.step()
+            savepoint = pending.savepoint()
             try:
-                change.result = change.apply(step)
+                change.result = change.apply(savepoint)
             except (JazzmineError, ValueError) as error:
                 change.error = error
             else:
-                step.merge()
-        if draft:
-            self._write(draft)
+                savepoint.commit()
+        if pending:
+            self._write(pending)
 
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosedError("this store was closed while the call was under way")
 
-    def _write(self, draft: PendingChanges) -> None:
-        view = replace_file(self.path, file_content(self.tables, draft), fsync=self._fsync)
+    def _write(self, pending: PendingChanges) -> None:
+        view = replace_file(self.path, file_content(self.tables, pending), fsync=self._fsync)
         with self.lock:
-            draft.apply()
-            self._look_at(view)
+            pending.apply()
+            self._set_view(view)
 
     def _read(self) -> None:
         try:
@@ -165,15 +165,15 @@ class JSONFile:
             os.stat(os.path.dirname(self.path))
             with self.lock:
                 self.tables = Tables()
-                self._look_at(None)
+                self._set_view(None)
             return
         view = FileView(fd)
         try:
             with _collector_paused():
-                draft = self._read_changes(fd)
+                pending = self._read_changes(fd)
                 with self.lock:
-                    draft.apply()
-                    self._look_at(view)
+                    pending.apply()
+                    self._set_view(view)
         except BaseException:
             if self._view is not view:
                 view.close()
@@ -182,22 +182,22 @@ class JSONFile:
     def _read_changes(self, fd: int) -> PendingChanges:
         with open(fd, "rb", closefd=False, buffering=1 << 20) as file:
 
-            def whole() -> bytes:
+            def read_all() -> bytes:
                 file.seek(0)
                 return file.read()
 
-            return read_changes(self.path, self.tables, file, whole, self.repairs)
+            return read_changes(self.path, self.tables, file, read_all, self.repairs)
 
-    def _look_at(self, view: FileView | None) -> None:
+    def _set_view(self, view: FileView | None) -> None:
         if self._view is not None:
-            self._let_go(self._view)
+            self._close_in_background(self._view)
         self._view = view
 
-    def _let_go(self, view: FileView) -> None:
+    def _close_in_background(self, view: FileView) -> None:
         try:
-            self._janitor.submit(view.close)
+            self._closer.submit(view.close)
         except RuntimeError:
-            # The interpreter is going down and starts no more threads.
+            # The interpreter is shutting down and starts no more threads.
             view.close()
 
     def _is_in_place(self) -> bool:
@@ -205,15 +205,16 @@ class JSONFile:
         return self._view is None or self._view.is_at(self.path)
 
     def _remove_stale_file(self) -> None:
-        # Not while another process writes it; and who may only read leaves it be.
+        # The lock is needed because another process may be writing it; a process without the
+        # right to write leaves it.
         with suppress(LockTimeoutError, OSError), self._mutex.held(timeout=0):
             os.unlink(f"{self.path}.tmp")
 
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    # The many records of a file are all kept: looking for garbage among them, over and over
-    # while they come in, takes a third of the time.
+    # All records of a file are kept: searching them for garbage again and again while they are
+    # read takes a third of the time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:

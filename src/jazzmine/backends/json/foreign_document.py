@@ -1,4 +1,4 @@
-"""A JSON store's file in another form than ours: read as a whole, repaired where it must be."""
+"""Parse a JSON store's file that has another form than ours, and repair its records."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jazzmine.records.repair import Repairs, parse_json, plain_value
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["Sections", "parse_whole"]
+__all__ = ["Sections", "parse_document"]
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class Sections(NamedTuple):
-    """The lines of a file, without their commas."""
+    """The lines of a file without their commas, one list for each kind of record."""
 
     conversations: list[bytes]
     messages: list[bytes]
@@ -49,18 +49,18 @@ class _Frame(Record):
     turn_traces: list[_Identified] = Field(default_factory=list)
 
 
-def parse_whole(path: str, content: bytes, repairs: Repairs) -> Sections:
-    """Return the lines that a file's records have in our form.
+def parse_document(path: str, content: bytes, repairs: Repairs) -> Sections:
+    """Return the records of a file as lines in our form.
 
     Args:
-        path: the file's name, for the texts of errors.
-        content: all of it.
-        repairs: those of the store.
+        path: the file's name, for error messages.
+        content: the whole file.
+        repairs: the repairs of the store.
 
     Raises:
         JSONDecodeError: it is not JSON; the text has the file, line and column.
-        ValidationError: it is not a store, or a record has no id or stands twice; the text has
-            the file, and the place in it.
+        ValidationError: it is not a store, a record has no id, or two records have one id; the
+            text has the file and the path to the record.
     """
     data = _parse(path, content)
     try:
@@ -115,7 +115,7 @@ def _repaired_lines(
 def _repaired_record(
     kind: type[AnyRecord], raw: dict[str, Any], taken: set[str], repairs: Repairs
 ) -> AnyRecord | None:
-    """Return the record under an id that no other has, or None if it can't be repaired."""
+    """Return the record with an id that no other has, or None if it cannot be repaired."""
     try:
         record: Any = repairs.record(kind, raw)
     except ValidationError:
@@ -128,7 +128,7 @@ def _repaired_record(
 
 
 def _unread_line(raw: dict[str, Any]) -> bytes:
-    # JSON has no NaN and UTF-8 no lone surrogate, so these are replaced at least.
+    # JSON has no NaN, and UTF-8 no lone surrogates: they are replaced, all else is kept.
     return json.dumps(plain_value(raw, -MAX_INT), ensure_ascii=False).encode()
 
 
@@ -157,7 +157,7 @@ def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) ->
 
 
 def _located(path: str, data: Any, error: ValidationError) -> ValidationError:
-    """Say the same with the file for a title, and the record's id beside its index."""
+    """Return the same error with the file as its title and the record's id in each line."""
     details = []
     for line in error.errors(include_url=False):
         reason = PydanticCustomError(

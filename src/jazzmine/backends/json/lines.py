@@ -1,4 +1,4 @@
-"""A record's line in the JSON file, read back into the record."""
+"""Read a line of the JSON file into its record."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _validated_trace = TurnTrace.__pydantic_validator__.validate_json
 
 
 def read_conversation(line: bytes) -> Conversation:
-    """Return the conversation that a line holds.
+    """Return the conversation of a line.
 
     Raises:
-        ValidationError: it breaks a rule; the text has its id and what to do.
+        ValidationError: the conversation breaks a rule; the text has its id and what to do.
     """
     try:
         conversation: Conversation = _validated_conversation(line)
@@ -35,7 +35,7 @@ def read_conversation(line: bytes) -> Conversation:
 
 
 def read_message(line: bytes) -> Message:
-    """Return the message that a line holds, as in `read_conversation`."""
+    """Return the message of a line, as in `read_conversation`."""
     try:
         message: Message = _validated_message(line)
         require_stored(message)
@@ -45,7 +45,7 @@ def read_message(line: bytes) -> Message:
 
 
 def read_trace(line: bytes) -> TurnTrace:
-    """Return the trace that a line holds, as in `read_conversation`."""
+    """Return the trace of a line, as in `read_conversation`."""
     try:
         trace: TurnTrace = _validated_trace(line)
         require_stored(trace)
@@ -54,7 +54,7 @@ def read_trace(line: bytes) -> TurnTrace:
     return trace
 
 
-# What a record is found and sorted by, where its line does not say.
+# Defaults of the fields by which a record is found and sorted.
 _FOUND_BY: dict[type[Record], dict[str, Any]] = {
     Conversation: {"user_id": "", "agent_id": "", "last_updated_at": 0},
     Message: {"conversation_id": "", "user_id": "", "timestamp": 0, "is_flagged": False},
@@ -70,13 +70,13 @@ _FOUND_BY: dict[type[Record], dict[str, Any]] = {
 
 
 def stand_in(kind: type[AnyRecord], line: bytes) -> AnyRecord:
-    """Return what an unreadable record is found and sorted by, as far as its line says."""
+    """Return an unreadable record with only the fields by which it is found and sorted."""
     raw = parse_json(line)
     values = {"id": raw["id"]}
     for name, default in _FOUND_BY[kind].items():
         value = raw.get(name)
         values[name] = value if type(value) is type(default) else default
     if values.get("message_id") == "":
-        # A message has one trace at most: this one belongs to none.
+        # A message has at most one trace, and this trace must not become that of a message.
         values["message_id"] = f"\0{raw['id']}"
     return kind.model_construct(**values)

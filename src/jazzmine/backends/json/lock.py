@@ -1,4 +1,4 @@
-"""A lock between processes, on a file beside the one that it guards."""
+"""A lock between processes, on a file next to the one that it protects."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from jazzmine.errors import LockTimeoutError
 
 __all__ = ["FileMutex"]
 
-# filelock's own default, 50 ms, lets eight processes wait 100 ms for each other.
+# With filelock's default of 50 ms, eight processes wait 100 ms for each other.
 _POLL_SECONDS = 0.002
 
-# A lock's file that another user is just making has not yet the mode that lets others in.
+# A lock file that another user has just created does not have its final mode yet.
 _OPENING_ATTEMPTS = 50
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FileMutex:
-    """The lock that filelock's `FileLock` takes, on a file that is kept open between uses.
+    """The lock of filelock's `FileLock`, on a file that is kept open between uses.
 
-    Opening it each time, as `FileLock` does, takes longer than all the rest of it. The lock's
-    file lets in the users of the file that it guards.
+    `FileLock` opens the file each time, which takes longer than locking it. The lock file has
+    the access rights of the file that it protects.
 
     Args:
-        guarded: the file that the lock is for; the lock's own, `{guarded}.lock`, is made when
-            it is first needed, and stays.
+        guarded: the file that the lock protects; the lock file, `{guarded}.lock`, is created
+            when it is first needed, and never removed.
     """
 
     def __init__(self, guarded: str) -> None:
@@ -45,11 +45,11 @@ class FileMutex:
 
     @contextmanager
     def held(self, timeout: float) -> Iterator[None]:
-        """Hold the lock for a block; one thread at a time may ask.
+        """Hold the lock for a block; only one thread at a time may call this.
 
         Raises:
             LockTimeoutError: it was not free within `timeout` s.
-            OSError: the lock's file cannot be made or opened.
+            OSError: the lock file cannot be created or opened.
         """
         deadline = time.monotonic() + timeout
         with self.attempt(lambda: time.monotonic() < deadline) as held:
@@ -59,19 +59,19 @@ class FileMutex:
 
     @contextmanager
     def attempt(self, keep_trying: Callable[[], bool]) -> Iterator[bool]:
-        """Hold the lock for a block if it can be had; the block is told whether it was.
+        """Hold the lock for a block if it can be acquired; yield whether it was.
 
         Args:
-            keep_trying: asked after each attempt that found the lock taken.
+            keep_trying: called after each attempt that found the lock taken; False ends waiting.
 
         Raises:
-            OSError: the lock's file cannot be made or opened.
+            OSError: the lock file cannot be created or opened.
         """
         held = self._acquire(keep_trying)
         try:
             yield held
         finally:
-            # In a child that was forked meanwhile the file is closed, and the lock the parent's.
+            # A child that was forked meanwhile has closed the file; its parent holds the lock.
             if held and self._fd is not None:
                 unlock_descriptor(self._fd)
 
@@ -83,7 +83,7 @@ class FileMutex:
         )
 
     def close(self) -> None:
-        """Close the lock's file; where a process was forked, its parent keeps the lock."""
+        """Close the lock file; in a forked process this leaves the lock to the parent."""
         with _opening:
             if self._fd is not None:
                 os.close(self._fd)
@@ -97,10 +97,10 @@ class FileMutex:
                     return False
                 time.sleep(_POLL_SECONDS)
             elif os.fstat(fd).st_nlink:
-                self._let_in_the_same_users(fd)
+                self._update_access(fd)
                 return True
             else:
-                # The file was removed, and the next process that needs the lock makes another.
+                # The file was removed, so the next process that needs the lock creates another.
                 self.close()
 
     def _open(self) -> int:
@@ -132,9 +132,9 @@ class FileMutex:
         finally:
             os.close(fd)
 
-    def _let_in_the_same_users(self, fd: int) -> None:
-        # The guarded file's mode or group may have been changed since the lock's was made.
-        # Only the lock file's owner can do the same to it; nor is it needed for this call.
+    def _update_access(self, fd: int) -> None:
+        # The mode or group of the protected file may have changed since the lock file was made.
+        # Only the owner of the lock file can change it too, and this call does not need it.
         with suppress(OSError):
             guarded, own = os.stat(self._guarded), os.fstat(fd)
             if (own.st_mode & 0o777, own.st_gid) != (_lock_mode(guarded), guarded.st_gid):
@@ -149,7 +149,7 @@ class FileMutex:
         return PermissionError(
             error.errno or errno.EACCES,
             f"{error.strerror}; a process that writes to {self._guarded} needs the right to"
-            " write to its lock's file, which should have the same group and mode",
+            " write to its lock file, which should have the same group and mode",
             self._path,
         )
 
@@ -160,18 +160,18 @@ def _lock_mode(guarded: os.stat_result) -> int:
 
 
 # A forked child inherits the open file of a lock that its parent holds, and would keep the
-# lock when the parent is killed, though it never uses the store: so the child closes the file
-# at once. No fork happens between the opening of a file and its being noted here.
+# lock after the parent was killed: so the child closes the file at once. `_opening` is held
+# during a fork, so that every open lock file is in `_open_mutexes`.
 _opening = threading.RLock()
 _open_mutexes: WeakSet[FileMutex] = WeakSet()
 
 
-def _close_inherited() -> None:
+def _close_after_fork() -> None:
     for mutex in list(_open_mutexes):
         mutex.close()
     _opening.release()
 
 
 os.register_at_fork(
-    before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_close_inherited
+    before=_opening.acquire, after_in_parent=_opening.release, after_in_child=_close_after_fork
 )

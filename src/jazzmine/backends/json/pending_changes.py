@@ -1,8 +1,8 @@
-"""What a write changes, before it is on disk.
+"""The changes of a write, before they are on disk.
 
-A draft is read through: what it does not hold comes from the tables (or the draft) below.
-The tables stay as the file is, and readers with them, until the file holds the draft; a
-write that fails is forgotten by dropping its draft.
+A row that the pending changes do not hold is looked up in the savepoint or the tables below
+them. The tables keep the state of the file until the file holds the changes, so that readers
+see what is stored; after a write that failed, its pending changes are dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["PendingChanges"]
 
 
 class PendingChanges:
-    """Changes upon tables; a row that is None is removed."""
+    """Rows to set in the tables; None in place of a row removes it."""
 
     def __init__(self, tables: Tables, below: PendingChanges | None = None) -> None:
         self._tables = tables
@@ -33,12 +33,12 @@ class PendingChanges:
     def __bool__(self) -> bool:
         return bool(self.conversations or self.messages or self.traces)
 
-    def step(self) -> PendingChanges:
-        """Begin a draft upon this one, to be merged or dropped as a whole."""
+    def savepoint(self) -> PendingChanges:
+        """Return changes on top of these, to be committed together or dropped."""
         return PendingChanges(self._tables, self)
 
-    def merge(self) -> None:
-        """Hand the changes to the draft below."""
+    def commit(self) -> None:
+        """Add the changes of this savepoint to the changes that it was made from."""
         below = self._below
         assert below is not None
         below.conversations.update(self.conversations)
@@ -47,16 +47,16 @@ class PendingChanges:
         below._trace_of_message.update(self._trace_of_message)
 
     def remove_traces(self, rows: Iterable[TraceRow]) -> None:
-        """Remove traces that the tables hold."""
+        """Remove traces that are in the tables."""
         for row in rows:
             self.traces[row.id] = self._trace_of_message[row.message_id] = None
 
     def add_trace(self, row: TraceRow) -> None:
-        """Add a trace, whose message has none."""
+        """Add a trace of a message that has no trace."""
         self.traces[row.id] = self._trace_of_message[row.message_id] = row
 
     def apply(self) -> None:
-        """Make the changes in the tables."""
+        """Change the tables."""
         for trace_id, trace in self.traces.items():
             if trace is None:
                 self._tables.put_trace(trace_id, None)
@@ -68,63 +68,63 @@ class PendingChanges:
             if trace is not None:
                 self._tables.put_trace(trace_id, trace)
 
-    # What is stored, as though the draft were on disk.
+    # Reads: the stored rows as they would be after this write.
 
     def conversation(self, conversation_id: str) -> ConversationRow | None:
-        """Return the conversation, if there is one."""
-        for draft in self._layers():
-            if conversation_id in draft.conversations:
-                return draft.conversations[conversation_id]
+        """Return the row of a conversation, or None."""
+        for layer in self._layers():
+            if conversation_id in layer.conversations:
+                return layer.conversations[conversation_id]
         return self._tables.conversations.get(conversation_id)
 
     def message(self, message_id: str) -> MessageRow | None:
-        """Return the message, if there is one."""
-        for draft in self._layers():
-            if message_id in draft.messages:
-                return draft.messages[message_id]
+        """Return the row of a message, or None."""
+        for layer in self._layers():
+            if message_id in layer.messages:
+                return layer.messages[message_id]
         return self._tables.messages.get(message_id)
 
     def trace(self, trace_id: str) -> TraceRow | None:
-        """Return the trace, if there is one."""
-        for draft in self._layers():
-            if trace_id in draft.traces:
-                return draft.traces[trace_id]
+        """Return the row of a trace, or None."""
+        for layer in self._layers():
+            if trace_id in layer.traces:
+                return layer.traces[trace_id]
         return self._tables.traces.get(trace_id)
 
     def trace_of(self, message_id: str) -> TraceRow | None:
-        """Return the trace of a message, if it has one."""
-        for draft in self._layers():
-            if message_id in draft._trace_of_message:
-                return draft._trace_of_message[message_id]
+        """Return the row of a message's trace, or None."""
+        for layer in self._layers():
+            if message_id in layer._trace_of_message:
+                return layer._trace_of_message[message_id]
         return self._tables.trace_of_message.get(message_id)
 
     def message_ids_of(self, conversation_id: str) -> list[str]:
         """Return the ids of all messages of a conversation."""
         stored = self._tables.messages_by["conversation_id"].rows(conversation_id)
         ids = dict.fromkeys(row.id for row in stored)
-        for draft in self._layers():
-            ids.update(dict.fromkeys(draft.messages))
+        for layer in self._layers():
+            ids.update(dict.fromkeys(layer.messages))
         rows = ((message_id, self.message(message_id)) for message_id in ids)
         return [i for i, row in rows if row is not None and row.conversation_id == conversation_id]
 
     def _layers(self) -> Iterator[PendingChanges]:
-        draft: PendingChanges | None = self
-        while draft is not None:
-            yield draft
-            draft = draft._below
+        layer: PendingChanges | None = self
+        while layer is not None:
+            yield layer
+            layer = layer._below
 
-    # The writes, each with the rule that it keeps.
+    # Writes, which check the rules between records.
 
     def put_conversation(self, snapshot: Snapshot[Conversation]) -> None:
-        """Store a conversation; a known id keeps its position."""
+        """Store a conversation; one that was stored before keeps its sequence."""
         record, line = snapshot.record, snapshot.json
         old = self.conversation(record.id)
         if old is None or old.line != line:
-            position = old.position if old else self._tables.next_position()
-            self.conversations[record.id] = ConversationRow(record, line, position)
+            sequence = old.sequence if old else self._tables.next_sequence()
+            self.conversations[record.id] = ConversationRow(record, line, sequence)
 
     def put_messages(self, messages: Iterable[Snapshot[Message]]) -> None:
-        """Store messages; a known id keeps its position.
+        """Store messages; one that was stored before keeps its sequence.
 
         Raises:
             IntegrityError: the conversation of one of them is not stored.
@@ -138,11 +138,11 @@ class PendingChanges:
                 )
             old = self.message(record.id)
             if old is None or old.line != line:
-                position = old.position if old else self._tables.next_position()
-                self.messages[record.id] = MessageRow(record, line, position)
+                sequence = old.sequence if old else self._tables.next_sequence()
+                self.messages[record.id] = MessageRow(record, line, sequence)
 
     def put_trace(self, snapshot: Snapshot[TurnTrace]) -> None:
-        """Store the trace of a message in place of the one before.
+        """Store the trace of a message, in place of its previous trace.
 
         Raises:
             IntegrityError: the message is not stored, or the trace belongs to another one.
@@ -164,11 +164,11 @@ class PendingChanges:
         before = self.trace_of(record.message_id)
         if before is not None and before.id != record.id:
             self.traces[before.id] = None
-        row = TraceRow(record, line, old.position if old else self._tables.next_position())
+        row = TraceRow(record, line, old.sequence if old else self._tables.next_sequence())
         self.add_trace(row)
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        """Remove a conversation, its messages and their traces; True if it was there."""
+        """Remove a conversation, its messages and their traces; return whether it was stored."""
         for message_id in self.message_ids_of(conversation_id):
             self.delete_message(message_id)
         if self.conversation(conversation_id) is None:
@@ -177,7 +177,7 @@ class PendingChanges:
         return True
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
-        """Set or clear the flag of a message; True if the message was there."""
+        """Set or clear the flag of a message; return whether the message is stored."""
         row = self.message(message_id)
         if row is None:
             return False
@@ -185,11 +185,11 @@ class PendingChanges:
             message = read_message(row.line)
             message.is_flagged = flagged
             line = snapshot(message, Message).json
-            self.messages[message_id] = MessageRow(message, line, row.position)
+            self.messages[message_id] = MessageRow(message, line, row.sequence)
         return True
 
     def delete_message(self, message_id: str) -> bool:
-        """Remove a message and its trace; True if it was there."""
+        """Remove a message and its trace; return whether the message was stored."""
         if self.message(message_id) is None:
             return False
         trace = self.trace_of(message_id)

@@ -1,4 +1,4 @@
-"""How the JSON store finds traces: the narrowest index first, then each trace in turn."""
+"""Find traces in the tables: by the narrowest index, then by comparing each trace."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = ["candidate_rows", "traces_found"]
 
 
 def candidate_rows(tables: Tables, where: TraceFilter, after: str | None) -> list[TraceRow]:
-    """Return the rows that the indexes leave over, newest first, from behind `after`.
+    """Return the rows that an index finds for a filter, newest first, after the trace `after`.
 
     Raises:
         NotFoundError: `after` is the id of no trace.
     """
-    behind = None
+    start = None
     if after is not None:
-        behind = tables.traces.get(after)
-        if behind is None:
+        start = tables.traces.get(after)
+        if start is None:
             raise NotFoundError(f"after={after!r} is the id of no trace")
     index, group = _narrowest(tables, where)
-    return index.last(group, None, behind)
+    return index.last(group, None, start)
 
 
 def _narrowest(tables: Tables, where: TraceFilter) -> tuple[Index[TraceRow], str]:
@@ -44,14 +44,14 @@ def _narrowest(tables: Tables, where: TraceFilter) -> tuple[Index[TraceRow], str
 def traces_found(
     rows: Iterable[TraceRow], where: TraceFilter, limit: int | None, repairs: Repairs
 ) -> list[TurnTrace]:
-    """Return the first `limit` of the rows' traces that match a filter and can be read."""
+    """Return the traces of the rows that match a filter and can be read, at most `limit`."""
     candidates = (row for row in rows if _may_match(row, where))
     traces = repairs.readable(candidates, lambda row: read_trace(row.line))
     return list(islice((trace for trace in traces if matches(where, trace)), limit))
 
 
 def _may_match(row: TraceRow, where: TraceFilter) -> bool:
-    """Rule out what needs no reading."""
+    """Return False if the row alone shows that its trace does not match."""
     return (
         (where.agent_id is None or row.agent_id == where.agent_id)
         and (where.user_id is None or row.user_id == where.user_id)

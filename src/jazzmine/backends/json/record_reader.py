@@ -1,4 +1,4 @@
-"""The records that are read again and again, copied instead of parsed."""
+"""Copy records that are read repeatedly instead of parsing them again."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class RecordReader(Generic[AnyRecord]):
-    """Reads the records of rows; each one that is returned belongs to the caller.
+    """Reads the records of rows; the caller may change a record that is returned.
 
-    A record that is read for the second time is kept parsed, and copied from then on. Threads
-    may share a reader.
+    After its second read a record is kept parsed, and copied from then on. Threads may share
+    a reader.
 
     Args:
         parse: reads a record from its line.
-        limit: of how many bytes of lines the records are kept, the latest ones. Parsed, they
-            take about five times as much memory.
+        limit: the latest records are kept up to this sum of the sizes of their lines, in bytes.
+            Parsed, they take about five times as much memory.
     """
 
     def __init__(self, parse: Callable[[bytes], AnyRecord], limit: int = 8 << 20) -> None:
@@ -36,12 +36,12 @@ class RecordReader(Generic[AnyRecord]):
         self._lock = threading.Lock()
 
     def once(self, row: Row) -> AnyRecord:
-        """Return a record that is one of many, and may not be read again."""
+        """Return the record of a row that is one of many; it will not be kept parsed."""
         record: AnyRecord | None = row.record
         return self._parse(row.line) if record is None else copy_record(record)
 
     def again(self, row: Row) -> AnyRecord:
-        """Return a record, and keep it parsed if it was read before."""
+        """Return the record of a row, and keep it parsed if it was read before."""
         record: AnyRecord | None = row.record
         if record is not None:
             return copy_record(record)

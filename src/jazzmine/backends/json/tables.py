@@ -1,7 +1,7 @@
 """The records of a JSON store in memory, and the indexes that find them.
 
-A record is kept as the line of JSON that stands in the file, beside the few values that it
-is found and sorted by; it is parsed only when it is read.
+A record is kept as its line of JSON in the file, with the few values that it is found and
+sorted by; it is parsed only when it is read.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ __all__ = ["ConversationRow", "Index", "MessageRow", "Row", "Tables", "TraceRow"
 
 
 class Row(Protocol):
-    """What all rows have; `position` counts the order in which ids were first stored.
+    """The attributes of every row; `sequence` is the order in which ids were first stored.
 
-    `record` is set while the record is kept parsed, which it is when it is read again.
+    `record` is the parsed record, which is kept after the second read, or None.
     """
 
     id: str
     line: bytes
-    position: int
+    sequence: int
     record: Any
     was_read: bool
 
 
 class ConversationRow:
-    """A conversation, by what it is found and sorted by."""
+    """A conversation's line, and the values that it is found and sorted by."""
 
     __slots__ = (
         "agent_id",
         "id",
         "last_updated_at",
         "line",
-        "position",
         "record",
+        "sequence",
         "user_id",
         "was_read",
     )
 
-    def __init__(self, record: Conversation, line: bytes, position: int) -> None:
+    def __init__(self, record: Conversation, line: bytes, sequence: int) -> None:
         self.id = record.id
         self.line = line
-        self.position = position
+        self.sequence = sequence
         self.record: Conversation | None = None
         self.was_read = False
         self.user_id = intern(record.user_id)
@@ -58,27 +58,27 @@ class ConversationRow:
 
 
 class MessageRow:
-    """A message, by what it is found and sorted by."""
+    """A message's line, and the values that it is found and sorted by."""
 
     __slots__ = (
         "conversation_id",
         "id",
         "is_flagged",
         "line",
-        "position",
         "record",
+        "sequence",
         "timestamp",
         "user_id",
         "was_read",
     )
 
-    def __init__(self, record: Message, line: bytes, position: int) -> None:
+    def __init__(self, record: Message, line: bytes, sequence: int) -> None:
         self.id = record.id
         self.line = line
-        self.position = position
+        self.sequence = sequence
         self.record: Message | None = None
         self.was_read = False
-        # The same few ids stand in many messages: interned, each is held once.
+        # Many messages have the same few ids: interned, each string is in memory once.
         self.conversation_id = intern(record.conversation_id)
         self.user_id = intern(record.user_id)
         self.timestamp = record.timestamp
@@ -86,7 +86,7 @@ class MessageRow:
 
 
 class TraceRow:
-    """A turn's trace, by what it is found and sorted by."""
+    """A trace's line, and the values that it is found and sorted by."""
 
     __slots__ = (
         "agent_id",
@@ -94,18 +94,18 @@ class TraceRow:
         "id",
         "line",
         "message_id",
-        "position",
         "record",
+        "sequence",
         "started_at_ms",
         "turn_number",
         "user_id",
         "was_read",
     )
 
-    def __init__(self, record: TurnTrace, line: bytes, position: int) -> None:
+    def __init__(self, record: TurnTrace, line: bytes, sequence: int) -> None:
         self.id = record.id
         self.line = line
-        self.position = position
+        self.sequence = sequence
         self.record: TurnTrace | None = None
         self.was_read = False
         self.message_id = record.message_id
@@ -120,12 +120,13 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 
 class Index(Generic[AnyRow]):
-    """Rows by one of their values, each group in ascending order.
+    """Rows grouped by one of their values, each group in ascending order.
 
     Args:
-        group: the attribute that names the row's group; None puts all rows into one, "".
-        order: the attribute that sorts a group; equal ones stand as they were first stored.
-        keep: which rows the index holds; None holds all.
+        group: the attribute that is the name of the row's group; None puts all rows into one
+            group with the name "".
+        order: the attribute that sorts a group; equal values are sorted by their sequence.
+        keep: returns whether the index holds a row; None holds all rows.
     """
 
     def __init__(
@@ -135,12 +136,12 @@ class Index(Generic[AnyRow]):
         keep: Callable[[AnyRow], bool] | None = None,
     ) -> None:
         self._group: Callable[[AnyRow], str] = attrgetter(group) if group else lambda row: ""
-        self._key: Callable[[AnyRow], tuple[int, int]] = attrgetter(order, "position")
+        self._key: Callable[[AnyRow], tuple[int, int]] = attrgetter(order, "sequence")
         self._keep = keep
         self._groups: dict[str, list[AnyRow]] = {}
 
     def add(self, row: AnyRow) -> None:
-        """Put a row into its place."""
+        """Insert a row into its group."""
         if self._keep is not None and not self._keep(row):
             return
         rows = self._groups.setdefault(self._group(row), [])
@@ -150,7 +151,7 @@ class Index(Generic[AnyRow]):
             insort(rows, row, key=self._key)
 
     def remove(self, row: AnyRow) -> None:
-        """Take a row out that was added, by the values that it had then."""
+        """Remove a row that was added, by the values that it had then."""
         if self._keep is not None and not self._keep(row):
             return
         group = self._group(row)
@@ -164,23 +165,23 @@ class Index(Generic[AnyRow]):
         return self._groups.get(group, [])
 
     def first(self, group: str, limit: int | None, after: AnyRow | None) -> list[AnyRow]:
-        """Return a page of a group, ascending, from behind `after`."""
+        """Return a page of a group, ascending, starting after the row `after`."""
         rows = self.rows(group)
         start = 0 if after is None else bisect_right(rows, self._key(after), key=self._key)
         return rows[start:] if limit is None else rows[start : start + limit]
 
     def last(self, group: str, limit: int | None, after: AnyRow | None) -> list[AnyRow]:
-        """Return a page of a group, descending, from behind `after`."""
+        """Return a page of a group, descending, starting after the row `after`."""
         rows = self.rows(group)
         end = len(rows) if after is None else bisect_left(rows, self._key(after), key=self._key)
         start = 0 if limit is None else max(0, end - limit)
         return rows[start:end][::-1]
 
     def member(self, group: str, row: AnyRow | None, row_id: str) -> AnyRow:
-        """Return the row if it stands in the group.
+        """Return the row if it is in the group.
 
         Raises:
-            NotFoundError: it does not, so that no page can begin behind it.
+            NotFoundError: it is not, so that no page can begin after it.
         """
         if row is None or self._group(row) != group:
             raise NotFoundError(f"after={row_id!r} is no record of this listing")
@@ -221,19 +222,19 @@ class Tables:
             self.traces_by_user,
             self.traces_by_start,
         )
-        self._positions = 0
+        self._last_sequence = 0
 
-    def next_position(self) -> int:
-        """Return a position behind all that were handed out."""
-        self._positions += 1
-        return self._positions
+    def next_sequence(self) -> int:
+        """Return a sequence number higher than all before."""
+        self._last_sequence += 1
+        return self._last_sequence
 
     def put_conversation(self, conversation_id: str, row: ConversationRow | None) -> None:
-        """Set or, with None, remove a conversation alone: what belongs to it stays."""
+        """Set or, with None, remove a conversation; its messages stay."""
         _put(self.conversations, self._conversation_indexes, conversation_id, row)
 
     def put_message(self, message_id: str, row: MessageRow | None) -> None:
-        """Set or, with None, remove a message alone: its trace stays."""
+        """Set or, with None, remove a message; its trace stays."""
         _put(self.messages, self._message_indexes, message_id, row)
 
     def put_trace(self, trace_id: str, row: TraceRow | None) -> None:
@@ -253,8 +254,8 @@ def _put(
     if old is not None:
         for index in indexes:
             index.remove(old)
-        # One that was removed and stored anew since stands at the end, as a new id does.
-        if row is None or row.position != old.position:
+        # A record that was removed and stored again goes to the end, as a new id does.
+        if row is None or row.sequence != old.sequence:
             del table[row_id]
     if row is not None:
         table[row_id] = row

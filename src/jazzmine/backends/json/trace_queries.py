@@ -1,4 +1,4 @@
-"""Filters and sums over traces in plain Python, for a back end without an engine of its own."""
+"""Filter and sum up traces in Python, for a back end without a query engine."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def matches(where: TraceFilter, trace: TurnTrace) -> bool:
 
 def _any_has(records: Iterable[Record], wanted: Mapping[str, Any]) -> bool:
     return any(
-        all(_equal(plain[name], value) for name, value in wanted.items())
-        for plain in (record.model_dump(mode="json") for record in records)
+        all(_equal(fields[name], value) for name, value in wanted.items())
+        for fields in (record.model_dump(mode="json") for record in records)
     )
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Compare as JSON does: 1 is 1.0, but True is not 1, as it is in Python."""
+    """Compare two JSON values: 1 equals 1.0 but, unlike in Python, True does not equal 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
@@ -106,7 +106,7 @@ class _Group:
 
 
 def summarize(traces: Iterable[TurnTrace], by: UsageKey) -> list[UsageSummary]:
-    """Sum the traces up in groups, most tokens first; equal ones by their key."""
+    """Sum up the traces in groups, sorted by descending tokens, then by key."""
     groups: defaultdict[str, _Group] = defaultdict(_Group)
     for trace in traces:
         if by == "model":

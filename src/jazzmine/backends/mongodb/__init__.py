@@ -1,1 +1,1 @@
-"""How MongoDB lays the records out: documents, indexes, queries, pipelines."""
+"""The MongoDB back end: documents, indexes, queries and pipelines. It does no I/O."""

@@ -1,11 +1,11 @@
-"""A record as a document, and back.
+"""Convert records to documents and back.
 
-A document holds every field of its record under the field's name, so that whoever looks into
-the database finds what a filter means, with two exceptions: `is_flagged` stands only where it
-is true, which keeps its sparse index small, and in free-form data a name that begins with a
-dollar gets a prefix. `_id` is the server's: whenever an upsert inserts, it makes an ObjectId,
-which begins with its clock's second and its own counter, and no later update changes it. So
-`_id` tells which of two documents was stored first, also in what jazzmine 0.1 wrote.
+A document has every field of its record under the field's name, so that queries of other
+programs can use these names, with two exceptions: `is_flagged` is stored only if it is true,
+which keeps its sparse index small, and in free-form data a name that begins with a dollar gets
+a prefix. The server sets `_id`: an upsert that inserts creates an ObjectId, which begins with
+the time in seconds and a counter, and no update changes it. So `_id` is the order in which
+documents were first stored, also for those of jazzmine 0.1.
 
 https://www.mongodb.com/docs/manual/reference/bson-types/#objectid
 https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#upsert
@@ -43,14 +43,14 @@ Document: TypeAlias = dict[str, Any]
 # https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
 _MAX_BYTES = 16 * 2**20
 
-# The server inserts an ObjectId of 12 bytes under the name `_id`.
+# The server adds an ObjectId of 12 bytes under the name `_id`.
 _BYTES_OF_ID = 17
 
-# A document is never that many times larger than its record as JSON without defaults.
+# A document is always less than this many times the size of its record's JSON.
 _LARGEST_EXPANSION = 16
 
 # Names that begin with a dollar are restricted (and `$ref` makes the driver build a DBRef),
-# so they are stored behind the full-width dollar, and so are names that begin with that.
+# so the full-width dollar is put before them, and before names that begin with it.
 # https://www.mongodb.com/docs/manual/core/dot-dollar-considerations/
 _PREFIX = "＄"
 _MARKED = ("$", _PREFIX)
@@ -84,7 +84,7 @@ def trace_document(snapshot: Snapshot[TurnTrace]) -> Document:
 
 
 def message_documents(messages: Sequence[Snapshot[Message]]) -> list[Document]:
-    """Return a document for each id: of two messages with one id, the later one's."""
+    """Return a document for each id; of two messages with one id, the later one is used."""
     by_id = {snapshot.record.id: snapshot for snapshot in messages}
     return [_message_document(snapshot) for snapshot in by_id.values()]
 
@@ -105,12 +105,12 @@ class Turn(NamedTuple):
 
     @property
     def writes(self) -> int:
-        """How many documents are written."""
+        """The number of documents to write."""
         return (self.conversation is not None) + len(self.messages) + (self.trace is not None)
 
     @property
     def owners(self) -> list[str]:
-        """All that must not be deleted meanwhile."""
+        """The ids of the conversations and messages that must not be deleted during the write."""
         trace = self.trace
         return [
             *self.conversations,
@@ -133,10 +133,10 @@ def turn_documents(
 
 
 def _fitting(document: Document, json: bytes) -> Document:
-    """Return a document that the server will not find too large.
+    """Return a document after checking its size.
 
     Raises:
-        RecordTooLargeError: it would.
+        RecordTooLargeError: it is larger than the server accepts.
     """
     if len(json) * _LARGEST_EXPANSION > _MAX_BYTES:
         from bson import encode
@@ -151,10 +151,10 @@ def _fitting(document: Document, json: bytes) -> Document:
 
 
 def read_conversation(document: Document, repairs: Repairs) -> Conversation:
-    """Return the conversation that a document holds, which is used up.
+    """Return the conversation of a document; this changes the document.
 
     Raises:
-        ValidationError: it can't be read, and not be repaired.
+        ValidationError: it can be neither read nor repaired.
     """
     _take_metadata(document)
     try:
@@ -166,7 +166,7 @@ def read_conversation(document: Document, repairs: Repairs) -> Conversation:
 
 
 def read_message(document: Document, repairs: Repairs) -> Message:
-    """Return the message that a document holds, as in `read_conversation`."""
+    """Return the message of a document, as in `read_conversation`."""
     _take_metadata(document)
     try:
         message: Message = Message.__pydantic_validator__.validate_python(document)
@@ -177,7 +177,7 @@ def read_message(document: Document, repairs: Repairs) -> Message:
 
 
 def read_trace(document: Document, repairs: Repairs) -> TurnTrace:
-    """Return the trace that a document holds, as in `read_conversation`."""
+    """Return the trace of a document, as in `read_conversation`."""
     del document["_id"]
     _change_free_form(document, _unescaped)
     try:
@@ -195,11 +195,11 @@ def _take_metadata(document: Document) -> None:
 
 
 def stored_id(document: Document) -> Any:
-    """Return a document's id, which another program may have made of any type, or left out."""
+    """Return a document's id; in a document of another program it may have any type, or be None."""
     return document.get("id")
 
 
-# Where a trace holds data of any form: in which of its lists, under which names.
+# The free-form fields of a trace: the names in the elements of each of its lists.
 _FREE_FORM = (
     ("tool_traces", ("final_data", "intermediates", "api_calls")),
     ("slot_events", ("value",)),
@@ -219,7 +219,7 @@ def _change_free_form(trace: Document, change: Callable[[Any], Any]) -> None:
 
 
 def escaped(value: Any) -> Any:
-    """Return free-form data as it is stored."""
+    """Return free-form data with prefixes before names that begin with a dollar."""
     if isinstance(value, dict):
         return {
             _PREFIX + name if name.startswith(_MARKED) else name: escaped(item)
@@ -232,14 +232,14 @@ def escaped(value: Any) -> Any:
 
 def _unescaped(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_plain_name(name): _unescaped(item) for name, item in value.items()}
+        return {_unprefixed(name): _unescaped(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_unescaped(item) for item in value]
     if hasattr(value, "as_doc"):
-        # The driver takes an object with `$ref` for a DBRef; jazzmine 0.1 stored such as it is.
+        # The driver decodes an object with `$ref`, as jazzmine 0.1 may have stored it, as a DBRef.
         return {name: _unescaped(item) for name, item in value.as_doc().items()}
     return value
 
 
-def _plain_name(name: str) -> str:
+def _unprefixed(name: str) -> str:
     return name[1:] if name.startswith(_PREFIX) and name[1:].startswith(_MARKED) else name

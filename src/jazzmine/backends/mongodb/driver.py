@@ -1,4 +1,4 @@
-"""What both APIs know of PyMongo: how to reach a server, and what its errors mean."""
+"""Options and errors of PyMongo, for both APIs."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ __all__ = [
     "was_interrupted",
 ]
 
-# A call returns when its write has survived, and what is read is as durable: so a caller reads
-# its own writes, and nothing that a failover takes back.
+# A write returns after a majority has stored it, and reads return only such data: so a caller
+# reads its own writes, and no data that a failover rolls back.
 # https://www.mongodb.com/docs/manual/core/read-isolation-consistency-recency/
 DURABLE = WriteConcern("majority", j=True)
 MAJORITY = ReadConcern("majority")
 SNAPSHOT = ReadConcern("snapshot")
 PRIMARY = ReadPreference.PRIMARY
 
-# What another program stored in a document must not make all documents of a reply unreadable:
-# text that is no UTF-8, and dates beyond Python's years.
+# One document must not make all documents of a reply unreadable. Other programs may have stored
+# text that is not UTF-8, and dates beyond the years of Python.
 # https://pymongo.readthedocs.io/en/stable/api/bson/codec_options.html
 LENIENT: dict[str, Any] = {
     "unicode_decode_error_handler": "replace",
@@ -78,29 +78,29 @@ _MOST_COLLISIONS = 3
 
 
 class ServerNotFoundError(StoreUnavailableError, ServerSelectionTimeoutError):
-    """No server that could take the call was found within the deadline."""
+    """No server for the call was found before the deadline."""
 
 
 def server_names(uri: str) -> str:
-    """Return hosts and ports, for the texts of errors.
+    """Return the hosts and ports in a URI, for error messages.
 
     Raises:
         InvalidAddressError: the URI cannot be parsed.
     """
     if uri.startswith("mongodb+srv://"):
-        # Its servers are named by DNS, which the client asks when it first connects.
+        # The names of its servers come from DNS, which the client queries when it connects.
         return uri[len("mongodb+srv://") :].partition("/")[0].partition("?")[0].rpartition("@")[2]
     nodes: list[tuple[str, int | None]] = []
     with suppress(PyMongoError, ValueError, TypeError):
         nodes = parse_uri(uri, validate=True, warn=False)["nodelist"]
     if not nodes:
-        # Raised here, not where it was found out: the driver's error may hold the password.
+        # Raised outside the except block: the driver's error may contain the password.
         raise invalid_address()
     return ", ".join(host if port is None else f"{host}:{port}" for host, port in nodes)
 
 
 def invalid_address() -> InvalidAddressError:
-    """Return the error for a URI that cannot be parsed; what is wrong with it may be secret."""
+    """Return the error for a URI that cannot be parsed, without the URI, which has a password."""
     return InvalidAddressError(
         "uri cannot be parsed; it must read mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with"
         " known options and whatever is special in the user and password percent-encoded"
@@ -108,13 +108,13 @@ def invalid_address() -> InvalidAddressError:
 
 
 def client_options(uri: str, timeout: float) -> dict[str, Any]:
-    """Return the options of the driver that the URI leaves open.
+    """Return the client options that the URI does not set.
 
     Args:
         timeout: the deadline of a call, in s.
     """
-    # An attempt to connect must leave time for another one, and a connection that a firewall
-    # may have forgotten is not worth a try.
+    # An attempt to connect must leave time for another one. A connection that was idle for long
+    # is closed, because a firewall may have dropped it.
     options = {
         "connectTimeoutMS": max(1, min(20_000, round(timeout * 1000 / 3))),
         "maxIdleTimeMS": 60_000,
@@ -124,7 +124,7 @@ def client_options(uri: str, timeout: float) -> dict[str, Any]:
 
 
 class Attempts:
-    """When to try again, before a deadline."""
+    """The attempts of a call: whether and when to try again before a deadline."""
 
     __slots__ = ("_collisions", "_deadline", "_failures")
 
@@ -136,7 +136,7 @@ class Attempts:
     def pause_after(self, error: PyMongoError) -> float | None:
         """Return the number of seconds until the next attempt, or None if there is to be none."""
         if isinstance(error, DuplicateKeyError):
-            # Another client has just inserted what this call did not find.
+            # Another client has just inserted the document that this call did not find.
             self._collisions += 1
             return 0.0 if self._collisions < _MOST_COLLISIONS else None
         left = self._deadline.remaining()
@@ -157,10 +157,10 @@ def _is_transient(error: PyMongoError) -> bool:
 
 
 def is_known_after(error: Exception) -> bool:
-    """Return whether an error says that what was sent before it has no further effect.
+    """Return whether the commands before an error have no further effect.
 
-    Where the server refused a command, it has ended the session's transaction as well; and
-    where the store refused to go on, the driver's abort has reached it.
+    If the server refused a command, it has also ended the session's transaction; if the store
+    raised the error, the driver's abort has reached the server.
     """
     cause = error.__cause__ or error
     return isinstance(cause, JazzmineError) or (
@@ -169,20 +169,20 @@ def is_known_after(error: Exception) -> bool:
 
 
 def was_interrupted(session: Any) -> bool:
-    """Return whether a connection broke while a command was sent in a session.
+    """Return whether a connection was lost while a session sent a command.
 
-    The driver repeats such a command, and the server may still receive it twice.
+    The driver repeats such a command, and the server may receive it twice.
     """
-    # PyMongo has no public name for this; its pool of sessions goes by it.
+    # PyMongo has no public name for this attribute, which its session pool uses.
     return bool(session._server_session.dirty)
 
 
 def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
-    """Return what a caller is told instead of the driver's error, or just that.
+    """Return our error for an error of the driver, or the same error if there is none.
 
     Args:
-        servers: their names.
-        reached: whether the driver knows a server, at the end, that could take the call.
+        servers: the names of the servers.
+        reached: whether the driver knows a server for the call after the last attempt.
     """
     codes = _codes(error)
     if isinstance(error, DocumentTooLarge) or codes & _TOO_LARGE:
@@ -194,13 +194,13 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
     if _AUTHENTICATION_FAILED in codes:
         return StoreUnavailableError(f"MongoDB at {servers} refused the user name or password")
     if isinstance(error, ConfigurationError):
-        # Raised when a client first connects: DNS does not know the servers of mongodb+srv.
+        # Raised when a client first connects: DNS has no servers for a mongodb+srv URI.
         return StoreUnavailableError(f"MongoDB at {servers} cannot be found")
     if isinstance(error, InvalidOperation) and "after close" in str(error):
         return StoreClosedError("this store was closed during the call")
     if _is_transient(error) or error.timeout or codes & _TIMED_OUT:
         if not reached:
-            # The deadline came between one search for a server and the next.
+            # The deadline passed between two searches for a server.
             return ServerNotFoundError(f"MongoDB at {servers} cannot be reached")
         return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
     if isinstance(error, WriteConcernError):
@@ -214,7 +214,7 @@ def _taken(error: DuplicateKeyError) -> str:
 
 
 def _codes(error: PyMongoError) -> set[int]:
-    """Return the server's error codes, those of every failed operation of a bulk write."""
+    """Return the server's error codes; a bulk write has one for each failed operation."""
     if not isinstance(error, OperationFailure):
         return set()
     details = error.details or {}

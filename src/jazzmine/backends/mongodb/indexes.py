@@ -1,8 +1,8 @@
 """The collections, and the indexes of each.
 
-An index that a listing walks ends with `_id`, which orders equals: the page is read off the
-index, and nothing is sorted. Creating an index that is there already does nothing, so any
-number of processes may do it at once.
+The index of a listing ends with `_id`, which orders documents with equal values: the server
+reads a page in the order of the index, and sorts nothing. Creating an existing index has no
+effect, so several processes may create the indexes at once.
 
 https://www.mongodb.com/docs/manual/tutorial/sort-results-with-indexes/
 https://www.mongodb.com/docs/manual/reference/command/createIndexes/
@@ -21,7 +21,7 @@ CONVERSATIONS = "conversations"
 MESSAGES = "messages"
 TRACES = "turn_traces"
 
-# Options without influence on what an index holds; jazzmine 0.1 set `background`.
+# Options without influence on the content of an index; jazzmine 0.1 set `background`.
 _WITHOUT_EFFECT = frozenset({"v", "key", "name", "ns", "background", "unique", "sparse"})
 
 
@@ -34,16 +34,16 @@ class Index(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name that the driver gives it."""
+        """The name that the driver gives to the index."""
         return "_".join(f"{field}_{direction}" for field, direction in self.keys)
 
     @property
     def options(self) -> dict[str, bool]:
-        """What is special about it; an option that is named is compared, even if it is false."""
+        """The options that are set or must be compared, even if they are false."""
         return {name: True for name in ("unique", "sparse") if getattr(self, name)}
 
     def is_same(self, description: Mapping[str, Any]) -> bool:
-        """Return whether the server's description of an index says the same."""
+        """Return whether the server's description of an index has the same definition."""
         return (
             self.keys == tuple(description["key"].items())
             and self.unique == bool(description.get("unique"))
@@ -56,10 +56,10 @@ def missing_indexes(collection: str, descriptions: Sequence[Mapping[str, Any]]) 
     """Return the indexes that a collection lacks.
 
     Args:
-        descriptions: the server's descriptions of those that it has.
+        descriptions: the server's descriptions of the existing indexes.
 
     Raises:
-        ConfigurationError: an index of another definition has the name of one of them.
+        ConfigurationError: an existing index has the same name and another definition.
     """
     missing = []
     for index in INDEXES[collection]:

@@ -1,4 +1,4 @@
-"""The ids of stored records that a store need not look up again."""
+"""The ids of stored records, which a store need not look up again."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class KnownIds:
         self.changes = 0
 
     def unknown(self, ids: Iterable[str]) -> list[str]:
-        """Return those of the ids that are not in the set, each once."""
+        """Return the ids that are not in the set, each once."""
         return [record_id for record_id in dict.fromkeys(ids) if record_id not in self._ids]
 
     def remember(self, ids: Iterable[str], changes: int) -> None:
-        """Add ids, unless any id was forgotten since the number of `changes`."""
+        """Add ids, unless `changes` has another value now, because an id was forgotten."""
         with self._lock:
             if changes == self.changes:
                 self._ids.update(dict.fromkeys(ids))

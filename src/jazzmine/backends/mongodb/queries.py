@@ -1,4 +1,4 @@
-"""The queries. Each value of a caller's stands behind an operator, so that it cannot be one."""
+"""Build queries. Each value comes after an operator, so that no value can be an operator."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def visible(conversation_id: str) -> Document:
 
 @dataclass(frozen=True)
 class Listing:
-    """Documents sorted by a field, and those with equal values by when they were first stored."""
+    """Documents sorted by a field, then by the order in which they were first stored."""
 
     field: str
     direction: int
@@ -69,30 +69,30 @@ class Listing:
 
     @property
     def sort(self) -> list[tuple[str, int]]:
-        """The order, as the driver takes it."""
+        """The sort order, in the form of the driver."""
         return [(self.field, self.direction), ("_id", self.direction)]
 
     @property
     def projection(self) -> dict[str, int]:
-        """The fields that a cursor consists of."""
+        """The projection to the fields of a cursor."""
         return {self.field: 1}
 
     def cursor(self, document: Document) -> Document:
-        """Return the cursor that stands at a document."""
+        """Return the cursor of a document."""
         return {self.field: document.get(self.field), "_id": document["_id"]}
 
     def of(self, owner: str, last: Document | None = None) -> Document:
-        """Build the query for what belongs to an owner, after a cursor if there is one."""
+        """Build the query for the documents of an owner, after a cursor if there is one."""
         query = equal(**{self.owner: owner})
         return query if last is None else self.after(query, last)
 
     def after(self, query: Document, last: Document) -> Document:
-        """Build the query for those of a query's documents that come after a cursor."""
+        """Build the query for the documents of a query that come after a cursor."""
         later = "$gt" if self.direction > 0 else "$lt"
         at, stored = last.get(self.field), last["_id"]
         if not isinstance(at, (int, float)) or not math.isfinite(at):
             return {**query, "$or": self._after_any(later, at, stored)}
-        # The first condition bounds the walk along the index, the second is exact.
+        # The first condition limits the part of the index to scan, the second is exact.
         bounds = {**query.get(self.field, {}), f"{later}e": at}
         exact = [
             {self.field: {later: at}},
@@ -101,8 +101,8 @@ class Listing:
         return {**query, self.field: bounds, "$or": exact}
 
     def _after_any(self, later: str, at: Any, stored: Any) -> list[Document]:
-        # Another program stored what is no number. A query compares it with its like alone, an
-        # expression with all.
+        # Another program stored a value that is not a number. A query compares it only with values
+        # of its type, an expression with values of all types.
         return [
             {"$expr": {later: [f"${self.field}", {"$literal": at}]}},
             {self.field: {"$eq": at}, "_id": {later: stored}},
@@ -126,7 +126,7 @@ MESSAGES_BY = {one.owner: one for one in (MESSAGES_OF_CONVERSATION, MESSAGES_OF_
 
 
 def same_id_or_message(trace_id: str, message_id: str) -> Document:
-    """Build the query for the trace with an id, and for that of a message."""
+    """Build the query for the trace with an id, and for the trace of a message."""
     return {"$or": [equal(id=trace_id), equal(message_id=message_id)]}
 
 

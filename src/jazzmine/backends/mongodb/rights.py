@@ -1,4 +1,4 @@
-"""The rights that a store needs, and which of them a user lacks."""
+"""Check that a user has the rights that a store needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ_AND_WRITE = ("find", "insert", "update", "remove")
 def require_rights(
     status: Document, database: str, collections: Sequence[str], *, creates_indexes: bool
 ) -> None:
-    """Raise ConfigurationError if the user lacks a right, and say what grants it.
+    """Raise ConfigurationError if the user lacks a right; the text says how to grant it.
 
     Args:
         status: the reply to `connectionStatus` with privileges.
@@ -26,7 +26,7 @@ def require_rights(
     users = found.get("authenticatedUsers")
     privileges = found.get("authenticatedUserPrivileges")
     if not users or not privileges:
-        return  # the server asks for no rights, or does not say which are granted
+        return  # the server checks no rights, or does not report them
     needed = [*_READ_AND_WRITE, *(["createIndex"] if creates_indexes else [])]
     for collection in collections:
         lacking = sorted(set(needed) - _granted(privileges, database, collection))
@@ -40,11 +40,11 @@ def require_rights(
 
 
 def _granted(privileges: Sequence[Any], database: str, collection: str) -> set[str]:
-    """Return the actions that are allowed in a collection."""
+    """Return the actions that a user may do in a collection."""
     granted: set[str] = set()
     for privilege in privileges:
         resource = privilege["resource"]
-        # An empty name stands for any database, or any collection.
+        # An empty name means every database, or every collection.
         if resource.get("anyResource") or (
             resource.get("db") in ("", database) and resource.get("collection") in ("", collection)
         ):

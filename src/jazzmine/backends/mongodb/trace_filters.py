@@ -1,4 +1,4 @@
-"""A `TraceFilter` as a query, with the meaning that `layouts.trace_queries.matches` gives it."""
+"""Build the query for a `TraceFilter`; it matches as `json.trace_queries.matches` does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BOUNDS = (
 )
 _ELEMENTS = (("tool", "tool_traces"), ("llm_call", "llm_calls"))
 
-# The one field of an element that may hold anything; `{"$eq": 1}` would also mean `[1, 2]`.
+# The only field of an element with values of any type; `{"$eq": 1}` also matches `[1, 2]`.
 _ANY_FORM = "final_data"
 
 
@@ -73,7 +73,7 @@ def _some_element_exactly(section: str, wanted: dict[str, Any]) -> Document:
 
 
 def _equals(value: Any, wanted: Any, depth: int) -> Document:
-    """Compare as JSON does: the server's `$eq` minds the order of an object's names."""
+    """Build a comparison of JSON values; `$eq` depends on the order of an object's names."""
     if isinstance(wanted, list):
         return _equals_array(value, wanted, depth)
     if isinstance(wanted, dict):
@@ -119,6 +119,6 @@ def _variable(depth: int) -> str:
 
 
 def _when(kind: Document, conditions: list[Document], value: Any, depth: int) -> Document:
-    """Look at a value's inside only if it has one: the server refuses the size of a number."""
+    """Build conditions that are evaluated only for a value of a kind, as others make them fail."""
     compared = {"$cond": [kind, {"$and": conditions}, False]}
     return {"$let": {"vars": {_variable(depth)[2:]: value}, "in": compared}}

@@ -1,4 +1,4 @@
-"""The sums over traces, as an aggregation pipeline and what comes of it.
+"""Build the aggregation pipeline that sums up traces, and read its result.
 
 https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/
 """
@@ -42,11 +42,11 @@ _SUMS = (
 
 
 def usage_pipeline(query: Document, by: UsageKey, *, percentiles: bool) -> list[Document]:
-    """Return the pipeline that sums up the traces that a query means.
+    """Build the pipeline that sums up the traces that match a query.
 
     Args:
-        percentiles: whether the server has `$percentile` (7.0); without it the groups come
-            apart by latency, in ascending order, for the exact ones to be counted out.
+        percentiles: whether the server has `$percentile` (7.0). Otherwise a group is returned
+            in parts, one for each latency, ascending, from which percentiles are counted.
     """
     rows = _calls() if by == "model" else _turns(_KEYS[by])
     sums: Document = {name: {"$sum": f"${name}"} for name in _SUMS}
@@ -67,7 +67,7 @@ def usage_pipeline(query: Document, by: UsageKey, *, percentiles: bool) -> list[
 
 
 def _turns(key: Any) -> list[Document]:
-    """Make a row of each turn."""
+    """Build the stage that makes one row for each turn."""
     row = {
         "_id": 0,
         "key": key,
@@ -85,13 +85,13 @@ def _turns(key: Any) -> list[Document]:
 
 def _finite(number: str) -> Document:
     """Build an expression that is 0 for NaN and infinity, which jazzmine 0.1 stored."""
-    # NaN is the least of all numbers to MongoDB.
+    # MongoDB sorts NaN before all other numbers.
     finite = {"$and": [{"$gt": [number, -math.inf]}, {"$lt": [number, math.inf]}]}
     return {"$cond": [finite, number, 0.0]}
 
 
 def _calls() -> list[Document]:
-    """Make a row of each call of a model; a model's first call in a turn counts the turn."""
+    """Build the stages that make one row for each call of a model; the first counts the turn."""
     models = {"$map": {"input": "$llm_calls", "as": "call", "in": "$$call.model"}}
     first = {"$eq": ["$at", {"$indexOfArray": ["$models", "$call.model"]}]}
     row = {
@@ -115,7 +115,7 @@ def _calls() -> list[Document]:
 def read_summaries(
     groups: Iterable[Document], by: UsageKey, *, percentiles: bool
 ) -> list[UsageSummary]:
-    """Return what a pipeline found, most tokens first; equal ones by their key."""
+    """Return the summaries of a pipeline's result, by descending tokens, then by key."""
     if not percentiles:
         groups = (_joined(list(parts)) for _, parts in groupby(groups, _group_key))
     summaries = [_summary(group, by) for group in groups]
@@ -140,7 +140,7 @@ def _group_key(part: Document) -> Any:
 
 
 def _joined(parts: list[Document]) -> Document:
-    """Join the parts of one group, which differ in latency and ascend in it."""
+    """Return the sum of the parts of one group, which are sorted by ascending latency."""
     joined: Document = {name: sum(part[name] for part in parts) for name in (*_SUMS, "count")}
     latencies = [(part["_id"]["latency_ms"], part["count"]) for part in parts]
     return {

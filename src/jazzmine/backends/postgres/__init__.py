@@ -1,1 +1,1 @@
-"""How PostgreSQL lays the records out: statements, rows and migrations. Pure, no I/O."""
+"""The PostgreSQL back end: statements, rows, errors and migrations, without their I/O."""

@@ -19,9 +19,9 @@ _TYPES = {str: "text", int: "bigint", float: "float8", bool: "boolean"}
 
 @dataclass(frozen=True)
 class Table:
-    """A table, with one column for each field of its records, in their order.
+    """A table with one column for each field of its records, in the order of the fields.
 
-    Beside them it has `seq`, an identity column: the order in which ids were first stored.
+    It also has an identity column, `seq`: the order in which ids were first stored.
 
     Args:
         name: the table's name in the schema.
@@ -33,35 +33,35 @@ class Table:
 
     @property
     def columns(self) -> str:
-        """The names of the columns, to be read or written."""
+        """The names of the columns, as a list in SQL."""
         return ", ".join(self.kind.model_fields)
 
     @property
     def definitions(self) -> str:
-        """The names and types of the columns, for a record that is given as JSON."""
+        """The names and types of the columns, for reading a record from JSON."""
         fields = self.kind.model_fields
         return ", ".join(f"{name} {_type_of(field)}" for name, field in fields.items())
 
     @property
     def values(self) -> str:
-        """The values to store; what the JSON of a record leaves out has its default value."""
+        """The values to store; a field that is not in the JSON of a record gets its default."""
         return ", ".join(
             _value(name, field) if self.kind.omits_defaults else name
             for name, field in self.kind.model_fields.items()
         )
 
     def replacements(self, key: str) -> str:
-        """What an upsert sets in the row that has the same key.
+        """The assignments of an upsert to the row with the same key.
 
-        The key stays out of it: setting it, even to the same, would lock the row against those
-        that refer to it.
+        They leave out the key: setting it, even to the same value, would lock the row against
+        writes of rows that refer to it.
         """
         names = (name for name in self.kind.model_fields if name != key)
         return ", ".join(f"{name} = excluded.{name}" for name in names)
 
     @property
     def is_changed(self) -> str:
-        """Whether an upsert changes the row that has the same key, be it -0.0 for 0.0."""
+        """The condition that an upsert changes the row with the same key, if only 0.0 to -0.0."""
         stored, given = (
             ", ".join(f"{row}.{name}" for name in self.kind.model_fields)
             for row in ("stored", "excluded")
@@ -70,7 +70,7 @@ class Table:
 
     @property
     def qualified(self) -> str:
-        """The table with its schema."""
+        """The name of the table with its schema."""
         return f"$schema.{self.name}"
 
 
@@ -87,7 +87,7 @@ def _value(name: str, field: FieldInfo) -> str:
 
 
 def _literal(field: FieldInfo) -> str | None:
-    """Return the field's default as SQL, or None: it is null, made anew each time, or missing."""
+    """Return the field's default as SQL, or None if it is null, computed or missing."""
     if field.is_required():
         return None
     if field.default_factory is not None:

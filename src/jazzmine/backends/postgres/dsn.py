@@ -1,4 +1,4 @@
-"""What a DSN says: where the servers are, and what must never be shown."""
+"""Read a DSN: the addresses of the servers, and the secrets that must not be shown."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _PASSES = {"prefer-standby": ("standby", "any")}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One of the servers that a DSN names; an empty part has libpq's default.
+    """One of the servers in a DSN; an empty part has libpq's default.
 
     Args:
-        session: what a session there must be good for (`target_session_attrs`), if given.
+        session: the required kind of session (`target_session_attrs`), if given.
     """
 
     host: str
@@ -34,20 +34,20 @@ class Endpoint:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether no address of the host has to be looked up."""
+        """Whether the host needs no look-up in DNS."""
         return bool(self.hostaddr) or not self.host or self.host.startswith(("/", "@"))
 
 
 @dataclass(frozen=True)
 class Address:
-    """The address of a server, or of several that hold the same data.
+    """The address of a server, or of several servers with the same data.
 
     Args:
-        conninfo: all that libpq needs to connect.
-        name: host and port, to be shown.
-        secrets: what must not be shown.
+        conninfo: the connection string for libpq.
+        name: host and port, for error messages.
+        secrets: texts that must not be in error messages.
         endpoints: the servers, in the order of preference.
-        connect_timeout: how long connecting to one of them may take, in s, or None.
+        connect_timeout: the longest time to connect to one of them, in s, or None.
         is_shuffled: whether each connection tries the servers in a random order.
     """
 
@@ -60,15 +60,16 @@ class Address:
 
     @classmethod
     def of(cls, dsn: str, timeout: float = 30.0) -> Address:
-        """Read a DSN.
+        """Return the address that a DSN describes.
 
         Args:
-            timeout: the deadline of a call, in s: a connection that is lost without a word is
-                noticed by then, unless the DSN says otherwise.
+            timeout: the longest time of a call, in s; a connection that is lost silently is
+                detected within this time, unless the DSN sets other times.
 
         Raises:
-            InvalidAddressError: libpq can't parse it, or would take a part of it, likely of a
-                password with an unescaped "@", "/" or ":", for a host, a port or a database.
+            InvalidAddressError: libpq cannot parse it, or would use a part of it as a host, a port
+                or a database that is probably part of a password with an unescaped "@", "/"
+                or ":".
         """
         parts = _parts(dsn)
         if parts is None:
@@ -102,27 +103,28 @@ class Address:
         ]
 
     def conninfo_of(self, endpoint: Endpoint, hostaddr: str) -> str:
-        """Return what libpq needs to connect to one server at one of its addresses."""
+        """Return the connection string for one server at one of its addresses."""
         parts = {"host": endpoint.host, "port": endpoint.port, "hostaddr": hostaddr}
         if len(self.endpoints) == 1:
-            # What the DSN leaves out may come from a service file.
+            # A service file may set parameters that are not in the DSN.
             parts = {key: value for key, value in parts.items() if value}
         if endpoint.session:
             parts["target_session_attrs"] = endpoint.session
         return make_conninfo(self.conninfo, **parts)
 
     def contains_secret(self, error: BaseException) -> bool:
-        """Whether the error's text holds a secret."""
+        """Return whether the text of an error contains a secret."""
         text = str(error)
         return any(secret in text for secret in self.secrets)
 
     def redacted(self, error: BaseException) -> BaseException | None:
-        """Return the error if it may be the cause that an error of ours names."""
+        """Return the error for use as a cause, or None if it contains a secret."""
         return None if self.contains_secret(error) else error
 
 
 def _parts(dsn: str) -> dict[str, Any] | None:
-    # Raised elsewhere, the refusal has no context: libpq's text repeats what it could not parse.
+    # The caller raises its error outside of this except block: otherwise the context would have
+    # libpq's text, which repeats the part that it could not parse.
     try:
         return dict(conninfo_to_dict(dsn))
     except psycopg.Error:
@@ -153,8 +155,8 @@ def _part(parts: Mapping[str, Any], key: str) -> str:
 
 
 def _keepalives(parts: Mapping[str, Any], timeout: float) -> dict[str, int]:
-    # An idle connection that a firewall forgot is closed, and one that has been sent something.
-    # The system measures in whole seconds here, and in milliseconds there.
+    # These options close a connection that a firewall has dropped, if it is idle (in seconds), or
+    # has sent data that is not acknowledged (in milliseconds).
     own = {
         "keepalives_idle": max(1, math.ceil(timeout / 2)),
         "keepalives_interval": max(1, math.ceil(timeout / 6)),
@@ -182,7 +184,7 @@ def _endpoints(parts: Mapping[str, Any]) -> tuple[Endpoint, ...]:
         ports *= count
     if len(ports) != count or min(len(hosts), len(addresses)) not in (1, count):
         raise _refused()
-    # A list that is left out has one empty part.
+    # A list that is not given has one empty part.
     hosts, addresses = (one if len(one) == count else [""] * count for one in (hosts, addresses))
     session = _part(parts, "target_session_attrs")
     return tuple(

@@ -1,4 +1,4 @@
-"""What the driver's errors mean: try again, the caller's mistake, or the server's trouble."""
+"""Classify psycopg's errors, and translate them into the errors of jazzmine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
     "unavailable",
 ]
 
-# The server ends the session, or has become one that cannot be written to.
+# The server ends the session, or has become read-only.
 _DISCONNECTS = (
     errors.AdminShutdown,
     errors.CannotConnectNow,
@@ -48,15 +48,15 @@ _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
 
 class LostConnection(errors.OperationalError):
-    """The connection was lost during a call; what became of the call is unknown."""
+    """The connection was lost during a call, which may have taken effect."""
 
 
 class TimedOut(errors.OperationalError):
-    """The server did not reply before a deadline; the connection still waits for the reply."""
+    """The server did not reply before a deadline; the reply may still arrive."""
 
 
 def is_disconnect(error: BaseException) -> bool:
-    """Whether the connection is no good after this error, though it may not be closed yet."""
+    """Return whether the connection cannot be used after an error, even if it is not closed."""
     return isinstance(error, errors.Error) and (
         isinstance(error, _DISCONNECTS)
         or (error.sqlstate or "").startswith(_CONNECTION_EXCEPTIONS)
@@ -65,22 +65,22 @@ def is_disconnect(error: BaseException) -> bool:
 
 
 def is_transient(error: Exception) -> bool:
-    """Whether the same call may succeed later, on a connection that is still good."""
+    """Return whether the same call may succeed later on the same connection."""
     return isinstance(error, _TRANSIENT)
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether a unique index had the value; perhaps of a call that did the same just then."""
+    """Return whether a unique index had the value, perhaps from a concurrent call."""
     return isinstance(error, errors.UniqueViolation)
 
 
 def is_out_of_range(error: BaseException) -> bool:
-    """Whether the server refused a call since a stored number does not fit its type."""
+    """Return whether a call failed because a stored number is too large for its type."""
     return isinstance(error.__cause__, errors.NumericValueOutOfRange)
 
 
 def translated(error: Exception, address: Address) -> JazzmineError:
-    """Return our error for one of the driver's, which no further attempt would mend."""
+    """Return our error for an error of the driver after which the call is not tried again."""
     if isinstance(error, errors.ForeignKeyViolation):
         kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
         return IntegrityError(f"the {kind}{_key_of(error)} is not stored; nothing was written")
@@ -94,12 +94,12 @@ def translated(error: Exception, address: Address) -> JazzmineError:
 
 
 def unavailable(error: Exception, address: Address) -> StoreUnavailableError:
-    """Return the error that says that the server does not do what it should."""
+    """Return the error for a server that cannot be used."""
     return StoreUnavailableError(f"PostgreSQL at {address.name}: {_text_of(error, address)}")
 
 
 def deadline_exceeded(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
-    """Return the error that says that a call's deadline has passed."""
+    """Return the error for a call whose deadline has passed."""
     return StoreUnavailableError(
         f"PostgreSQL at {address.name} gave no answer within {timeout:g} s:"
         f" {_text_of(error, address)}"

@@ -1,13 +1,13 @@
-"""The fence: a write that was given up cannot take effect once its lease is retired.
+"""Fencing: an abandoned write cannot take effect after its lease is retired.
 
 Each connection has a lease, a row with a random id. Every write updates the lease of its
-connection in the same statement, and fails if the lease is retired. A write that is under way when
+connection in the same statement, and fails if the lease is retired. A write that is running when
 its lease is retired is either committed by then or fails, and one that reaches the server later
-changes nothing. This holds behind a connection pooler too, where the server process of a write is
-not known.
+changes nothing. This is also true with a connection pooler, where the server process of a write
+is not known.
 
-The lease counts the writes of its connection and keeps what the last one did: so a write whose
-reply was lost is sent again only if it has not taken effect.
+The lease counts the writes of its connection and stores the result of the last one: so a write
+whose reply was lost is repeated only if it has not taken effect.
 
 The role needs SELECT, INSERT, UPDATE and DELETE on the table.
 """
@@ -33,16 +33,16 @@ __all__ = [
 
 LEASES = "jazzmine_leases"
 
-# While an old snapshot is in use, the server keeps each version of a row, and looks at all versions
-# that have the id which it looks for. So a lease gets another id now and then.
+# While an old snapshot is in use, the server keeps each version of a row, and a look-up by id reads
+# all versions with this id. So a lease gets a new id after this number of writes.
 WRITES_OF_AN_ID = 256
 
-# Leases of processes that ended without closing their store are deleted a day later. Deleting that
-# of a connection which is still in use costs one repetition of a write.
+# Leases of processes that ended without closing their store are deleted a day later. If such a
+# lease is still in use, one write of its connection is repeated.
 #
-# The session's settings take a statement off the server whose client went away without a word.
-# Behind a connection pooler, which shows process ids of its own, they would be another client's
-# too. A setting that the server does not know, or that somebody else made, is left alone.
+# The settings of the session make the server cancel a statement whose client has disappeared. A
+# connection pooler, which reports its own process ids, shares sessions among clients, so nothing
+# is set there. A setting that the server does not have, or that is set already, is not changed.
 MAKE = f"""
 WITH swept AS (
     DELETE FROM $schema.{LEASES} WHERE id IN (
@@ -64,7 +64,7 @@ DELETE_ALL = f"DELETE FROM $schema.{LEASES} WHERE store = %(store)s"
 
 
 def _fence(written: str) -> str:
-    # The second part is run to its end although nothing reads it, and violates NOT NULL.
+    # The server runs the second part although nothing reads it, and it violates NOT NULL.
     return f"""
 lease AS (
     UPDATE $schema.{LEASES} SET id = %(next_lease)s, calls = %(calls)s, written = {written}
@@ -76,7 +76,7 @@ fence AS (
 
 @functools.lru_cache(maxsize=256)
 def fenced(sql: str) -> str:
-    """Return a write that also takes `lease`, `next_lease` and `calls`."""
+    """Return a write with a fence, which has the parameters `lease`, `next_lease` and `calls`."""
     statement = sql.lstrip()
     if statement.startswith("WITH"):
         return f"WITH {_fence('NULL')}, {statement.removeprefix('WITH')}"
@@ -85,16 +85,16 @@ def fenced(sql: str) -> str:
 
 @functools.lru_cache(maxsize=256)
 def counted(sql: str) -> str:
-    """Return the same for a write without parts, as a query for how many rows it wrote."""
+    """Return a single write with a fence, which returns the number of rows that it wrote."""
     fence = _fence("(SELECT count(*) FROM main)")
     return f"WITH main AS ({sql} RETURNING 1), {fence} SELECT count(*) FROM main"
 
 
 def new_id() -> int:
-    """Return the id of a lease or a store: random, since a sequence starts anew after a crash."""
+    """Return a random id of a lease or a store; a sequence would restart after a crash."""
     return secrets.randbits(63)
 
 
 def is_lease_gone(error: BaseException) -> bool:
-    """Whether a fenced write was refused, and changed nothing, since its lease is retired."""
+    """Return whether a write failed, and changed nothing, because its lease is retired."""
     return isinstance(error, errors.NotNullViolation) and error.diag.table_name == LEASES

@@ -1,8 +1,8 @@
-"""Which objects of a schema are ours, and which rights on them a role lacks.
+"""Find the objects of a schema that are not ours, and the rights on ours that a role lacks.
 
-A migration makes and drops objects by their names. An object that has one of these names already
-is ours only if jazzmine 0.1 made it: that version kept no table of migrations, and its tables are
-known by their columns.
+A migration creates and drops objects by their names. An existing object with one of these names is
+ours only if jazzmine 0.1 created it: that version had no table of migrations, and its tables are
+identified by their columns.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ __all__ = [
 
 
 class ObjectInSchema(NamedTuple):
-    """A table, an index, a type or whatever else has a name in a schema.
+    """A table, an index, a type or another object with a name in a schema.
 
     Args:
         name: without the schema.
         kind: "table", "index" and so on.
-        table: of an index, the table that it belongs to.
+        table: the table of an index.
     """
 
     name: str
@@ -130,7 +130,7 @@ _DROPPED = re.compile(r"^DROP \w+ IF EXISTS([^;]*);", re.MULTILINE)
 
 
 def names_touched(migration: str) -> list[str]:
-    """Return the names of the objects that a migration makes or drops."""
+    """Return the names of the objects that a migration creates or drops."""
     dropped = " ".join(_DROPPED.findall(migration))
     return [*_MADE.findall(migration), *re.findall(r"\$schema\.(\w+)", dropped)]
 
@@ -138,12 +138,12 @@ def names_touched(migration: str) -> list[str]:
 def foreign(
     found: Iterable[ObjectInSchema], columns: Sequence[Column], version: int
 ) -> Iterator[str]:
-    """Yield a description of each object that the next migrations would touch and is not ours.
+    """Yield a description of each object that the next migrations would change and is not ours.
 
     Args:
-        found: the objects that have a name which these migrations make or drop.
-        columns: those of the tables among them.
-        version: that of the schema, 0 if no migration was applied.
+        found: the existing objects with a name that these migrations create or drop.
+        columns: the columns of the tables among them.
+        version: the version of the schema, 0 if no migration was applied.
     """
     legacy = set() if version else {name for name in LEGACY_COLUMNS if _is_legacy(name, columns)}
     for one in found:
@@ -174,13 +174,13 @@ RIGHTS = {
     "conversations": _ALL,
     "messages": _ALL,
     "turn_traces": _ALL,
-    # A row lock takes the right to update.
+    # Locking a row requires the right to update.
     "jazzmine_leases": _ALL,
 }
 """The rights that a store needs on each table."""
 
-# Each row is a right that the role lacks, and the statement that grants it, or null if the table
-# is not there.
+# Each row has a right that the role lacks, and the statement that grants it, or null if the table
+# does not exist.
 MISSING_RIGHTS = """
 SELECT wanted.privilege || ' on the table ' || wanted.name,
     'GRANT ' || wanted.privilege || ' ON ' || quote_ident(%(schema)s) || '.'

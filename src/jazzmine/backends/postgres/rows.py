@@ -1,4 +1,4 @@
-"""How records become parameters of statements, and rows become records."""
+"""Convert records to parameters of statements, and rows to records."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ _write_messages = TypeAdapter(list[Message]).serializer.to_json
 
 
 def conversation_json(conversation: Snapshot[Conversation]) -> str:
-    """Return the parameter `conversation`."""
+    """Return the parameter `conversation` for a conversation."""
     json = conversation.json
-    # Nothing but the metadata holds numbers without a column of their own.
+    # Only the metadata contains numbers that have no column.
     return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
 
 
 def message_parameters(
     messages: Iterable[Snapshot[Message]], conversation: Snapshot[Conversation] | None = None
 ) -> dict[str, object]:
-    """Return the parameters of a write of messages: of two with one id, the later one.
+    """Return the parameters of a write of messages; of two with one id, the later one is used.
 
-    It takes the place of the first, whose conversation has to be stored all the same.
+    It gets the number of the first, whose conversation must be stored too.
 
     Args:
         messages: at least one.
-        conversation: what is stored before them, in the same statement.
+        conversation: the conversation that the same statement stores before them.
     """
     by_id: dict[str, Message] = {}
     superseded: set[str] = set()
@@ -82,7 +82,7 @@ def message_parameters(
 
 
 def trace_json(trace: Snapshot[TurnTrace]) -> str:
-    """Return the parameter `trace`, in which elements have all their fields."""
+    """Return the parameter `trace`, in which the elements of lists have all their fields."""
     record = trace.record
     return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
 
@@ -94,7 +94,7 @@ def _fitting(json: str) -> str:
 
 
 def row_limit(count: int | None) -> int | None:
-    """Return a number of rows that PostgreSQL can count to; None is no limit."""
+    """Return a limit that PostgreSQL accepts; None is no limit."""
     return None if count is None else min(count, _MAX_BIGINT)
 
 
@@ -104,7 +104,7 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class RecordRows(Generic[AnyRecord]):
-    """Makes records of one kind from rows: a record as JSON, and its `seq`.
+    """Converts rows, each with a record as JSON and its `seq`, to records of one class.
 
     Args:
         kind: the class of the records.
@@ -116,10 +116,10 @@ class RecordRows(Generic[AnyRecord]):
         self._records = TypeAdapter(list[kind]).validator.validate_json  # type: ignore[valid-type]
 
     def record(self, row: Row, repairs: Repairs) -> AnyRecord:
-        """Return a row as a record.
+        """Return the record of a row.
 
         Raises:
-            ValidationError: it can't be read, and not be repaired.
+            ValidationError: it can be neither read nor repaired.
         """
         text = from_json_text(row[0])
         try:
@@ -129,7 +129,7 @@ class RecordRows(Generic[AnyRecord]):
         return record
 
     def records(self, rows: Sequence[Row], repairs: Repairs) -> list[AnyRecord]:
-        """Return rows as records, all of which are parsed at once, without unreadable ones."""
+        """Return the records of rows, parsed together, without the unreadable ones."""
         texts = ",".join([row[0] for row in rows])
         try:
             records: list[AnyRecord] = self._records(from_json_text(f"[{texts}]"))
@@ -140,10 +140,10 @@ class RecordRows(Generic[AnyRecord]):
         return records
 
     def page(self, rows: Sequence[Row], after: str | None, repairs: Repairs) -> list[AnyRecord]:
-        """Return the rows of a page as records, without those that can't be read.
+        """Return the records of a page of rows, without the unreadable ones.
 
         Raises:
-            NotFoundError: it should start after a record that is not in the listing.
+            NotFoundError: the page should start after a record that is not in the listing.
         """
         if after is not None:
             if not rows:
@@ -153,7 +153,7 @@ class RecordRows(Generic[AnyRecord]):
         return self.records(rows, repairs)
 
     def value(self, row: Row, name: str) -> Any:
-        """Return what a row holds for a field."""
+        """Return the value that a row has for a field."""
         return parse_json(from_json_text(row[0]))[name]
 
 
@@ -170,7 +170,7 @@ _FIELDS = ("tool", "llm_call")
 
 
 def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
-    """Return the names of the conditions that a filter has, and their parameters."""
+    """Return the names of a filter's conditions, and their parameters."""
     parameters: dict[str, Any] = {}
     for name in _TEXTS:
         if (text := getattr(where, name)) is not None:
@@ -181,7 +181,7 @@ def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
     conditions = list(parameters)
     for name in _FIELDS:
         if (fields := getattr(where, name)) is not None:
-            # In a list as the elements are, so that no number is at the top.
+            # In a list, so that its numbers are as deep as those of the stored elements.
             parameters[name] = to_json_text(to_json([fields]))
             nested = any(isinstance(value, (dict, list)) for value in fields.values())
             conditions.append(f"nested {name}" if nested else name)
@@ -191,13 +191,13 @@ def filter_parameters(where: TraceFilter) -> tuple[list[str], dict[str, Any]]:
 
 
 def summaries(rows: Iterable[Row]) -> list[UsageSummary]:
-    """Return the sums of each group, most tokens first, equal ones by their key."""
+    """Return the summaries of the groups, by descending tokens, then by key."""
     found = [_summary(row) for row in rows]
     return sorted(found, key=lambda summary: (-summary.total_tokens, summary.key))
 
 
 def are_finite(rows: Iterable[Row]) -> bool:
-    """Return whether all sums of energy and CO2 are numbers."""
+    """Return whether all sums of energy and CO2 are finite."""
     return all(math.isfinite(row[-2]) and math.isfinite(row[-1]) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""The schema: its version, the migrations that lead to it, and the statements around them."""
+"""The version of the schema, its migrations, and the statements that run them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = [
     "quoted",
 ]
 
-# The first key of the lock is an arbitrary number of our own, the second tells schemas apart.
+# The first key of the lock is an arbitrary constant, the second one distinguishes schemas.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 LOCK = "SELECT pg_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 
-# The settings of a role or a server are made for calls, which are short.
+# The limits that a role or a server may set are for calls, which are shorter than migrations.
 LIMIT_TIME = """
 SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout', '0', true),
     set_config('idle_in_transaction_session_timeout', '0', true)
 """
 
-# What there is, what the role may do with it, and the names of the role and the database.
+# The existing objects, the rights of the role on them, and the names of the role and database.
 STATE = """
 SELECT
     schema.oid IS NOT NULL,
@@ -68,7 +68,7 @@ INSERT INTO $schema.jazzmine_migrations (version, name) VALUES (%(version)s, %(n
 
 
 class State(NamedTuple):
-    """What `STATE` tells of a schema."""
+    """The result of `STATE` for a schema."""
 
     exists: bool
     may_use: bool
@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """One step of the schema."""
+    """One migration of the schema."""
 
     version: int
     name: str
@@ -90,7 +90,7 @@ class Migration(NamedTuple):
 
 @functools.cache
 def migrations() -> tuple[Migration, ...]:
-    """Return all steps in their order; the last one's version is that of the schema."""
+    """Return all migrations in order; the schema has the version of the last one."""
     folder = resources.files("jazzmine.backends.postgres").joinpath("migrations")
     files = sorted(
         (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
@@ -102,11 +102,11 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def quoted(schema: str) -> str:
-    """Return a schema's name as an identifier; the configuration lets no quotes pass."""
+    """Return a schema's name as a quoted identifier; the configuration refuses quotes in it."""
     return f'"{schema}"'
 
 
 @functools.lru_cache(maxsize=1024)
 def bind(sql: str, schema: str) -> bytes:
-    """Return a statement for the tables of one schema."""
+    """Return a statement with the name of a schema in place of `$schema`."""
     return sql.replace("$schema", quoted(schema)).encode()

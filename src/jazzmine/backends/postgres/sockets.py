@@ -1,4 +1,4 @@
-"""What the async and the sync API both do with psycopg's connections."""
+"""Functions on psycopg's connections for both APIs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jazzmine.deadline import Deadline
 
 __all__ = ["ADAPTERS", "TICK", "addresses_of", "is_dead", "until"]
 
-# How often a wait for a connection looks at its deadline, in s.
+# The interval in s at which a wait for a connection checks its deadline.
 TICK = 0.1
 
 
@@ -33,9 +33,9 @@ ADAPTERS = _own_adapters()
 
 
 def is_dead(connection: BaseConnection[Any]) -> bool:
-    """Whether a connection that is not in use is closed, at this end or at the other.
+    """Return whether an idle connection was closed by this client or by the server.
 
-    A server sends nothing to it but that it closes the connection.
+    An idle connection becomes readable only when the server closes it.
     """
     if connection.closed:
         return True
@@ -45,7 +45,7 @@ def is_dead(connection: BaseConnection[Any]) -> bool:
 
 
 def until(deadline: Deadline | None, gen: Any) -> Generator[Any, Any, Any]:
-    """Run one of psycopg's generators.
+    """Run a generator of psycopg until it ends, and return its value.
 
     Raises:
         TimedOut: the deadline passed before it ended.
@@ -62,10 +62,10 @@ def until(deadline: Deadline | None, gen: Any) -> Generator[Any, Any, Any]:
 
 
 def addresses_of(host: str, port: str) -> list[str]:
-    """Look up the addresses of a host; this blocks.
+    """Return the addresses of a host; this blocks.
 
     Raises:
-        OSError: it has none, or none can be found out.
+        OSError: the host has no address, or the look-up failed.
     """
     try:
         found = socket.getaddrinfo(host, port or None, type=socket.SOCK_STREAM)

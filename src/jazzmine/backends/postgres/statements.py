@@ -1,11 +1,11 @@
 """The statements of the store, by name; `$schema` stands for the schema of the tables.
 
-Writes take records as one JSON parameter, which the server takes apart. Reads return two columns:
-a record as JSON, and its `seq`. A statement that returns a page holds an upper bound of its size:
-a plan for any size would be made for a tenth of all rows, or anew for each call.
+Writes pass records as one JSON parameter, which the server splits into columns. Reads return two
+columns: a record as JSON, and its `seq`. A statement for a page contains an upper bound of its
+size: without it, the server plans for a tenth of all rows, or plans each call anew.
 
-Rows are locked in one order, whatever a statement does: conversations, messages, traces, and each
-of them by their ids. Otherwise two statements could wait for each other.
+All statements lock rows in one order: conversations, messages, traces, and each of them by id.
+Otherwise two statements could deadlock.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PING = "SELECT 1"
 _MAX_BIGINT = 2**63 - 1
 
 
-# Writes. What is stored again as it is, is locked and not written.
+# Writes. A record that is stored again unchanged is locked, but not written.
 
 
 def _upsert(table: Table, given: str, key: str, *, condition: str = "", more: str = "") -> str:
@@ -62,7 +62,7 @@ WHERE {table.is_changed}
 
 
 def _after(part: str) -> str:
-    """Return a condition that holds once a part of the statement is done."""
+    """Return a condition that is true after a part of the statement has run."""
     return f"(SELECT count(*) FROM {part}) >= 0"
 
 
@@ -79,15 +79,15 @@ _GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
 STORE_MESSAGE = _upsert(MESSAGES, _GIVEN_MESSAGES, "id")
 
 
-# The foreign key would lock the conversations of messages after these, in any order.
+# Without this, the foreign key locks the conversations after the messages, in any order.
 _LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
     SELECT id FROM {CONVERSATIONS.qualified} WHERE id = ANY(%(conversations)s::text[])
     ORDER BY id COLLATE "C" FOR KEY SHARE
 )"""
 
 
-# A message that a later one of the call supersedes is not inserted. If its conversation is not
-# stored, that takes the place of another, so that the foreign key refuses it.
+# If two messages of a call have one id, only the later one is inserted. If the conversation of the
+# earlier one is not stored, its id is inserted, so that the foreign key refuses the call.
 _CHECKED_VALUES = MESSAGES.values.replace(
     ", conversation_id,",
     f""", coalesce((
@@ -99,7 +99,7 @@ _CHECKED_VALUES = MESSAGES.values.replace(
 
 
 def _store_messages(after: str) -> str:
-    """Numbered in the order given, inserted in the order of the ids."""
+    """Return a write of messages: numbered in the given order, inserted in the order of ids."""
     return f"""
 INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
 SELECT {_CHECKED_VALUES}, seq
@@ -118,8 +118,8 @@ STORE_MESSAGES = f"WITH {_LOCK_CONVERSATIONS}{_store_messages('locked')}"
 
 
 def _store_trace(condition: str = "") -> str:
-    # A trace in place of another of the same message is stored last; an id of another message
-    # is a conflict.
+    # A trace that replaces another one of the same message is stored last; if its id belongs to
+    # another message, this is a conflict.
     return _upsert(
         TURN_TRACES,
         "json_to_record(%(trace)s::json)",
@@ -134,10 +134,10 @@ STORE_TRACE = _store_trace()
 
 @functools.cache
 def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
-    """Return one statement that stores the given parts: all of them or none.
+    """Return one statement that stores all of the given parts, or none.
 
-    Each part waits for the one before, so that rows are locked in order. Foreign keys are checked
-    at the end of the statement, when all parts are there.
+    Each part runs after the one before, so that rows are locked in order. Foreign keys are checked
+    at the end of the statement, after all parts.
     """
     parts: list[str] = []
     done: list[str] = []
@@ -160,8 +160,8 @@ def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
 
 FLAG_MESSAGE = f"UPDATE {MESSAGES.qualified} SET is_flagged = %(flagged)s WHERE id = %(id)s"
 
-# Messages and traces go with what they belong to. The foreign key alone would lock a conversation's
-# messages in another order than those that store them.
+# A conversation is deleted with its messages, a message with its trace. The foreign key alone would
+# lock the messages in another order than the statements that store them.
 DELETE_CONVERSATION = f"""
 WITH locked AS MATERIALIZED (
     SELECT id FROM {CONVERSATIONS.qualified} WHERE id = %(id)s FOR UPDATE
@@ -180,12 +180,12 @@ DELETE_MESSAGE = f"DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s"
 
 
 def as_json(table: Table, rows: str, order: str = "") -> str:
-    """Return each of the rows of a query as JSON, with its `seq`.
+    """Return the query for the rows of another query as JSON, each with its `seq`.
 
     Args:
-        table: where the rows are from.
-        rows: what comes after FROM; it names the rows `page`.
-        order: what comes after ORDER BY.
+        table: the table of the rows.
+        rows: the FROM clause, in which the rows have the name `page`.
+        order: the ORDER BY clause.
     """
     columns = ", ".join(f"page.{name}" for name in table.kind.model_fields)
     return f"""
@@ -196,12 +196,12 @@ FROM {rows} CROSS JOIN LATERAL (SELECT {columns}) AS record
 
 
 def bounded(query: str, limit: int | None, offset: int = 0) -> str:
-    """Limit a query to `limit` rows, as the parameters `limit` and `offset` say.
+    """Return a query limited by its parameters `limit` and `offset`, and to `limit` rows.
 
     Args:
-        query: with an ORDER BY, without a LIMIT.
-        limit: how many rows at most, None for all.
-        offset: how many rows are left out before.
+        query: a query with ORDER BY and without LIMIT.
+        limit: the largest number of rows, None for all.
+        offset: the number of rows to skip.
     """
     if limit is None:
         return query
@@ -210,7 +210,7 @@ def bounded(query: str, limit: int | None, offset: int = 0) -> str:
 
 
 def size(limit: int) -> int:
-    """Return the upper bound of a limit that stands in the statement: a power of two."""
+    """Return the upper bound of a limit in the text of a statement: a power of two."""
     return min(1 << max(0, limit - 1).bit_length(), _MAX_BIGINT)
 
 
@@ -225,9 +225,9 @@ TRACE_OF_MESSAGE = _one(TURN_TRACES, "message_id")
 
 MESSAGES_BY_IDS = as_json(
     MESSAGES,
-    f"""unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (wanted_id, place)
+    f"""unnest(%(ids)s::text[]) WITH ORDINALITY AS wanted (wanted_id, ordinal)
     JOIN {MESSAGES.qualified} AS page ON page.id = wanted_id""",
-    "place",
+    "ordinal",
 )
 
 TRACES_OF_CONVERSATION = as_json(
@@ -287,8 +287,8 @@ def _page(
 ) -> str:
     """Return the statement for a page of an owner's records.
 
-    With `after`, no row at all says that there is no such record in the listing, and one row of
-    nulls that it is the last one.
+    With `after`, no row means that the listing has no such record, and one row of nulls that it
+    is the last record.
     """
     condition = f"{owner} = %(owner)s"
     order = f"{key[0]} {direction}, {key[1]} {direction}"
@@ -312,7 +312,7 @@ def _page(
 def traces_of_agent(limit: int, offset: int) -> str:
     """Return the statement for an agent's traces, newest first.
 
-    Those that are left out are counted in the index, and not read.
+    The skipped traces are counted in the index, and not read.
     """
     condition, order = "agent_id = %(owner)s", "started_at_ms DESC, seq DESC"
     if not offset:
@@ -329,9 +329,9 @@ def traces_by_keys(chosen: str) -> str:
     """Return the query for the traces of a page whose keys are known.
 
     Args:
-        chosen: what comes after FROM, with the columns `started_at_ms` and `seq`.
+        chosen: the FROM clause, which has the columns `started_at_ms` and `seq`.
     """
-    # The limit makes each of them a look-up in the index, whatever the planner knows.
+    # LIMIT makes the planner look each of them up in the index, whatever its statistics are.
     return f"""
     SELECT traces.* FROM {chosen} CROSS JOIN LATERAL (
         SELECT * FROM {TURN_TRACES.qualified} AS one

@@ -1,12 +1,12 @@
-"""How text and JSON become what PostgreSQL can hold, and come back as they were.
+"""Convert text and JSON to a form that PostgreSQL can store, and back.
 
-PostgreSQL refuses U+0000, in text and in JSON. U+FDD0, which Unicode keeps free of any meaning,
-stands for it: U+FDD0 "0" is U+0000, U+FDD0 "1" is U+FDD0 itself, all else is stored as it is.
+PostgreSQL refuses U+0000 in text and in JSON. It is escaped with U+FDD0, a code point without a
+character: U+FDD0 "0" is U+0000, U+FDD0 "1" is U+FDD0 itself, all other text is unchanged.
 
-A jsonb number is a decimal without an exponent and without a negative zero: 1e16 would come back
+A jsonb number is a decimal without an exponent and without a negative zero: 1e16 would be read
 as an integer, -0.0 without its sign. So a float is written with a decimal point, and -0.0 as
-0.00, which no float is written as otherwise. The values, and so all comparisons, stay the same.
-In a column of floats PostgreSQL keeps all of them, and writes -0.0 as -0 in JSON.
+0.00, which no other float is written as. The values, and so all comparisons, stay the same.
+A column of floats stores all of them, and PostgreSQL writes -0.0 as -0 in JSON.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ _MARK_BYTES = _MARK.encode()
 _MARKED = re.compile(f"{_MARK}([01])")
 _ESCAPED = re.compile(rb"\\(?:u0000|.)", re.DOTALL)
 
-# How pydantic writes an exponent; the sign, where it writes one, is what is quick to find.
+# The form of pydantic's exponents; their sign, if they have one, can be found quickly.
 _EXPONENT = re.compile(rb"e\+" if b"e+" in to_json(1e16) else rb"e\d")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]|-?\d[\d.]*(?:[eE][-+]?\d+)?', re.DOTALL)
-# A negative zero as this module writes it in jsonb, and as PostgreSQL writes that of a column.
+# A negative zero as this module writes it in jsonb, and as PostgreSQL writes it from a column.
 _MAYBE_ZERO = ("0.00,", "0.00]", "0.00}", '":-0,', '":-0}')
 _ZERO_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(?<![\d.])(?:0\.00|-0)(?![\d.])', re.DOTALL)
 
 
 def to_text(value: str) -> str:
-    """Return what is stored in place of a string."""
+    """Return the text to store for a string."""
     if "\0" in value or _MARK in value:
         return value.replace(_MARK, f"{_MARK}1").replace("\0", f"{_MARK}0")
     return value
 
 
 def from_text(stored: str) -> str:
-    """Return the string that was stored."""
+    """Return the string for a stored text."""
     return _MARKED.sub(lambda mark: "\0" if mark[1] == "0" else _MARK, stored)
 
 
 def to_json_text(json: bytes, numbers: bool = True, depth: int = 1) -> str:
-    """Return what is stored in place of JSON that pydantic wrote.
+    """Return the JSON to store for JSON that pydantic wrote.
 
     Args:
         json: an object, or an array of objects.
-        numbers: whether there may be any number deeper than `depth`.
-        depth: the level of the objects; their own numbers, which have typed columns, stay as
-            they are.
+        numbers: whether there may be numbers deeper than `depth`.
+        depth: the level of the objects; the numbers at this level have typed columns, and are
+            not changed.
     """
     if b"\\u0000" in json or _MARK_BYTES in json:
         json = json.replace(_MARK_BYTES, _MARK_BYTES + b"1")
@@ -85,15 +85,15 @@ def _with_plain_numbers(json: bytes, depth: int) -> bytes:
 def _plain_number(value: float) -> bytes:
     if value == 0:
         return _SIGNLESS_ZERO.encode()
-    # All digits of a large float; a small one is a fraction, with or without an exponent.
+    # All digits of a large float; a small one has a decimal point, with or without an exponent.
     return f"{value:.1f}".encode() if abs(value) >= 1 else repr(value).encode()
 
 
 def from_json_text(stored: str) -> str:
-    """Return JSON that says what was stored, given what PostgreSQL makes of it."""
+    """Return the original JSON for stored JSON as PostgreSQL writes it."""
     if _MARK in stored:
         stored = _MARKED.sub(lambda mark: "\\u0000" if mark[1] == "0" else _MARK, stored)
-    # Looking for several short texts costs a tenth of what a regular expression does.
+    # Searching for a few short texts takes a tenth of the time of a regular expression.
     if any(text in stored for text in _MAYBE_ZERO):
         stored = _ZERO_TOKEN.sub(_signed_zero, stored)
     return stored

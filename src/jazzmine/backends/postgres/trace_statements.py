@@ -1,6 +1,6 @@
-"""The statements that look back at traces: what a filter means, found or summed up.
+"""Build the statements that find or sum up the traces that match a filter.
 
-They are put together from the conditions that a filter has.
+Each is built from the conditions of the filter.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["CONDITIONS", "find_traces", "is_planned_once", "summarize"]
 
 
 def _exactly(column: str, wanted: str) -> str:
-    """Some element has the wanted fields with exactly these values; they are in a list of one.
+    """Return the condition that an element has fields with equal values; they are in a list.
 
-    Containment, which an index finds, is not enough: {"a": {}} is contained in {"a": {"b": 1}}.
+    Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
     """
     return f"""{column} @> %({wanted})s::jsonb
     AND EXISTS (
@@ -67,7 +67,7 @@ def _where(conditions: Collection[str]) -> str:
 def is_planned_once(conditions: Collection[str]) -> bool:
     """Return whether one plan is good for all values of these conditions.
 
-    If not, only a plan for the very values knows which index finds the fewest rows.
+    If not, the best index depends on the values, and each call must be planned.
     """
     others = set(conditions) - _CONTAINMENTS - _TIMES
     return len(others) <= 1 and others <= _OWNERS
@@ -76,8 +76,8 @@ def is_planned_once(conditions: Collection[str]) -> bool:
 def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
     """Return the statement for a page of the traces that match these conditions, newest first.
 
-    With `after`, no row at all says that there is no such trace, and one row of nulls that no
-    other comes after it.
+    With `after`, no row means that there is no such trace, and one row of nulls that no trace
+    comes after it.
     """
     return _find_traces(frozenset(conditions), after, limit)
 
@@ -109,15 +109,15 @@ _OLDER = """(started_at_ms, seq) < (
 
 
 def _contained(where: str, wanted: str, limit: int) -> str:
-    """Return the page of the traces that match `where` and have a wanted element.
+    """Return the query for a page of the traces that match `where` and have a wanted element.
 
-    The planner cannot know how rare an element is. So the newest traces are looked at first. If
-    they do not fill the page, their share that matches tells what is cheaper: to go on like this,
-    or to find all traces with the element in its index and sort them. An element that is rare
-    everywhere is looked for without the other conditions, whose indexes would name more.
+    The planner does not know how rare an element is. So the newest traces are read first. If they
+    do not fill the page, the share of matching traces decides what is cheaper: to read on, or to
+    find all traces with the element in its index and sort them. An element that is rare
+    everywhere is searched without the other conditions, whose indexes would find more rows.
     """
     first = bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)
-    # What a CASE yields, the planner takes for frequent, and so goes through the traces in order.
+    # The planner assumes that a CASE is often true, and so reads the traces in order.
     return f"""
 WITH {_progress(where, wanted)}, walked_on AS (
     SELECT started_at_ms, seq
@@ -144,7 +144,7 @@ WITH {_progress(where, wanted)}, walked_on AS (
 
 
 def _progress(where: str, wanted: str) -> str:
-    """Return the part that looks at the newest traces and says how to go on."""
+    """Return the part that reads the newest traces and decides how to continue."""
     newest = f"ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
     return f"""walked AS MATERIALIZED (
     SELECT started_at_ms, seq, ({wanted}) AS matches
@@ -170,7 +170,7 @@ def _progress(where: str, wanted: str) -> str:
 
 
 def _indexed(step: str, inner: str, outer: str, limit: int) -> str:
-    """Return the query for all traces that match, by the index that the inner condition allows."""
+    """Return the query for all matching traces, by the index for the inner condition."""
     return f"""
     SELECT started_at_ms, seq FROM (SELECT * FROM {_TRACES} WHERE {inner} OFFSET 0) AS others
     WHERE (SELECT next FROM progress) = '{step}' AND {outer}
@@ -182,7 +182,7 @@ _KEYS: dict[UsageKey, str] = {
     "user": "user_id",
     "conversation": "conversation_id",
     "intent": "detected_intent",
-    # Days since the epoch; those that no calendar has count as its first and its last.
+    # Days since the epoch; days outside of the calendar become its first or last day.
     "day": """to_char(
         date '1970-01-01'
         + greatest(-719162, least(2932896, floor(started_at_ms::numeric / 86400000)))::integer,
@@ -194,10 +194,10 @@ def summarize(conditions: Collection[str], by: UsageKey, *, lenient: bool = Fals
     """Return the statement that sums up the traces that match these conditions.
 
     Args:
-        conditions: those of the filter.
-        by: what to group by.
+        conditions: the conditions of the filter.
+        by: the key of the groups.
         lenient: whether to read NaN and infinity as 0, and an integer beyond 64 bits as the
-            nearest that fits. jazzmine 0.1 stored such; looking for them doubles the time.
+            nearest 64-bit integer. jazzmine 0.1 stored such numbers; this doubles the time.
     """
     if by == "model":
         return _summarize_models(conditions, lenient)

@@ -1,1 +1,1 @@
-"""The schema, step by step; each file runs once, in the order of its number."""
+"""The migrations; each file runs once, in the order of the numbers."""

@@ -1,4 +1,4 @@
-"""Whole working memories: made, read, saved and deleted."""
+"""Working memories are created, read, saved and deleted."""
 
 from __future__ import annotations
 
