@@ -12,7 +12,7 @@ from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, time_limit
 from jazzmine.backends.redis.driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError, StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient", "backoff"]
 
@@ -31,8 +31,22 @@ class RedisClient:
     def __init__(self, client: AnyRedis, patience: float | None) -> None:
         self._client: Any = client
         self._patience = patience or float("inf")
+        self._closed = self._disconnecting = False
         known = redis_driver().exceptions
         self._failures = (known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError)
+
+    def close(self, *, disconnect: bool) -> None:
+        """Send no command any more, nor again; those under way raise `StoreClosedError`.
+
+        Args:
+            disconnect: whether to close the connections of the client, too.
+        """
+        self._closed, self._disconnecting = True, disconnect
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._disconnecting:
+            self._client.close()
 
     def run(
         self,
@@ -83,6 +97,7 @@ class RedisClient:
 
         Raises:
             StoreUnavailableError: there was no reply before the deadline.
+            StoreClosedError: `close` was called before there was a reply.
             ResponseError: the server's answer is an error.
         """
         execute = self._client.execute_command
@@ -103,11 +118,13 @@ class RedisClient:
             repeat: whether to try again where no connection can be had.
         """
         pauses: Iterator[float] | None = None
-        while True:
+        while not self._closed:
             try:
                 with time_limit(min(patience or self._patience, deadline.remaining())):
                     return attempt()
             except self._failures as error:
+                if self._closed:
+                    break
                 pauses = pauses or backoff(0.01, 1.0)
                 remedy, pause = remedy_for(error), next(pauses)
                 if remedy is Remedy.RAISE:
@@ -117,7 +134,11 @@ class RedisClient:
                 refused = not repeat and isinstance(error, redis_driver().ConnectionError)
                 if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
                     raise self._unavailable(error) from error
+            finally:
+                if self._closed:  # a client opens connections again after it was closed
+                    self._disconnect()
             sleep(pause)
+        raise StoreClosedError("this store was closed meanwhile; open another with initialize()")
 
     def _reconnect(self, error: BaseException) -> None:
         failed = getattr(error, "last_failed_node_name", None)
