@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from jazzmine._compat.async_background import sleep
-from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, time_limit
+from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, Commands, time_limit
 from jazzmine.backends.redis.driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline
@@ -31,6 +31,7 @@ class RedisClient:
     def __init__(self, client: AnyRedis, patience: float | None) -> None:
         self._client: Any = client
         self._patience = patience or float("inf")
+        self._commands = Commands(client, self._patience)
         self._closed = self._disconnecting = False
         known = redis_driver().exceptions
         self._failures = (known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError)
@@ -60,10 +61,12 @@ class RedisClient:
         parts = [part.encode() if isinstance(part, str) else part for part in (*keys, *arguments)]
         command = ("EVALSHA", script.digest, len(keys), *parts)
         try:
-            return await self.execute(*command, deadline=deadline, NEVER_DECODE=True)
+            return await self._run(deadline, *command)
         except redis_driver().exceptions.NoScriptError:
-            command = ("EVAL", script.text, *command[2:])
-            return await self.execute(*command, deadline=deadline, NEVER_DECODE=True)
+            return await self._run(deadline, "EVAL", script.text, *command[2:])
+
+    async def _run(self, deadline: Deadline, *command: Any) -> Any:
+        return await self.retry_until(deadline, lambda: self._commands.execute(deadline, *command))
 
     async def needs_cluster(self, deadline: Deadline) -> bool:
         """Whether the server is a node of a cluster, and the client is not made for one.
@@ -83,7 +86,8 @@ class RedisClient:
     async def ping(self, deadline: Deadline) -> None:
         """Ask a server, in a cluster any of them, for a sign of life."""
         options = {"target_nodes": "random"} if is_cluster(self._client) else {}
-        await self.execute("PING", deadline=deadline, **options)
+        execute = self._client.execute_command
+        await self.retry_until(deadline, lambda: execute("PING", **options))
 
     async def count(self, pattern: str, deadline: Deadline) -> int:
         """Return how many keys match a pattern, on all servers."""
@@ -91,17 +95,6 @@ class RedisClient:
 
     async def _scan(self, pattern: str) -> int:
         return len({key async for key in self._client.scan_iter(match=pattern, count=1000)})
-
-    async def execute(self, *command: Any, deadline: Deadline, **options: Any) -> Any:
-        """Send a command, again if need be, and return the reply.
-
-        Raises:
-            StoreUnavailableError: there was no reply before the deadline.
-            StoreClosedError: `close` was called before there was a reply.
-            ResponseError: the server's answer is an error.
-        """
-        execute = self._client.execute_command
-        return await self.retry_until(deadline, lambda: execute(*command, **options))
 
     async def retry_until(
         self,
@@ -116,6 +109,11 @@ class RedisClient:
         Args:
             patience: how long an attempt may take, in s, if not as long as a command.
             repeat: whether to try again where no connection can be had.
+
+        Raises:
+            StoreUnavailableError: there was no reply before the deadline.
+            StoreClosedError: `close` was called before there was a reply.
+            ResponseError: the server's answer is an error.
         """
         pauses: Iterator[float] | None = None
         while not self._closed:
