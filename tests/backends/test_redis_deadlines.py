@@ -193,7 +193,7 @@ def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(api: Any) -
         servers.proxies[0].swallow_replies = False
         servers.proxies[0].cut()
 
-        assert slowest < 1.5
+        assert slowest < 3
 
 
 def test_tasks_on_healthy_nodes_do_not_wait_for_a_silent_one() -> None:
@@ -228,7 +228,7 @@ def test_tasks_on_healthy_nodes_do_not_wait_for_a_silent_one() -> None:
         servers.proxies[0].swallow_replies = False
         servers.proxies[0].cut()
 
-    assert slowest < 1.5
+    assert slowest < 3
 
 
 def master_of(sentinels: Sentinels, asynchronous: bool, first: Server) -> Any:

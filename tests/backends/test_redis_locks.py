@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import redis
 
-from jazzmine.errors import LockLostError, LockTimeoutError
+from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
 from tests.backends.redis_apis import APIS, open_sync
 from tests.servers.redis import database, eventually
 
@@ -119,6 +119,30 @@ def test_a_holder_that_was_killed_blocks_nobody_for_longer_than_its_lock_lasts(
     store.end_turn("c", "Hello", "greet")
 
     assert time.monotonic() - started < 0.8
+
+
+def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
+    face: Any, url: str, client: redis.Redis
+) -> None:
+    with face(url) as store:
+        store.get_or_create("c", "user", "agent")
+        block = store.locked("c")
+        memory = block.__enter__()
+        memory.end_turn("Hello", "greet")
+        held = client.exists(LOCK)
+
+        store.close()
+
+        released = not client.exists(LOCK)
+        with pytest.raises(StoreClosedError):
+            block.__exit__(None, None, None)
+    with face(url) as store:
+        stored = store.get("c")
+
+    assert held
+    assert released
+    assert stored is not None
+    assert stored.revision == 1
 
 
 def test_a_lock_that_is_not_free_in_time_raises_with_the_conversation_and_the_time(

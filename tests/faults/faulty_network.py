@@ -31,6 +31,7 @@ Call = Callable[[Any, Any], Any]
 APIS: dict[str, Callable[[], Runner]] = {"sync": SyncRunner, "async": AsyncRunner}
 WORKS_AGAIN = 5.0
 CID, ANOTHER = "c1", "c2"
+CREATED_AT = 1700000000.0
 
 
 def is_unavailable(result: Any) -> bool:
@@ -181,7 +182,7 @@ class Memories(FaultyStore):
         "delete": lambda runner, store: runner.run(store.delete(CID)),
         "active_count": lambda runner, store: runner.run(store.active_count()),
         "save": lambda runner, store: runner.run(
-            store.save(WorkingMemory(CID, "user", "agent", revision=1))
+            store.save(WorkingMemory(CID, "user", "agent", revision=1, created_at=CREATED_AT))
         ),
     }
 
@@ -189,7 +190,9 @@ class Memories(FaultyStore):
         """Have a working memory stored in which every transition has something to do."""
         for cid in (CID, ANOTHER):
             self.beside.delete(cid)
-        self.beside.save(busy(CID))
+        memory = busy(CID)
+        memory.created_at = CREATED_AT  # another one than the stored one is refused
+        self.beside.save(memory)
         self._works(lambda: self.runner.run(self.store.get(CID)), math.inf, "is prepared")
 
     def seen(self) -> list[Any]:

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jazzmine.backends.redis.driver import redis_driver
+from jazzmine.deadline import Deadline
 
 if TYPE_CHECKING:
     import redis
@@ -17,6 +18,7 @@ __all__ = [
     "INTERRUPTIBLE",
     "AnyRedis",
     "AnyTimeoutError",
+    "Commands",
     "client_for",
     "cluster_for",
     "is_client",
@@ -64,14 +66,30 @@ def client_for(url: str, patience: float) -> AnyRedis:
 
 def cluster_for(url: str, patience: float) -> AnyRedis:
     """Return a client of the cluster that a server belongs to, which is asked for the others."""
-    driver, limits = (
-        redis_driver(),
-        {"socket_connect_timeout": patience, "socket_timeout": patience},
-    )
+    driver = redis_driver()
     client: AnyRedis = driver.RedisCluster.from_url(
-        url, connection_pool_class=lambda **kw: _limited(driver.ConnectionPool(**kw)), **limits
+        url,
+        connection_pool_class=lambda **settings: _limited(driver.ConnectionPool(**settings)),
+        socket_connect_timeout=patience,
+        socket_timeout=patience,
     )
     return client
+
+
+class Commands:
+    """Sends each command at once: threads have connections of their own.
+
+    Args:
+        client: the client that sends them.
+        patience: how long a command may take, in s; the client limits that.
+    """
+
+    def __init__(self, client: AnyRedis, patience: float) -> None:
+        self._client: Any = client
+
+    def execute(self, deadline: Deadline, *command: Any) -> Any:
+        """Send a command, and return its reply with bytes for text."""
+        return self._client.execute_command(*command, NEVER_DECODE=True)
 
 
 def _limited(pool: Any) -> Any:

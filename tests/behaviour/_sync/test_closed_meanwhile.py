@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -128,4 +129,20 @@ def test_a_block_whose_store_is_closed_meanwhile_opens_nothing(
 ) -> None:
     before = change_in_a_block(memories)
 
+    assert open_files() <= before
+
+
+def test_updates_under_way_while_a_store_is_closed_end_or_are_refused(
+    memory_config: Config,
+) -> None:
+    before = open_files()
+    memories = WorkingMemoryStore.initialize(memory_config)
+    for cid in ("a", "b", "c"):
+        memories.save(busy(cid))
+    update = [partial(memories.end_turn, cid, "response", "intent") for cid in "aaabbbcccc"]
+
+    found = settle(*update, memories.close, *update)
+
+    errors = [each for each in found if isinstance(each, BaseException)]
+    assert {type(error) for error in errors} <= {StoreClosedError}
     assert open_files() <= before

@@ -7,7 +7,8 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -58,7 +59,6 @@ class _LockAttempt:
         deadline: when the call that needs the lock has to end.
         expiry: when the lock expires unless it is renewed.
         entry: the token's entry in the queue for the lock; empty while there is none.
-        pid: the process that may use the lock.
     """
 
     token: str
@@ -66,7 +66,6 @@ class _LockAttempt:
     deadline: Deadline
     expiry: Deadline
     entry: str = ""
-    pid: int = field(default_factory=os.getpid)
 
     @property
     def locking(self) -> tuple[str, str, str, str]:
@@ -154,9 +153,12 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     def _close(self) -> None:
         self._wake_ups.close()
+        for conversation_id, attempt in list(self._held.items()):
+            lease = Lease(conversation_id, attempt.token, None)
+            work = partial(self._release_in_background, lease, attempt, Deadline(1.0))
+            self._background_tasks.start(work)
         self._background_tasks.close(timeout=1.0)
-        if self._config is not None:
-            self._client.close()
+        self._redis.close(disconnect=self._config is not None)
 
     def _ping(self) -> None:
         self._redis.ping(Deadline(self._timeout))
@@ -193,6 +195,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         attempt = _LockAttempt(token, keys, deadline, Deadline(self._lock_timeout))
         self._held[conversation_id] = attempt
         try:
+            self._check()  # the store may have been closed while this waited
             found = self._take(conversation_id, attempt, lock_deadline)
             memory = self._read(conversation_id, found, deadline)
         except BaseException as error:
@@ -311,6 +314,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
 
     def _renew(self, conversation_id: str, attempt: _LockAttempt) -> bool:
         """Let the lock last longer; False if it is lost."""
+        if self._held.get(conversation_id) is not attempt:  # the store was closed
+            return False
         expiry = Deadline(self._lock_timeout)
         arguments = (attempt.token, milliseconds(self._lock_timeout))
         try:
@@ -332,19 +337,14 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             self._locks.release(lease.conversation_id)
 
     def _held_by(self, lease: Lease) -> _LockAttempt | None:
-        """Return the attempt of a lease; None if it is over, or the parent's of this process."""
+        """Return the attempt of a lease; None if it is over."""
         attempt = self._held.get(lease.conversation_id)
-        if attempt is None or attempt.token != lease.token or attempt.pid != os.getpid():
-            return None
-        return attempt
+        return attempt if attempt is not None and attempt.token == lease.token else None
 
     def _own(self, lease: Lease) -> _LockAttempt:
         attempt = self._held_by(lease)
         if attempt is None:
-            raise LockLostError(
-                f"the lock of conversation {lease.conversation_id!r} is not held by this process:"
-                " it was forked while its parent held the lock, and only the parent can save"
-            )
+            raise self._lost(lease.conversation_id)
         return attempt
 
     @property
@@ -386,6 +386,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         )
 
     def _lost(self, conversation_id: str) -> LockLostError:
+        self._check()  # closing the store releases its locks
         return LockLostError(
             f"the lock of conversation {conversation_id!r} expired while it was held, and nothing"
             f" was written: the update took longer than {self._lock_timeout:g} s, or the server"

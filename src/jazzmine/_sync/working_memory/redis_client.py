@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 from jazzmine._compat.sync_background import sleep
-from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, time_limit
+from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, Commands, time_limit
 from jazzmine.backends.redis.driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError, StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient", "backoff"]
 
@@ -31,8 +31,23 @@ class RedisClient:
     def __init__(self, client: AnyRedis, patience: float | None) -> None:
         self._client: Any = client
         self._patience = patience or float("inf")
+        self._commands = Commands(client, self._patience)
+        self._closed = self._disconnecting = False
         known = redis_driver().exceptions
         self._failures = (known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError)
+
+    def close(self, *, disconnect: bool) -> None:
+        """Send no command any more, nor again; those under way raise `StoreClosedError`.
+
+        Args:
+            disconnect: whether to close the connections of the client, too.
+        """
+        self._closed, self._disconnecting = True, disconnect
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._disconnecting:
+            self._client.close()
 
     def run(
         self,
@@ -46,10 +61,12 @@ class RedisClient:
         parts = [part.encode() if isinstance(part, str) else part for part in (*keys, *arguments)]
         command = ("EVALSHA", script.digest, len(keys), *parts)
         try:
-            return self.execute(*command, deadline=deadline, NEVER_DECODE=True)
+            return self._run(deadline, *command)
         except redis_driver().exceptions.NoScriptError:
-            command = ("EVAL", script.text, *command[2:])
-            return self.execute(*command, deadline=deadline, NEVER_DECODE=True)
+            return self._run(deadline, "EVAL", script.text, *command[2:])
+
+    def _run(self, deadline: Deadline, *command: Any) -> Any:
+        return self.retry_until(deadline, lambda: self._commands.execute(deadline, *command))
 
     def needs_cluster(self, deadline: Deadline) -> bool:
         """Whether the server is a node of a cluster, and the client is not made for one.
@@ -69,7 +86,8 @@ class RedisClient:
     def ping(self, deadline: Deadline) -> None:
         """Ask a server, in a cluster any of them, for a sign of life."""
         options = {"target_nodes": "random"} if is_cluster(self._client) else {}
-        self.execute("PING", deadline=deadline, **options)
+        execute = self._client.execute_command
+        self.retry_until(deadline, lambda: execute("PING", **options))
 
     def count(self, pattern: str, deadline: Deadline) -> int:
         """Return how many keys match a pattern, on all servers."""
@@ -77,16 +95,6 @@ class RedisClient:
 
     def _scan(self, pattern: str) -> int:
         return len({key for key in self._client.scan_iter(match=pattern, count=1000)})
-
-    def execute(self, *command: Any, deadline: Deadline, **options: Any) -> Any:
-        """Send a command, again if need be, and return the reply.
-
-        Raises:
-            StoreUnavailableError: there was no reply before the deadline.
-            ResponseError: the server's answer is an error.
-        """
-        execute = self._client.execute_command
-        return self.retry_until(deadline, lambda: execute(*command, **options))
 
     def retry_until(
         self,
@@ -101,13 +109,20 @@ class RedisClient:
         Args:
             patience: how long an attempt may take, in s, if not as long as a command.
             repeat: whether to try again where no connection can be had.
+
+        Raises:
+            StoreUnavailableError: there was no reply before the deadline.
+            StoreClosedError: `close` was called before there was a reply.
+            ResponseError: the server's answer is an error.
         """
         pauses: Iterator[float] | None = None
-        while True:
+        while not self._closed:
             try:
                 with time_limit(min(patience or self._patience, deadline.remaining())):
                     return attempt()
             except self._failures as error:
+                if self._closed:
+                    break
                 pauses = pauses or backoff(0.01, 1.0)
                 remedy, pause = remedy_for(error), next(pauses)
                 if remedy is Remedy.RAISE:
@@ -117,7 +132,11 @@ class RedisClient:
                 refused = not repeat and isinstance(error, redis_driver().ConnectionError)
                 if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
                     raise self._unavailable(error) from error
+            finally:
+                if self._closed:  # a client opens connections again after it was closed
+                    self._disconnect()
             sleep(pause)
+        raise StoreClosedError("this store was closed meanwhile; open another with initialize()")
 
     def _reconnect(self, error: BaseException) -> None:
         failed = getattr(error, "last_failed_node_name", None)

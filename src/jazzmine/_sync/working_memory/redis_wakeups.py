@@ -65,7 +65,7 @@ class WakeUps:
 
     def _listen(self) -> None:
         subscriptions = _subscriptions.get(self._client, 0)
-        if subscriptions >= max_connections(self._client) // 4:
+        if self._closed or subscriptions >= max_connections(self._client) // 4:
             self._decided.set()
             return
         _subscriptions[self._client] = subscriptions + 1
