@@ -1,1 +1,1 @@
-"""How fast the library is, beside the version before it: one module a question."""
+"""Compare the speed of the library with the previous version: one module for each question."""

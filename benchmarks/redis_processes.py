@@ -1,5 +1,5 @@
-"""Do eight processes that update one conversation 50 times each lose anything, and how long is
-it from the end of one's block to the beginning of another's?
+"""Do eight processes that update one conversation 50 times each lose an update, and how long does
+it take from the end of one process's block to the beginning of another's?
 
 The eight begin together, each with sync calls. A hand-over is the time from the last line of a
 block in one process to the first line of the next block in another: the save, the message and the

@@ -1,4 +1,4 @@
-"""A turn of the tea shop's agent in sync calls, for every program without an event loop."""
+"""A turn of the tea shop's agent with the sync API, for programs without an event loop."""
 
 from __future__ import annotations
 

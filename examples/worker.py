@@ -1,4 +1,4 @@
-"""What the agents did in the last day, as tables in a terminal.
+"""Print the work of the agents in the last day as tables.
 
 JAZZMINE_MESSAGE_STORE=postgresql://… python examples/worker.py --slow 2000
 """

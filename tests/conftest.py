@@ -16,8 +16,8 @@ from tests.behaviour.backends import MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
 from tests.left_out import LeftOut
 from tests.servers import run_folder
 
-# Tests of one server's back end, or programs that want servers; and builds, which are the same
-# on every Python.
+# Tests of a back end with a server, programs that need servers, and builds, which are the same on
+# every Python.
 _WITH_SERVERS = re.compile(
     r"tests/backends/test_(postgres|redis|mongodb)|tests/examples/(?!test_order_desk)|tests/packaging"
     r"|tests/faults/(?!test_(failing_disk|killed|linearizability|power_cut|proxy))"
@@ -25,7 +25,7 @@ _WITH_SERVERS = re.compile(
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let a run on another Python be short."""
+    """Add an option for a short run, for example on another Python."""
     parser.addoption(
         "--without-servers", action="store_true", help="test what needs no server, and no build"
     )
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Have all that the run makes in one folder, which is removed at its end."""
+    """Put all files of the run into one folder, which is removed at the end."""
     config.pluginmanager.register(LeftOut(), "left out")
     given = getattr(config, "workerinput", {}).get("run_folder")
     if given:
@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell the other processes of the run where the folder is."""
+    """Pass the folder to the other processes of the run."""
     node.workerinput["run_folder"] = str(run_folder.entered())
 
 
@@ -55,7 +55,7 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, Any, Any]:
-    """Say in a few lines that a server does not start."""
+    """Report in a few lines that a server does not start."""
     report = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, run_folder.CannotStartError):
         report.longrepr = str(call.excinfo.value)
@@ -64,7 +64,7 @@ def pytest_runtest_makereport(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """End the run, in every process, once a server does not start."""
+    """End the run in every process if a server does not start."""
     result = yield
     if reason := run_folder.stop_reason():
         item.session.shouldstop = reason.partition("\n")[0].rstrip(":")
@@ -72,7 +72,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect or skip what is left out, so that it is counted as such."""
+    """Deselect or skip tests, and count them as left out."""
     for item in items:
         if reason := _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
@@ -85,9 +85,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Stay in one process for a few files, which are done sooner than other processes start.
+    """Use one process for a few files, which takes less time than starting others.
 
-    And where a server is given, whose data several processes would empty under each other.
+    Use one process also if a server is given, whose data several processes would delete.
     """
     few = all(".py" in argument for argument in config.args)
     given = {"JAZZMINE_TEST_REDIS", "JAZZMINE_TEST_MONGODB"} & os.environ.keys()
@@ -95,12 +95,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Share the tests out among processes, each of which starts the servers it meets."""
+    """Distribute the tests among processes, each of which starts the servers that it needs."""
     return _ByBackend(config, log)
 
 
 class _ByBackend(LoadScopeScheduling):  # type: ignore[misc]
-    """Keeps the tests of a back end together in one process, and all others by their files."""
+    """Runs the tests of a back end in one process, and other tests file by file."""
 
     _BACKEND = re.compile(
         r"tests/behaviour/.*\[({})\b".format(

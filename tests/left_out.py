@@ -1,4 +1,4 @@
-"""What a run of the tests left out: said at its end, with the reason and what would bring it in."""
+"""Report at the end of a run which tests were left out, why, and how to run them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHOSEN = "deselected by this run's own options"
 
 
 class LeftOut:
-    """A plugin that counts what is left out, in every process, and reports it in the first."""
+    """A plugin that counts the tests left out in every process, and reports them in the first."""
 
     def __init__(self) -> None:
         self._deselected: Counter[str] = Counter()
@@ -28,16 +28,16 @@ class LeftOut:
         self._collected = 0
 
     def deselect(self, config: pytest.Config, items: list[pytest.Item], reason: str) -> None:
-        """Deselect tests for a reason that is told."""
+        """Deselect tests for a reason, which is reported."""
         self._deselected[reason] += len(items)
         config.hook.pytest_deselected(items=items)
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Count also what pytest's own options deselect."""
+        """Count the tests that pytest's own options deselect."""
         self._total += len(items)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Count what is to run."""
+        """Count the tests to run."""
         self._collected = len(session.items)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -48,14 +48,14 @@ class LeftOut:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Take over the counts of a process, of which each collects all tests."""
+        """Add the counts of another process; each process collects all tests."""
         found = getattr(node, "workeroutput", {}).get("left_out")
         if found:
             self._deselected = Counter(found[0])
             self._total, self._collected = found[1:]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Say what was left out, and how many of all tests ran."""
+        """Report the tests left out, and how many of all tests ran."""
         reasons = self._deselected + Counter({_CHOSEN: self._total - self._deselected.total()})
         for report in terminalreporter.stats.get("skipped", []):
             reasons[_reason(report)] += 1
@@ -77,7 +77,7 @@ def _reason(report: Any) -> str:
 
 
 def _not_tried() -> Iterator[str]:
-    """What this machine and this environment do not try, in lines."""
+    """Yield a line for each thing that cannot be tested on this machine."""
     given = "stands in for it: unset it"
     if postgres.VERSIONS == ("given",):
         yield f"PostgreSQL 18 and 16 (the server in JAZZMINE_TEST_POSTGRES {given})"

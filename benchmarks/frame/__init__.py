@@ -1,1 +1,1 @@
-"""What every question shares: environments, worker processes, races and tables."""
+"""The shared parts of the benchmarks: environments, worker processes, races and tables."""

@@ -1,4 +1,4 @@
-"""The command line: asks the questions that were named, or all of them, and prints the tables."""
+"""The command line: run the named benchmarks, or all of them, and print the tables."""
 
 from __future__ import annotations
 

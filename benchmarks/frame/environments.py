@@ -1,4 +1,4 @@
-"""Makes the two virtual environments of the benchmarks, and again when they are out of date.
+"""Create the two virtual environments of the benchmarks, again if they are out of date.
 
 Both libraries are imported as `jazzmine`, so each has an environment of its own. Both get the same
 pydantic, so that a difference between them is never a difference between two versions of it.

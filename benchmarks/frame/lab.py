@@ -1,4 +1,4 @@
-"""Where questions are answered: runs scenarios in workers and sets two sides against each other."""
+"""Run scenarios in worker processes, and compare two sides with each other."""
 
 from __future__ import annotations
 

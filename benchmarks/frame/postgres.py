@@ -1,4 +1,4 @@
-"""PostgreSQL stores to measure: a server, the same calls on both libraries, bare statements."""
+"""PostgreSQL stores to measure: a server, equal calls on both libraries, bare statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many traces in PostgreSQL, and the calls that look back at them."""
+"""Many traces in PostgreSQL, and the calls that search them and sum them up."""
 
 from __future__ import annotations
 

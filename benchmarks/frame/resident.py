@@ -1,4 +1,4 @@
-"""How much memory this process holds, as Linux counts it."""
+"""The resident memory of this process, as Linux reports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, what it must reach, and the table that says so."""
+"""The measured values, the limits that they must reach, and the table of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker process runs."""
+"""The base class of what a worker process runs."""
 
 from __future__ import annotations
 

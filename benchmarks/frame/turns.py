@@ -1,4 +1,4 @@
-"""One turn of an agent's working memory, as the updates it is made of."""
+"""The updates of working memory in one turn of an agent."""
 
 from __future__ import annotations
 

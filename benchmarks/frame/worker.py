@@ -1,4 +1,4 @@
-"""A worker process: holds one library, makes a scenario and calls its methods, as JSON lines say.
+"""A worker process: imports one library, and calls a scenario's methods by JSON lines.
 
 A request is `{"scenario": "module:Class", "folder": …, "options": {…}}` or
 `{"call": "method", "arguments": {…}}`; the reply is `{"result": …}` or `{"error": traceback}`.

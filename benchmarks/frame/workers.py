@@ -1,4 +1,4 @@
-"""The driver's end of a worker process."""
+"""The driver's side of a worker process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first half of the demo: an agent on an event loop awaits its memory."""
+"""The first half of the demo: an agent on an event loop uses the async API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second half of the demo: a sync script goes on where the agent stopped."""
+"""The second half of the demo: a sync script continues the agent's conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A commit for a batcher, and changes for it."""
+"""A commit function for a batcher, and changes to commit."""
 
 from __future__ import annotations
 

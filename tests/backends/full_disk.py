@@ -1,4 +1,4 @@
-"""Run by a test, on a disk of 64 KB: fills it, and checks that nothing came of it."""
+"""Run by a test on a disk of 64 KB: fills it, and checks that failed writes changed nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has jazzmine 0.1.42 store what the records of today forbid, and prints the ids it could store.
+"""Store with jazzmine 0.1.42 values that are invalid today, and print the stored ids.
 
 Run by the interpreter of the benchmarks' environment for it: python -m
 tests.backends.predecessor_dirty SOURCE CONFIG, in which CONFIG is JSON.

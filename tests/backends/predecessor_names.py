@@ -1,4 +1,4 @@
-"""The public names of jazzmine 0.1.42's two packages, as `predecessor_names.json` keeps them.
+"""Find the public names of jazzmine 0.1.42's two packages, for `predecessor_names.json`.
 
 Its source is parsed, never run, since it imports drivers that nothing else here needs. To write
 the file anew: python -m tests.backends.predecessor_names > tests/backends/predecessor_names.json

@@ -1,4 +1,4 @@
-"""The ways to run Redis, each with proxies before the servers that hold the data."""
+"""The deployments of Redis, each with proxies in front of the servers that have the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of tasks that arrive during a commit share the next; none is lost or doubled."""
+"""Changes of tasks that arrive during a commit are committed together, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of threads that arrive during a commit share the next; none is lost or doubled."""
+"""Changes of threads that arrive during a commit are committed together, each once."""
 
 from __future__ import annotations
 

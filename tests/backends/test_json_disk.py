@@ -1,4 +1,4 @@
-"""Disks, folders and locks that do not do as they should."""
+"""The JSON store with disks, folders and locks that fail."""
 
 from __future__ import annotations
 

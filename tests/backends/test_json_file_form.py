@@ -1,4 +1,4 @@
-"""What stands in the JSON store's file, and which files it opens or refuses."""
+"""The content of the JSON store's file, and which files it opens or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process notices that its file is another one."""
+"""A process detects that its file was replaced or changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock of a JSON file: how long a call waits for it, and that it dies with its process."""
+"""The lock of a JSON file: how long a call waits for it, and that it ends with its process."""
 
 from __future__ import annotations
 

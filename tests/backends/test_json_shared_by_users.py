@@ -1,4 +1,4 @@
-"""One JSON file that several users of a machine write: nobody is locked out by a write."""
+"""One JSON file that several users write: no write takes away the access of another user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that tasks store at the same moment, and what keeps writes apart from deletions."""
+"""Messages that tasks store concurrently, and writes concurrent with deletions."""
 
 from __future__ import annotations
 

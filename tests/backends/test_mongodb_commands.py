@@ -1,4 +1,4 @@
-"""What the MongoDB store asks of the server: how often, with which concerns, on which index."""
+"""The commands of the MongoDB store: their number, their concerns and their indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How records stand in MongoDB, those that jazzmine 0.1 stored among them."""
+"""The documents of records in MongoDB, including those that jazzmine 0.1 stored."""
 
 from __future__ import annotations
 

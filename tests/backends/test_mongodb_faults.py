@@ -1,4 +1,4 @@
-"""The MongoDB store when the server is away, silent, restarted, or does not let it in."""
+"""The MongoDB store with a server that is absent, silent, restarted, or refuses its user."""
 
 from __future__ import annotations
 

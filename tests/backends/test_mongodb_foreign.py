@@ -1,4 +1,4 @@
-"""Documents that other programs stored, in forms that only MongoDB can hold, hide no others."""
+"""Documents of other programs with values that only MongoDB can store hide no other records."""
 
 from __future__ import annotations
 

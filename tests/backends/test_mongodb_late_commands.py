@@ -1,4 +1,4 @@
-"""What a call sent to MongoDB and gave up takes no effect after a later call has returned."""
+"""A command of an abandoned call takes no effect after a later call has returned."""
 
 from __future__ import annotations
 

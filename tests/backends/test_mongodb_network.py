@@ -1,4 +1,4 @@
-"""The MongoDB store on silent connections, dead hosts, and in a program that just ends."""
+"""The MongoDB store with silent connections, dead hosts, and programs that do not close it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What opening a MongoDB store checks and creates, and what it leaves alone."""
+"""Opening a MongoDB store checks and creates indexes, and changes nothing else."""
 
 from __future__ import annotations
 

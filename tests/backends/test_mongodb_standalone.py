@@ -1,4 +1,4 @@
-"""On a server without transactions, a write that ends after any of its steps leaves no orphan."""
+"""On a server without transactions, a write that ends after any step leaves no orphan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What jazzmine 0.1.42 stored and the records of today forbid is read on every back end."""
+"""Records of jazzmine 0.1.42 that are invalid today are read on every back end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses and options of PostgreSQL stores: what is wrong is said, and no secret is."""
+"""Addresses and options of PostgreSQL stores: errors explain them, and show no secret."""
 
 from __future__ import annotations
 

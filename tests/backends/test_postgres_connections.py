@@ -1,4 +1,4 @@
-"""Connections that went silent, and servers that do not answer or may not be written to."""
+"""Connections that became silent, and servers that do not answer or are read-only."""
 
 from __future__ import annotations
 

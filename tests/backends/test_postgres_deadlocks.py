@@ -1,4 +1,4 @@
-"""Writers that name the same records in opposite orders never wait for each other in a circle."""
+"""Writers that name the same records in opposite orders never deadlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the network, the server and the process around it can do to a PostgreSQL store."""
+"""The PostgreSQL store when the network, the server or its process fails."""
 
 from __future__ import annotations
 

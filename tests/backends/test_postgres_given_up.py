@@ -1,4 +1,4 @@
-"""Calls that were given up, cancelled or sent again do not take effect later, nor go on running."""
+"""Abandoned, cancelled and repeated calls take no late effect, and do not keep running."""
 
 from __future__ import annotations
 

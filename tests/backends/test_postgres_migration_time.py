@@ -1,4 +1,4 @@
-"""Schema changes have a deadline of their own, and other processes wait for them."""
+"""Schema changes have their own deadline, and other processes wait for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations beside objects of other applications: refused, and nothing is changed."""
+"""Migrations refuse to change objects of other applications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which index each statement uses on 200,000 messages and 50,000 traces, as EXPLAIN tells it."""
+"""The index that each statement uses on 200,000 messages and 50,000 traces, by EXPLAIN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that meet in PostgreSQL, calls that go together, and what is too large for it."""
+"""Concurrent calls in PostgreSQL, writes in one batch, and records that are too large."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a role needs, and what it is told that lacks something of it."""
+"""The rights that a role needs, and the error for a role that lacks one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations: many at once, a schema of one's own, one from the future, one of jazzmine 0.1."""
+"""Migrations: concurrent ones, other schemas, newer schemas, and those of jazzmine 0.1."""
 
 from __future__ import annotations
 

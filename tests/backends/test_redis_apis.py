@@ -1,4 +1,4 @@
-"""What only one API can do wrong: cancellation, event loops, threads, forks, wrong clients."""
+"""Defects that only one API can have: cancellation, event loops, threads, forks, clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user's own client keeps: its limits, its instrumentation, its stand-ins, its settings."""
+"""A user's own client keeps its limits, instrumentation, substitutes and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a cluster: every key where it belongs, slots that move, nodes that are gone."""
+"""A Redis Cluster: keys in their slots, slots that move, nodes that fail."""
 
 from __future__ import annotations
 

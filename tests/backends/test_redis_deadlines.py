@@ -1,4 +1,4 @@
-"""One call, one deadline: whatever is silent, slow or full, and whoever else could answer."""
+"""A call ends at its deadline with any server that is silent, slow or full."""
 
 from __future__ import annotations
 

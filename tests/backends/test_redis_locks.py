@@ -1,4 +1,4 @@
-"""One writer at a time: between tasks, threads and processes, and after a holder was stopped."""
+"""One writer at a time: tasks, threads and processes, also after a holder was suspended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever reply is lost, a call ends as though it had come, and counts its round trips."""
+"""A call whose reply was lost has the result of one without faults; round trips are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rolling upgrade: working memories in Redis that a newer version of the library wrote."""
+"""A rolling upgrade: working memories in Redis that a newer version has written."""
 
 from __future__ import annotations
 

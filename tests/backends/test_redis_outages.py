@@ -1,4 +1,4 @@
-"""A Redis server that is killed, restarted, silent, or never there: the deadline holds."""
+"""A Redis server that is killed, restarted, silent or absent: calls end at their deadline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind Sentinel: a failover under load, with clients that the user made."""
+"""Redis Sentinel: a failover under load, with clients that the user made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in Redis: keys, expiry, what cannot be read, what the predecessor wrote."""
+"""The keys in Redis, their expiry, unreadable values, and data of the predecessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The back ends that the behaviour suites run on: a new one joins with one entry in a list."""
+"""The back ends of the behaviour suites; a new one needs one entry in a list."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Backend:
     """A back end under test.
 
     Args:
-        name: what its tests are called by.
-        open_config: given a folder that is the test's own, a context manager whose value is
-            the configuration of a store without any data. A back end with a server keeps a
-            schema or a database for it there, and empties that at the end.
+        name: its name in test ids.
+        open_config: returns, for a folder of the test, a context manager whose value is the
+            configuration of an empty store. A back end with a server has a schema or a
+            database for it, which is emptied at the end.
         shared: whether every store with the same configuration sees the same data.
-        share: how many of the profile's random sequences of calls are tried; a server takes
-            longer for each than a file.
+        share: the part of the profile's random sequences that are tried; a server takes longer
+            for each than a file.
         embedded: whether it needs no server.
-        remembers: whether a store that once found a conversation takes it to be there until
-            it deletes it itself.
-        missing: why it cannot run here, and what would bring it in; its tests are then skipped.
+        remembers: whether a store assumes that a conversation which it has found exists, until
+            it deletes the conversation itself.
+        missing: why it cannot be tested here, and what it needs; its tests are then skipped.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Every method of a message store, called in the simplest way, and every place for an id.
+"""A simple call of every method of a message store, and of every argument that is an id.
 
-A call returns what the method does: in the async API something to wait for.
+A call returns the result of the method: in the async API an awaitable.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.behaviour.samples import conversation, message, trace
 
 __all__ = ["AFTER", "CALLS", "COUNTS", "ITERATION", "WITH_AN_ID"]
 
-# What returns an iterator checks its arguments when it is called, and has an entry of its own.
+# Methods that return an iterator check their arguments when called, and have their own entries.
 ITERATION = "iter_messages"
 
 CALLS: dict[str, Callable[[Any], Any]] = {

@@ -1,4 +1,4 @@
-"""The configurations that both APIs' stores are opened with."""
+"""Fixtures: the configurations with which the stores of both APIs are opened."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def memory_config(memory_backend: Backend, tmp_path: Path) -> Iterator[Config]:
 
 @pytest.fixture
 def shared_memory_config(memory_backend: Backend, memory_config: Config) -> Config:
-    """The same, to open a second store on the same data, where a back end has that."""
+    """The same, if the back end lets a second store use the same data."""
     if not memory_backend.shared:
         pytest.skip(
             f"a second store of the back end {memory_backend} has data of its own (on any machine)"

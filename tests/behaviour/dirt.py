@@ -1,4 +1,4 @@
-"""What records can't hold, beside what each is read as, at random places of free-form data."""
+"""Invalid values, with the value that each is read as, and random data that contains them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[Any, Any]
 
 _CLEAN: list[Pair] = [(value, value) for value in (None, True, 0, -1.5, "", "text", "ü\n")]
 
-# What jazzmine 0.1 could store in each back end.
+# The invalid values that jazzmine 0.1 could store in each back end.
 _DIRTY: dict[str, list[Pair]] = {
     "json": [(NAN, None), (-INFINITY, None), (BIG, str(BIG)), (-BIG, str(-BIG)), (LONE, MENDED)],
     "postgres": [(BIG, str(BIG)), (-BIG, str(-BIG)), (10**400, str(10**400))],
@@ -31,7 +31,7 @@ _DIRTY_KEYS: dict[str, list[tuple[str, str]]] = {
     "mongodb": [],
 }
 
-# Fields with a type of their own, by their path, each with one such pair.
+# Typed fields by their path, each with such a pair.
 FIELDS: dict[str, list[tuple[str, Pair]]] = {
     "json": [
         ("user_id", ("", "unknown")),
@@ -78,7 +78,7 @@ def _object(pairs: list[tuple[tuple[str, str], Pair]]) -> Pair:
 
 
 def free_form(storage: str) -> st.SearchStrategy[Pair]:
-    """Free-form data of any shape, in which what is dirty can be anywhere."""
+    """Free-form data of any shape, with invalid values at any depth."""
     keys = st.sampled_from([("a", "a"), ("b", "b"), ("$c.d", "$c.d"), *_DIRTY_KEYS[storage]])
     pairs = st.recursive(
         st.sampled_from(_CLEAN + _DIRTY[storage]),

@@ -1,4 +1,4 @@
-"""What the state machine draws: few ids, times and values, so that they meet again and again."""
+"""The values that the state machine draws: few ids and times, so that they repeat often."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COUNTS = [0, 1, 2, 3, 5]
 INTENTS = ["book", "cancel"]
 RESULTS = [None, True, 1, 1.0, "1", {"a": "b"}, {"a": "b", "c": "d"}]
 
-# Of the first of each there are most, so that there are equals.
+# The first of each is the most frequent, so that there are equal ones.
 conversation_ids = st.just("c1") | st.sampled_from(CONVERSATIONS)
 times = st.just(0) | st.sampled_from(TIMES)
 message_ids = st.sampled_from(MESSAGES)
@@ -51,7 +51,7 @@ messages = st.builds(
 
 
 def _trace(number: int, **fields: Any) -> TurnTrace:
-    """A trace whose figures all depend on one number, which is quicker than to draw each."""
+    """A trace whose figures depend on one number, which is faster than drawing each."""
     calls = [
         llm_call(model=model, prompt_tokens=number, total_tokens=tokens, latency_ms=7 - tokens)
         for model, tokens in [("big", number % 3), ("small", number % 4), ("big", 2)]

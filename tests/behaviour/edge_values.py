@@ -1,4 +1,4 @@
-"""Values that some layer of some back end could stumble over."""
+"""Values that a layer of a back end may handle wrongly."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["IMPOSSIBLE_VALUES", "KEYS", "TEXTS", "VALUES", "nested"]
 
 
 def nested(levels: int) -> Any:
-    """Lists in lists."""
+    """Return nested lists."""
     value: Any = []
     for _ in range(levels - 1):
         value = [value]

@@ -1,4 +1,4 @@
-"""What a working-memory store is expected to do, in plain Python, and random calls to make."""
+"""A model of a working-memory store, and random calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.behaviour.memory_samples import INVALID_UPDATES, Update, timeless
 
 __all__ = ["CIDS", "BlockError", "MemoryModel", "cids", "ending", "outcome", "updates"]
 
-# Few enough to meet each other, and as hard to tell apart as ids can be.
+# Few, so that they repeat, and easy to confuse with each other.
 CIDS = ["{c}", "c", "wm:{c}\0"]
 
 EXPECTED_ERRORS = (NotFoundError, StaleWorkingMemoryError, TypeError, ValidationError)
@@ -33,9 +33,9 @@ class BlockError(Exception):
 
 
 class MemoryModel:
-    """Working memories in a dict. Every expectation is a line here.
+    """Working memories in a dict; each line is an expectation.
 
-    It trusts the transitions of `WorkingMemory`, which have tests of their own, and nothing else.
+    It uses only the transitions of `WorkingMemory`, which have their own tests.
     """
 
     def __init__(self) -> None:
@@ -80,14 +80,14 @@ class MemoryModel:
         return replace(self.stored[cid])
 
     def _keep(self, memory: WorkingMemory) -> WorkingMemory:
-        # A record that is replaced is checked and copied, as everything that is stored is.
+        # A record is validated and copied when it is stored.
         kept = replace(memory, revision=memory.revision + 1)
         self.stored[kept.conversation_id] = kept
         return replace(kept)
 
 
 def outcome(call: Callable[[], Any]) -> Any:
-    """Return what a call returned, without its times, or the kind of error that it raised."""
+    """Return the result of a call without its times, or the class of its error."""
     try:
         result = call()
         return timeless(result) if isinstance(result, WorkingMemory) else result

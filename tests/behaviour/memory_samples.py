@@ -1,4 +1,4 @@
-"""Working memories and what can happen to them, for the suites of both APIs."""
+"""Working memories and transitions for the suites of both APIs."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ __all__ = [
     "InvalidUpdate",
     "Update",
     "busy",
-    "deface",
+    "clear_deeply",
     "timeless",
 ]
 
 NAN = float("nan")
 
-# How long, in s, a `brief_memory_store` keeps a working memory.
+# The time in s after which the entries of a `brief_memory_store` expire.
 TTL = 2.0
 
 
 @dataclass(frozen=True)
 class Update:
-    """A transition by its name, with a way to make its arguments anew for every call."""
+    """A transition's name, and a function that returns new arguments for each call."""
 
     name: str
     arguments: Callable[[], tuple[Any, ...]] = tuple
@@ -50,7 +50,7 @@ class Update:
         return f"{self.name}{self.arguments()!r}"
 
     def on(self, store: Any, cid: Any) -> Any:
-        """Call the store's method, and return what it returns."""
+        """Call the store's method, and return its result."""
         return getattr(store, self.name)(cid, *self.arguments())
 
     def on_memory(self, memory: WorkingMemory) -> bool:
@@ -113,7 +113,7 @@ def a_question() -> PendingConfirmation:
 
 
 def busy(cid: str) -> WorkingMemory:
-    """A working memory in which every transition has something to do; never saved yet."""
+    """A working memory to which every transition applies; it was never saved."""
     memory = WorkingMemory(cid, "user", "agent")
     memory.begin_turn(TurnCache(1, intent="browse", is_continuation=False))
     memory.start_flow(a_flow())
@@ -139,14 +139,14 @@ UPDATES = [
     Update("fail_flow"),
 ]
 
-# The others carry no identity: a second step or call may be meant as well as the first.
+# The others have no identity: a second equal step or call may be intended.
 REPEATABLE_UPDATES = [
     update
     for update in UPDATES
     if update.name not in ("advance_sequential_step", "record_tool_call")
 ]
 
-# They need a flow or a question, and a new working memory has neither.
+# They need a flow or a confirmation, and a new working memory has neither.
 NOT_APPLYING_UPDATES = [
     update
     for update in UPDATES
@@ -186,20 +186,20 @@ INVALID_UPDATES = [
 
 
 def timeless(memory: WorkingMemory) -> dict[str, Any]:
-    """All of a working memory but the times that the store's own clock gave it."""
+    """Return a working memory as a dict without the times of the store's clock."""
     return {**memory.to_dict(), "created_at": 0.0, "last_updated": 0.0}
 
 
-def deface(value: object) -> None:
-    """Empty all that can be emptied in place, however deep it lies."""
+def clear_deeply(value: object) -> None:
+    """Empty every list and dict in place, at any depth."""
     if isinstance(value, dict):
-        deface(list(value.values()))
+        clear_deeply(list(value.values()))
         value.clear()
     elif isinstance(value, (list, tuple)):
         for item in value:
-            deface(item)
+            clear_deeply(item)
         if isinstance(value, list):
             value.clear()
     elif is_dataclass(value):
         for field in fields(value):
-            deface(getattr(value, field.name))
+            clear_deeply(getattr(value, field.name))

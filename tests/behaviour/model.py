@@ -1,7 +1,7 @@
-"""What a message store promises, said once more in the plainest way, to compare stores with.
+"""A simple model of a message store, to compare the stores with.
 
-A dict keeps the order in which its keys were first set, and a sort keeps the order of equals:
-that is all there is to the order of records.
+The order of records comes from dicts, which keep the order in which keys were first set, and from
+stable sorts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AnyRecord = TypeVar("AnyRecord", Conversation, Message, TurnTrace)
 
 
 class Model:
-    """A message store in three dicts; each method does what that of a store does."""
+    """A message store in three dicts, with the methods of a store."""
 
     def __init__(self) -> None:
         self.conversations: dict[str, Conversation] = {}
@@ -187,7 +187,7 @@ class Model:
 
 
 def _copied(record: AnyRecord) -> AnyRecord:
-    """Copy a record, or raise if it is wrong."""
+    """Return a validated copy of a record."""
     return type(record).model_validate(record)
 
 
@@ -224,7 +224,7 @@ def _has(record: Any, wanted: dict[str, Any]) -> bool:
 
 
 def _json(value: Any) -> str:
-    """Write small numbers so that those that are equal look alike, and unlike true and false."""
+    """Return JSON in which equal small numbers are equal, and differ from true and false."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         value = float(value)
     return json.dumps(value, sort_keys=True)

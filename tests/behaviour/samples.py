@@ -1,4 +1,4 @@
-"""Records to store, with sane values for all that a test does not speak of."""
+"""Records to store, with defaults for the fields that a test does not set."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def message(id: str = "m1", **fields: Any) -> Message:
 
 
 def messages(*named: str, **fields: Any) -> list[Message]:
-    """Messages with these ids, alike in everything else: their timestamps are equal."""
+    """Messages with these ids that are otherwise equal, timestamps included."""
     return [message(name, **fields) for name in named]
 
 
 def trace(message_id: str = "m1", **fields: Any) -> TurnTrace:
-    """The trace of a message, of agent "a1"; its id is the message's behind "trace-of-"."""
+    """The trace of a message, of agent "a1"; its id is "trace-of-" and the message's id."""
     given = {
         "id": f"trace-of-{message_id}",
         "conversation_id": "c1",
@@ -120,7 +120,7 @@ def tool_trace(**fields: Any) -> ToolTrace:
 
 
 def full_message(id: str = "m1", text: str = "some text", **fields: Any) -> Message:
-    """A message with every field filled, those that hold text with the given one."""
+    """A message with every field set, text fields to the given text."""
     given = {
         "role": MessageRole.ASSISTANT,
         "original_content": text,
@@ -144,7 +144,7 @@ def full_message(id: str = "m1", text: str = "some text", **fields: Any) -> Mess
 
 
 def full_trace(message_id: str = "m1", text: str = "some text", **fields: Any) -> TurnTrace:
-    """A trace with every field and every kind of nested record filled with the given text."""
+    """A trace with every field and every kind of nested record set, text to the given text."""
     given = {
         "turn_number": 3,
         "total_prompt_tokens": 100,

@@ -1,7 +1,7 @@
-"""Random calls to a store, one after another, each compared with what the model does.
+"""Random calls to a store, one after another, each compared with the model.
 
-Run as it is, it makes the same calls every time. HYPOTHESIS_PROFILE=soak makes more and longer
-sequences, other ones in each run, and prints how to repeat one that failed.
+By default it makes the same calls in every run. HYPOTHESIS_PROFILE=soak makes more, longer and
+other sequences in each run, and prints how to repeat one that failed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ settings.register_profile(
 SETTINGS = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 EXPECTED_ERRORS = (IntegrityError, NotFoundError, ValidationError)
-# No back end can hold these, so that no store may take them.
+# No back end can store these values, so every store must refuse them.
 WRONG: dict[type, dict[str, Any]] = {
     Conversation: {"title": "\ud800"},
     Message: {"metadata": {"a": float("nan")}},
@@ -73,7 +73,7 @@ WRONG: dict[type, dict[str, Any]] = {
 
 
 class Runner(Protocol):
-    """What makes the calls of one of the two APIs."""
+    """Makes the calls of one of the two APIs."""
 
     def run(self, call: Any) -> Any: ...
 
@@ -81,9 +81,9 @@ class Runner(Protocol):
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Makes each call to the store and to the model, and compares what came of it.
+    """Makes each call to the store and to the model, and compares the results.
 
-    There are two stores on the same data, and calls go now to the one, now to the other.
+    There are two stores on the same data, and each call is made to one of them.
     """
 
     open_store: ClassVar[Callable[[], Any]]
@@ -101,7 +101,7 @@ class StoreMachine(RuleBasedStateMachine):
         try:
             self.compare_everything()
         finally:
-            # The next sequence begins with nothing stored.
+            # The next sequence begins with an empty store.
             for conversation_id in CONVERSATIONS:
                 self.call("delete_conversation", conversation_id)
             for store in self.stores:
@@ -129,7 +129,7 @@ class StoreMachine(RuleBasedStateMachine):
         return found
 
     def write(self, name: str, *args: Any, **kwargs: Any) -> None:
-        """Make a call to both, compare what came of it, and what is stored if it was refused."""
+        """Make a call to both, and compare the results; after an error, compare all records."""
         found = self.read(name, *args, **kwargs)
         if found in EXPECTED_ERRORS:
             self.compare_everything()
@@ -137,7 +137,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.last_write = (name, args, kwargs)
 
     def compare_everything(self) -> None:
-        """Compare all that is stored, in few calls: it is done often."""
+        """Compare all stored records, with few calls, because this is done often."""
         for user_id in USERS:
             self.read("get_conversations_by_user_id", user_id)
         for conversation_id in CONVERSATIONS:
@@ -306,13 +306,13 @@ def drive(
     *,
     remembers: bool = False,
 ) -> None:
-    """Make many sequences of calls, and raise if one ends otherwise than the model says.
+    """Make many sequences of calls, and raise if a result differs from the model.
 
     Args:
-        open_store: opens a store; all that it opens are on the same data.
+        open_store: opens a store; all its stores have the same data.
         runner: makes the calls.
-        profile: how many sequences, and how long.
-        remembers: whether another store has to learn of a deleted conversation by opening.
+        profile: the number and the length of the sequences.
+        remembers: whether a store must be opened again after another one deletes a conversation.
     """
     members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
     machine = type("Machine", (StoreMachine,), members)

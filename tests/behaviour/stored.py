@@ -1,4 +1,4 @@
-"""Puts records into a back end past the library, as another program would."""
+"""Put records into a back end without the library, as another program would."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def put(
     messages: list[Raw] | None = None,
     traces: list[Raw] | None = None,
 ) -> None:
-    """Put records in the place of all that are there."""
+    """Replace all stored records."""
     sections = {
         "conversations": conversations,
         "messages": messages or [],

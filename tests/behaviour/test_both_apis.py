@@ -1,4 +1,4 @@
-"""The two APIs work on the same data, and hand out records of the same classes."""
+"""Both APIs use the same data, and return records of the same classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The suites for working-memory stores catch stores that are broken on purpose."""
+"""The suites of working memory detect stores with deliberate defects."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class HasOneLockForAll(InMemoryWorkingMemoryStore):
 
 
 def drive(broken: Callable[[], InMemoryWorkingMemoryStore]) -> None:
-    """Drive a store with the state machine, until something is wrong with it."""
+    """Run the state machine on a store until it finds a defect."""
 
     class BrokenMachine(MemoryMachine):
         def __init__(self) -> None:

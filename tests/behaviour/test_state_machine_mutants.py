@@ -1,4 +1,4 @@
-"""The state machine notices stores that break a rule: without this its silence says little."""
+"""The state machine detects stores with deliberate defects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from jazzmine.sync.message_store import (
 from tests.behaviour.state_machine import SETTINGS, drive
 from tests.behaviour.support.sync_support import Runner
 
-# A failure is all that is asked for, not the shortest way to it; it takes a few sequences, as a
-# rule, but which ones are tried depends on the modules that are loaded.
+# Only a failure is needed, not the shortest sequence; a few sequences are usually enough, but which
+# ones are tried depends on the loaded modules.
 PROFILE = settings(SETTINGS, max_examples=600, phases=[Phase.generate], report_multiple_bugs=False)
 
 
 class MovesWhatIsStoredAgain(JSONMessageStore):
-    """Puts a message that is stored again behind its equals."""
+    """Moves a message that is stored again after those with an equal timestamp."""
 
     def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         for sealed in messages:
@@ -58,7 +58,7 @@ class KeepsTracesOfDeletedMessages(JSONMessageStore):
 
 
 class IgnoresFlags(JSONMessageStore):
-    """Has flagged messages in the immediate context."""
+    """Returns flagged messages in the immediate context."""
 
     def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
         return self.get_messages_by_conversation_id(conversation_id)[-n:]
@@ -78,7 +78,7 @@ class StoresHalfATurn(JSONMessageStore):
 
 
 class SkipsEqualsBetweenPages(JSONMessageStore):
-    """Begins a page behind all messages that are as old as the last one of the page before."""
+    """Begins a page after all messages with the timestamp of the previous page's last one."""
 
     def _list_messages(
         self, by: MessageOwner, owner: str, limit: int | None, after: str | None
@@ -91,7 +91,7 @@ class SkipsEqualsBetweenPages(JSONMessageStore):
 
 
 class TakesAnotherPercentile(JSONMessageStore):
-    """Takes the 95th percentile for the median."""
+    """Returns the 95th percentile as the median."""
 
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         return [

@@ -1,4 +1,4 @@
-"""A WSGI application that says at the end of each process whether its stores were closed.
+"""A WSGI application that reports at the end of each process whether its stores were closed.
 
 It is the one of the module that PROBED names, served by gunicorn in a test.
 """

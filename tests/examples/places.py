@@ -1,4 +1,4 @@
-"""Where the examples keep things in tests: empty, each by the URL that a user would give."""
+"""The databases of the examples in tests: empty, each with the URL that a user would give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the examples as a user would: each server in a process of its own, asked over HTTP."""
+"""Run the examples as a user would: each server in its own process, used over HTTP."""
 
 from __future__ import annotations
 

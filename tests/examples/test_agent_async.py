@@ -1,4 +1,4 @@
-"""The async chat under uvicorn: many users, many requests at once, odd requests."""
+"""The async chat under uvicorn: many users, concurrent requests, invalid requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A conversation that one API began goes on in the other, on every back end."""
+"""A conversation that began with one API continues with the other, on every back end."""
 
 from __future__ import annotations
 

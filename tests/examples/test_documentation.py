@@ -1,4 +1,4 @@
-"""Every Python block of the documentation is run as its reader would run it.
+"""Every Python block of the documentation is run as a reader would run it.
 
 The blocks of a page run in their order and in one namespace, in an empty folder. A block that
 must not run says why in a comment before it: `<!-- not run: it needs a model -->`. What a page

@@ -1,4 +1,4 @@
-"""The order desk, run as a newcomer runs it, and shown in the README as it is."""
+"""The order desk is run as a newcomer runs it, and the README shows its code unchanged."""
 
 from __future__ import annotations
 

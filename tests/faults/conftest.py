@@ -1,4 +1,4 @@
-"""Has garbage collected where it was made."""
+"""Collect garbage after each module, so that a warning belongs to the module that caused it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def _collected() -> Iterator[None]:
-    """Have what a module's tests left to the garbage collector not found in another module."""
+    """Collect the garbage of a module before the next module runs."""
     yield
     gc.collect()

@@ -1,4 +1,4 @@
-"""Stores whose network is faulty_network: every method of theirs, and what is stored in truth."""
+"""Stores behind a faulty network: their methods, and a store that reads the true data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random concurrent calls on one conversation or on a few records, and what each may return."""
+"""Random concurrent calls on one conversation or on a few records, and their valid results."""
 
 from __future__ import annotations
 

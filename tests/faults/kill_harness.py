@@ -1,4 +1,4 @@
-"""Run by a test: forks one writer after the other, and kills each with kill -9.
+"""Run by a test: forks one writer after another, and kills each with kill -9.
 
 A line on stdin, `FIRST DELAY`, starts a writer whose messages are numbered from FIRST on, and
 kills it DELAY s after its first write was acknowledged. On stdout a writer says `ID NUMBER`

@@ -1,4 +1,4 @@
-"""Was a history of concurrent calls possible if each took effect at one moment? (Wing, Gong, Lowe)
+"""Check whether a history of concurrent calls is linearizable (Wing, Gong, Lowe).
 
 A call takes effect once between its beginning and its end. One whose outcome is unknown may
 take effect at any moment after its beginning, or never; or, if that is promised, until a later

@@ -1,4 +1,4 @@
-"""The back ends that are reached over a network, each behind a proxy that can disturb it."""
+"""The back ends with a server, each behind a proxy that can disturb the connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of a disk that loses its power: which files may be found afterwards.
+"""A model of a disk whose power fails: which files may be found afterwards.
 
 The calls of a write are recorded. After each of them the power may fail. Then a file whose
 data was not flushed holds what was flushed before, nothing, half, or all of it; and of the

@@ -1,4 +1,4 @@
-"""Random faults of a network, as a schedule that a seed repeats."""
+"""Random network faults in a schedule that can be repeated by its seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of everything is tried: little in the suite, much where JAZZMINE_SOAK=1."""
+"""The size of the tests: small in the suite, large with JAZZMINE_SOAK=1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls are cancelled at random moments, and the store is as good as before."""
+"""Calls are cancelled at random moments, and the store works as before."""
 
 from __future__ import annotations
 

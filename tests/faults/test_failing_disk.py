@@ -1,4 +1,4 @@
-"""Each call on the disk fails in turn: the write is committed, or changed nothing."""
+"""Each call on the disk fails in turn: the write is committed, or has changed nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Five clients call at random and at once: there is an order of the calls that explains it."""
+"""Five clients make random concurrent calls, whose results must be linearizable."""
 
 from __future__ import annotations
 

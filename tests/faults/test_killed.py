@@ -1,4 +1,4 @@
-"""A process that writes is killed with kill -9, again and again, and nothing is lost."""
+"""A process that writes is killed with kill -9 repeatedly, and nothing is lost."""
 
 from __future__ import annotations
 

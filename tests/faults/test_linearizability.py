@@ -1,4 +1,4 @@
-"""The checker of histories tells those that are possible from those that are not."""
+"""The checker distinguishes possible histories from impossible ones."""
 
 from __future__ import annotations
 

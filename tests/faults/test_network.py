@@ -1,4 +1,4 @@
-"""A network that loses the k-th reply, is slow, is cut, and goes silent, for every method."""
+"""A network that loses the k-th reply, is slow, is cut or becomes silent, for every method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The power fails after each call of a write: the file is the old one or the new one."""
+"""The power fails after each call of a write: the file has the old or the new content."""
 
 from __future__ import annotations
 

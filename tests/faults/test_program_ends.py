@@ -1,4 +1,4 @@
-"""A program that ends without closing its store ends at once, though the server is away."""
+"""A program that does not close its store ends at once, even if the server is absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy of the tests does to a connection what it says."""
+"""The proxy of the tests causes the faults that it is set to."""
 
 from __future__ import annotations
 

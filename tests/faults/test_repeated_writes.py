@@ -1,4 +1,4 @@
-"""A write whose reply was lost takes effect once, also if something else happened meanwhile."""
+"""A write whose reply was lost takes effect once, even if other calls run in between."""
 
 from __future__ import annotations
 

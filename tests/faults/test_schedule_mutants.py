@@ -1,4 +1,4 @@
-"""The suite of random schedules catches stores that are broken on purpose."""
+"""The suite of random schedules detects stores with deliberate defects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses that are malformed or lead nowhere: no error, repr or log record shows a password."""
+"""Invalid and unreachable addresses: no error, repr or log record shows a password."""
 
 from __future__ import annotations
 

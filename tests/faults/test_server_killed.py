@@ -1,4 +1,4 @@
-"""A server is killed under load and started again: what was acknowledged is there, once."""
+"""A server is killed under load and restarted: acknowledged writes are stored once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One blocking store, shared by sixteen threads, or made before the processes that use it."""
+"""A sync store is shared by sixteen threads, or opened before its processes are forked."""
 
 from __future__ import annotations
 

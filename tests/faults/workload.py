@@ -1,4 +1,4 @@
-"""Workers that call a store at random, and the check of what their calls returned."""
+"""Workers that make random calls to a store, and the check of their results."""
 
 from __future__ import annotations
 

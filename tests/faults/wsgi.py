@@ -1,4 +1,4 @@
-"""Served by a test with gunicorn --preload: its stores are opened before the workers are forked."""
+"""Served by a test with gunicorn --preload: opens its stores before the workers are forked."""
 
 from __future__ import annotations
 

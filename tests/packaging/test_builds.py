@@ -1,4 +1,4 @@
-"""What is built and installed holds the sync copy of the current sources."""
+"""Builds and installations contain the sync copy of the current sources."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A run of the tests on a machine that lacks something ends soon, says why, and leaves nothing."""
+"""A test run without a required program ends soon, says why, and leaves no files."""
 
 from __future__ import annotations
 

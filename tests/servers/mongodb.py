@@ -1,8 +1,8 @@
 """MongoDB servers for the tests: SecantusDB, which speaks the protocol on a real socket.
 
-By default it is a replica set of one with transactions. JAZZMINE_TEST_MONGODB, the URL of a
-server that runs already, stands in for that one: databases named jazzmine_test_… come and go
-there. What SecantusDB lacks or grants where MongoDB does not is told where a test meets it.
+By default it is a replica set of one server with transactions. JAZZMINE_TEST_MONGODB, the URL of
+a running server, replaces it: databases named jazzmine_test_… are created and dropped there. Tests
+that depend on a difference between SecantusDB and MongoDB say so.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _SECONDS_TO_START = 60.0
 
 
 class Server:
-    """A server of the tests' own, in a folder of its own; a context manager.
+    """A server for the tests, in its own folder; a context manager.
 
     Args:
-        options: of the program, as in `--standalone`.
+        options: the options of the program, such as `--standalone`.
     """
 
     def __init__(self, *options: str) -> None:
@@ -65,7 +65,7 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self, *options: str) -> None:
-        """Start it on the same port and data as before, and wait until it answers."""
+        """Start the server on the same port and data as before, and wait until it answers."""
         folder = self._folder
         program = str(Path(__file__).with_name("secantus_server.py"))
         command = [sys.executable, program, "--host", "127.0.0.1"]
@@ -92,14 +92,14 @@ class Server:
         return True
 
     def stop(self) -> None:
-        """End it, and have all that was written on the disk."""
+        """Stop the server after it has written all data to the disk."""
         if self._process is not None:
             self._process.terminate()
             self._process.wait()
             self._process = None
 
     def kill(self) -> None:
-        """End it without a warning."""
+        """Kill the server."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -107,10 +107,10 @@ class Server:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Stop it, in a block, from answering, with its connections open."""
+        """Suspend the server for a block; its connections stay open."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
-        os.waitpid(self._process.pid, os.WUNTRACED)  # until it has really stopped
+        os.waitpid(self._process.pid, os.WUNTRACED)  # until the process is suspended
         try:
             yield
         finally:
@@ -124,7 +124,7 @@ def _free_port() -> int:
 
 @cache
 def running(*options: str) -> Server:
-    """Return the one with these options that all tests share, who leave it as they found it."""
+    """Return the server with these options that all tests share; they must not leave it changed."""
     server = Server(*options).__enter__()
     atexit.register(server.__exit__, None, None, None)
     return server
@@ -137,7 +137,7 @@ def url() -> str:
 
 @cache
 def client(uri: str) -> MongoClient[dict[str, Any]]:
-    """Return a client beside the store's, to look at a server with."""
+    """Return a client for tests that inspect a server."""
     beside: MongoClient[dict[str, Any]] = MongoClient(uri)
     atexit.register(beside.close)
     return beside
@@ -145,7 +145,7 @@ def client(uri: str) -> MongoClient[dict[str, Any]]:
 
 @contextmanager
 def database(uri: str | None = None) -> Iterator[dict[str, object]]:
-    """Have an empty database in a block: the configuration of a store that keeps to it."""
+    """Create an empty database for a block; the value is the configuration of a store."""
     uri = uri or url()
     name = f"jazzmine_test_{uuid4().hex}"
     try:
@@ -159,7 +159,7 @@ _emptied: list[str] = []
 
 @contextmanager
 def emptied_database() -> Iterator[dict[str, object]]:
-    """Have a database without documents in a block; a test before may have made its indexes."""
+    """Provide a database without documents for a block; it may have indexes already."""
     uri = url()
     if not _emptied:
         _emptied.append(f"jazzmine_test_{uuid4().hex}")

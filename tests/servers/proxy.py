@@ -1,4 +1,4 @@
-"""A proxy between a client and a server that disturbs what passes, and counts it."""
+"""A proxy between a client and a server that delays, drops and counts data."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["Connection", "Proxy"]
 class Proxy:
     """Forwards connections to a port; a context manager.
 
-    A round trip is a turn of the conversation: whatever a client sends between two replies
-    counts once. What is done to requests and replies is set while it runs.
+    A round trip is a request and its reply: all that a client sends between two replies counts
+    once. The faults can be set while the proxy runs.
 
     Attributes:
-        delay: seconds that each reply is late.
-        drip: seconds between two bytes of a reply; 0 forwards replies whole.
-        swallow_requests: drop what clients send.
-        swallow_replies: drop what the server sends. A connection of which something was dropped
-            stays silent in that direction, as a stream with a gap is none that TCP delivers.
+        delay: the delay of each reply in s.
+        drip: the time in s between two bytes of a reply; 0 forwards replies at once.
+        swallow_requests: drop the data of clients.
+        swallow_replies: drop the data of the server. After dropped data, a connection forwards
+            nothing more in that direction, because TCP never delivers a stream with a gap.
         on_loss: called when a reply is lost.
     """
 
@@ -49,7 +49,7 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The URL of the first database behind it."""
+        """The URL of the proxy, with the first database."""
         return f"redis://127.0.0.1:{self.port}/0"
 
     @property
@@ -60,7 +60,7 @@ class Proxy:
 
     @property
     def held(self) -> int:
-        """How many bytes of clients are being held."""
+        """The number of held bytes from clients."""
         return sum(connection.held for connection in self.open)
 
     def __enter__(self) -> Proxy:
@@ -79,16 +79,16 @@ class Proxy:
         """Cut the connection instead of forwarding the `number`-th reply from now on.
 
         Args:
-            silently: leave the connection open, and forward no other reply either.
+            silently: keep the connection open, but forward no further reply.
         """
         self._silently = silently
         self._lose_reply = number
 
     def hold(self, after: int = 0) -> None:
-        """Hold what clients send on each connection, those still to come included.
+        """Hold the data from clients on each connection, future connections included.
 
         Args:
-            after: how many chunks pass on each connection first.
+            after: the number of chunks to forward on each connection first.
         """
         with self._mutex:
             self._hold_after = after
@@ -96,10 +96,10 @@ class Proxy:
             connection.hold(after)
 
     def deliver(self, delay: float = 0.0) -> None:
-        """Send the server what is held, and hold nothing more.
+        """Send the held data to the server, and hold nothing more.
 
         Args:
-            delay: how many seconds later.
+            delay: the time to wait first, in s.
         """
         with self._mutex:
             self._hold_after = None
@@ -107,12 +107,12 @@ class Proxy:
             connection.deliver(delay)
 
     def cut(self) -> None:
-        """Close all connections; what is held never arrives."""
+        """Close all connections, and drop the held data."""
         for connection in self.open:
             connection.cut()
 
     def cut_clients(self) -> None:
-        """Close all connections; what is held arrives when it is delivered."""
+        """Close the connections to the clients; held data can still be delivered."""
         for connection in self.open:
             connection.cut_client()
 
@@ -162,10 +162,10 @@ class Proxy:
 class Connection:
     """One connection through the proxy.
 
-    While it holds, nothing that its client sends reaches the server, and neither does the news
-    that the client has closed its end: the server goes on waiting, as if the network had delayed
-    the packets. `deliver` sends it all that was held, in order, and then the end of the stream.
-    What the server then replies is read to the end, and dropped if the client is gone.
+    While it holds data, the server receives nothing from the client, not even the end of the
+    stream: it waits, as if the network had delayed the packets. `deliver` sends all held data in
+    order, then the end of the stream. Replies are read to the end, and dropped if the client has
+    closed the connection.
 
     Attributes:
         number: 1 for the first through the proxy, 2 for the second, and so on.
@@ -190,23 +190,23 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """How many bytes are being held."""
+        """The number of held bytes."""
         with self._mutex:
             return sum(map(len, self._held))
 
     def start(self) -> None:
-        """Forward what is sent on it."""
+        """Forward data in both directions."""
         for work in (self._forward_requests, self._forward_replies):
             threading.Thread(target=work, daemon=True).start()
 
     def hold(self, after: int = 0) -> None:
-        """Hold what the client sends, once `after` more chunks have passed."""
+        """Hold the data from the client after `after` more chunks."""
         with self._mutex:
             if not self._held:
                 self._pass = after
 
     def deliver(self, delay: float = 0.0) -> None:
-        """Send the server what is held, after so many seconds, and hold nothing more."""
+        """Send the held data to the server after a delay in s, and hold nothing more."""
         if delay:
             timer = threading.Timer(delay, self.deliver)
             timer.daemon = True
@@ -222,7 +222,7 @@ class Connection:
                     self._server.shutdown(socket.SHUT_WR)
 
     def cut(self) -> None:
-        """Close both ends; what is held never arrives."""
+        """Close both ends, and drop the held data."""
         with self._mutex:
             self._held.clear()
             self._pass = None
@@ -231,7 +231,7 @@ class Connection:
         self._proxy._forget(self)
 
     def cut_client(self) -> None:
-        """Close the client's end; what is held arrives when it is delivered."""
+        """Close the client's end; held data can still be delivered."""
         _shut(self._client)
 
     def _forward_requests(self) -> None:
@@ -270,7 +270,7 @@ class Connection:
         self.cut()
 
     def _reply(self, data: bytes) -> bool:
-        """Forward a reply; return whether the connection goes on."""
+        """Forward a reply; return whether the connection stays open."""
         pieces = [data]
         if self._proxy.drip:
             pieces = [data[n : n + 1] for n in range(len(data))]

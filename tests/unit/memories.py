@@ -1,4 +1,4 @@
-"""Working memories in the states that tests start from."""
+"""Working memories in the states with which tests start."""
 
 from __future__ import annotations
 

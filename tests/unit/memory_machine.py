@@ -1,4 +1,4 @@
-"""Random sequences of all transitions, and the rules that hold after each of them."""
+"""Random sequences of all transitions, and the rules that hold after each transition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text, JSON and rows as PostgreSQL holds them, and back; no server is needed."""
+"""Convert text, JSON and rows to the form in PostgreSQL and back, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of stored records that are made without validating: equal, and shared with nothing."""
+"""Copies of stored records without validation are equal, and share no mutable object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the configuration of working memory in Redis accepts, and what it never repeats."""
+"""The accepted configurations of working memory in Redis; errors repeat no secret."""
 
 import pytest
 

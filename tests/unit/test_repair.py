@@ -1,4 +1,4 @@
-"""What is replaced in a stored record that breaks a rule, and what can't be."""
+"""The replacements in stored records that break a rule, and what has no replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run of the tests makes goes with it, and what a killed run left goes with the next one."""
+"""The files of a test run are removed with it; those of a killed run with the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A working memory is small for ever: what it keeps does not grow with the turns."""
+"""The size of a working memory does not grow with the number of turns."""
 
 from __future__ import annotations
 

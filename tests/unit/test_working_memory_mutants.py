@@ -1,4 +1,4 @@
-"""The random sequences of transitions catch working memories that are broken on purpose."""
+"""Random sequences of transitions detect working memories with deliberate defects."""
 
 from __future__ import annotations
 

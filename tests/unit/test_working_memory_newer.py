@@ -1,4 +1,4 @@
-"""What a newer version of the library stored, read and written back by this one."""
+"""Data of a newer version of the library is read and written back by this version."""
 
 from __future__ import annotations
 

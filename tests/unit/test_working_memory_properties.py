@@ -1,4 +1,4 @@
-"""Working memory under sequences of transitions, and under data, that nobody thought of."""
+"""Working memory with random sequences of transitions and random data."""
 
 from __future__ import annotations
 

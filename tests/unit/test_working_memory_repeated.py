@@ -1,4 +1,4 @@
-"""What a transition does when its caller, who got no reply, makes it again."""
+"""A transition is repeated because its caller got no reply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stores of this process: opened when they are first asked for, closed when it ends.
+"""The stores of this process, opened at their first use and closed when the process ends.
 
 Opening them at import, or in `AppConfig.ready`, would open them for every management command,
 and twice under `runserver`, whose autoreloader is a process of its own.

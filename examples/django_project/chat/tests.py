@@ -1,4 +1,4 @@
-"""The project's own tests, on a file of their own: `manage.py test`."""
+"""The project's own tests, which use a temporary file: `manage.py test`."""
 
 from __future__ import annotations
 

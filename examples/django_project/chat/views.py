@@ -1,4 +1,4 @@
-"""The chat's addresses."""
+"""The views of the chat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which view answers which address."""
+"""The URLs of the project and their views."""
 
 from chat import views
 from django.urls import path

@@ -1,4 +1,4 @@
-"""What gunicorn serves: `gunicorn --pythonpath examples/django_project,examples desk.wsgi`."""
+"""The WSGI application: `gunicorn --pythonpath examples/django_project,examples desk.wsgi`."""
 
 import os
 

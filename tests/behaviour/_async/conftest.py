@@ -1,4 +1,4 @@
-"""An open store of each back end."""
+"""Fixtures: an open store of each back end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.behaviour.samples import conversation
 
 @pytest.fixture(scope="module")
 async def open_stores() -> AsyncIterator[dict[str, MessageStore]]:
-    """The message stores that a module's tests left open for the next ones, by configuration."""
+    """The message stores that the tests of a module share, by configuration."""
     stores: dict[str, MessageStore] = {}
     yield stores
     for opened in stores.values():
@@ -24,9 +24,9 @@ async def open_stores() -> AsyncIterator[dict[str, MessageStore]]:
 
 @pytest.fixture
 def kept(backend: Backend) -> bool:
-    """Whether a store stays open for the next test: one that remembers conversations does not.
+    """Whether a store stays open for the next test: not if it caches known conversations.
 
-    A module whose tests write to no conversation that is not there may say otherwise.
+    A module may override this if its tests write only to conversations that exist.
     """
     return not backend.remembers
 
@@ -37,7 +37,7 @@ async def store(
 ) -> AsyncIterator[MessageStore]:
     """An empty message store; `config` opens others on the same data.
 
-    Opening one at a server costs more than most tests.
+    Opening a store on a server takes longer than most tests.
     """
     if backend.embedded or not kept:
         async with await MessageStore.initialize(config) as opened:
@@ -51,7 +51,7 @@ async def store(
 
 @pytest.fixture
 async def chat(store: MessageStore) -> MessageStore:
-    """The same store, in which there is a conversation already: "c1"."""
+    """The same store with one conversation, "c1"."""
     await store.store_conversation(conversation())
     return store
 
@@ -82,7 +82,7 @@ async def memory_store(
 
 @pytest.fixture
 async def brief_memory_store(memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
-    """An empty working memory that keeps nothing for longer than `TTL`."""
+    """An empty working memory whose entries expire after `TTL`."""
     config = {**memory_config, "ttl_seconds": TTL}
     async with await WorkingMemoryStore.initialize(config) as opened:
         yield opened

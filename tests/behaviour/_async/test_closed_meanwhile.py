@@ -1,4 +1,4 @@
-"""What was begun on an open store does not go on when the store has been closed."""
+"""Calls, iterations and blocks that began before `close()` do not continue after it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.behaviour.support.async_support import settle, take
 
 @pytest.fixture
 async def store(config: Config) -> AsyncIterator[MessageStore]:
-    """A store of the test's own, to close, with three messages in it."""
+    """A store for this test to close, with three messages."""
     async with await MessageStore.initialize(config) as opened:
         await opened.store_turn(conversation=conversation(), messages=messages("m1", "m2", "m3"))
         yield opened
@@ -28,14 +28,14 @@ async def store(config: Config) -> AsyncIterator[MessageStore]:
 
 @pytest.fixture
 async def memories(memory_config: Config) -> AsyncIterator[WorkingMemoryStore]:
-    """A store of working memory of the test's own, to close, with one in it."""
+    """A store of working memory for this test to close, with one entry."""
     async with await WorkingMemoryStore.initialize(memory_config) as opened:
         await opened.save(busy("c"))
         yield opened
 
 
 def open_files() -> set[str]:
-    """The files and connections of this process; those that vanish meanwhile are left out."""
+    """Return the open files and connections of this process."""
     found = set()
     for descriptor in os.listdir("/proc/self/fd"):
         try:
@@ -107,7 +107,7 @@ async def test_a_block_made_before_its_store_was_closed_is_not_entered(
 
 
 async def change_in_a_block(memories: WorkingMemoryStore) -> set[str]:
-    """Close the store in the block, and return what was open then."""
+    """Close the store within the block, and return the files that were open then."""
     before: set[str] = set()
     with suppress(StoreClosedError):
         async with memories.locked("c") as memory:

@@ -1,4 +1,4 @@
-"""Conversations are stored whole, listed by their owners, and deleted with all that is theirs."""
+"""Conversations are stored, listed by their owners, and deleted with their messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ each_write = pytest.mark.parametrize("write", ["store_conversation", "update_con
 
 
 async def listed(store: MessageStore, owner: str, of: str = "", **page: Any) -> list[str]:
-    """The ids of the conversations of a user or an agent; of "u1" or "a1" if none is named."""
+    """Return the ids of the conversations of a user or an agent, by default "u1" or "a1"."""
     method = getattr(store, f"get_conversations_by_{owner}_id")
     return ids(await method(of or f"{owner[0]}1", **page))
 

@@ -1,4 +1,4 @@
-"""What a caller holds and what a store holds are never the same."""
+"""The records of a caller and those of a store are separate copies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ READS_OF_A_TRACE: dict[str, Callable[[Any], Any]] = {
 
 
 def only(found: Any) -> Any:
-    """The record, or the one in the list."""
+    """Return the record, or the only record in the list."""
     return found[0] if isinstance(found, list) else found
 
 
@@ -51,14 +51,14 @@ def plain_message() -> Message:
 
 
 def spoil_conversation(record: Conversation) -> None:
-    """Change all that can be changed in a conversation."""
+    """Change every mutable part of a conversation."""
     record.title = "spoilt"
     record.metadata["text"] = "spoilt"
     record.metadata["list"][1]["deep"].append("spoilt")
 
 
 def spoil_message(record: Message) -> None:
-    """Change all that can be changed in a message."""
+    """Change every mutable part of a message."""
     record.original_content = "spoilt"
     record.explicit_context = [*(record.explicit_context or []), "spoilt"]
     record.entities[0].name = "spoilt"

@@ -1,4 +1,4 @@
-"""What a record has without being told, and that it is stored."""
+"""The default values of records, and that they are stored."""
 
 from __future__ import annotations
 

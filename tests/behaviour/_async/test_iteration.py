@@ -1,4 +1,4 @@
-"""Iteration yields each message once, also while messages come, change and go."""
+"""Iteration yields each message once, even if messages are added, changed or deleted."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
 async def test_iteration_yields_each_message_once_while_another_store_adds_one(
     store: MessageStore, config: Config
 ) -> None:
-    # Conversations and messages in turns, so that their places are not those of a listing.
+    # Conversations and messages alternate, so that their order differs from that of a listing.
     await store.store_turn(conversation=conversation("c1"), messages=messages("m1"))
     await store.store_turn(conversation=conversation("c2"), messages=messages("m2"))
     iterator = store.iter_messages("c1", batch_size=1)

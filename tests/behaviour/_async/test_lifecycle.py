@@ -1,4 +1,4 @@
-"""A store is opened from a mapping, a URL or the environment, and closed once and for all."""
+"""A store is opened from a mapping, a URL or the environment, and closed for good."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VARIABLE = "JAZZMINE_MESSAGE_STORE"
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, empty, with nothing said in the environment."""
+    """An empty current folder, without jazzmine's environment variables."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv(VARIABLE, raising=False)
     return tmp_path
@@ -28,13 +28,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 async def store(config: Config) -> AsyncIterator[MessageStore]:
-    """An empty store of the test's own, to close."""
+    """An empty store for this test to close."""
     async with await MessageStore.initialize(config) as opened:
         yield opened
 
 
 async def title_in(config: Any) -> str:
-    """Open the store, have it hold a conversation, and return that one's title."""
+    """Open a store, store a conversation in it, and return its title as read."""
     async with await MessageStore.initialize(config) as store:
         await store.store_conversation(conversation(title="here"))
         found = await store.get_conversation_by_id("c1")

@@ -31,7 +31,7 @@ from tests.behaviour.memory_model import (
     outcome,
     updates,
 )
-from tests.behaviour.memory_samples import Update, busy, deface
+from tests.behaviour.memory_samples import Update, busy, clear_deeply
 from tests.behaviour.support.async_support import Runner
 
 
@@ -46,7 +46,7 @@ async def change_in_block(
 
 
 class MemoryMachine(RuleBasedStateMachine):
-    """Makes each call to the store and to the model, and compares what came of it."""
+    """Makes each call to the store and to the model, and compares the results."""
 
     read = Bundle("read")
 
@@ -85,9 +85,9 @@ class MemoryMachine(RuleBasedStateMachine):
 
         assert outcome(lambda: got) == expected
         if not was_there:
-            # The store's clock said when it was made, which tells it from one made later.
+            # The creation time of the store's clock distinguishes it from one created later.
             self.model.stored[cid].created_at = got.created_at
-        deface(got)
+        clear_deeply(got)
 
     @rule(cid=cids, changes=st.lists(updates, min_size=2, max_size=8))
     def update(self, cid: str, changes: Sequence[Update]) -> None:
@@ -97,7 +97,7 @@ class MemoryMachine(RuleBasedStateMachine):
             got = outcome(partial(self.call, change.on, self.store, cid))
 
             assert got == expected
-            deface(change.arguments())
+            clear_deeply(change.arguments())
 
     @rule(cid=cids, changes=st.lists(updates, max_size=4), end=ending)
     def change_in_block(self, cid: str, changes: Sequence[Update], end: Ending) -> None:
@@ -156,7 +156,7 @@ def test_the_store_does_what_its_model_does(memory_backend: Backend, tmp_path: P
             super().teardown()
             self.opened.__exit__(None, None, None)
 
-    # In proportion to what the profile in force asks of a test.
+    # A multiple of the number in the current profile.
     examples = max(1, int(settings().max_examples * memory_backend.share * 2 / 5))
 
     run_state_machine_as_test(

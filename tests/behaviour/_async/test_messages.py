@@ -1,4 +1,4 @@
-"""Messages are stored whole, found by id, moved and deleted."""
+"""Messages are stored, found by id, moved and deleted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Stored records that break a rule hide no other, and are read with replacements if they can be.
+"""Invalid stored records are read with replacements if possible, and affect no other record.
 
-What each value is read as stands in `tests.behaviour.dirt`.
+`tests.behaviour.dirt` has the replacement for each value.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def plain(record: Message | TurnTrace) -> str:
 
 @pytest.fixture
 def unreadable(config: Config, store: MessageStore) -> None:
-    """Of five messages and their traces the first, the third and the fourth can't be read."""
+    """Store five messages with traces, of which the first, third and fourth are unreadable."""
     names = ["m1", "m2", "m3", "m4", "m5"]
     roles = dict.fromkeys(["m1", "m3", "m4"], "king")
     gone = [{"flow_id": "f", "flow_name": "f", "flow_type": "f", "event": "gone"}]

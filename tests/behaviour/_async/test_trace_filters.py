@@ -1,4 +1,4 @@
-"""Traces are found by what is in them, newest first, page by page."""
+"""Traces are found by their fields, newest first, page by page."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MEETS_ALL_BUT_ONE: dict[str, dict[str, Any]] = {
 
 
 async def found(store: MessageStore, **conditions: Any) -> list[str]:
-    """The ids of the messages whose traces meet the conditions."""
+    """Return the ids of the messages whose traces match a filter."""
     traces = await store.find_turn_traces(TraceFilter(**conditions))
     return [one.message_id for one in traces]
 
@@ -179,7 +179,7 @@ async def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
     ) == ["all"]
 
 
-# What is in a tool trace or in a call
+# Fields of a tool trace or a call
 
 
 async def test_a_trace_is_found_by_a_tool_trace_among_several(chat: MessageStore) -> None:

@@ -1,4 +1,4 @@
-"""Found traces come page by page, and pages stay right whatever happens in between."""
+"""Found traces are paged, and pages are correct if traces change between them."""
 
 from __future__ import annotations
 

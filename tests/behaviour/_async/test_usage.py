@@ -16,7 +16,7 @@ USAGE_KEYS = ["agent", "user", "conversation", "intent", "model", "day"]
 
 
 async def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]:
-    """What was used by whoever meets the conditions."""
+    """Return the usage of the traces that match a filter."""
     return await store.summarize_usage(TraceFilter(**conditions), by=by)
 
 

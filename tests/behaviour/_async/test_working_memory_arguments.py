@@ -1,4 +1,4 @@
-"""What may be an id, and what an id can never do."""
+"""Which ids working memory accepts, and that no id can affect another."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_a_hostile_id_locks_nobody_else(memory_store: WorkingMemoryStore, 
 
 
 any_text = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
-# Out of what key names are made of: where escaping goes wrong, these collide.
+# Made of the parts of key names: they collide if the escaping is wrong.
 key_like = st.lists(
     st.sampled_from(["{", "}", "c", ":", "\\", "%7B", "wm:", "wm_lock:", "\0", "é"]),
     min_size=1,

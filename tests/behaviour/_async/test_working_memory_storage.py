@@ -15,7 +15,7 @@ from jazzmine.core.working_memory import (
     WorkingMemoryStore,
 )
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.behaviour.memory_samples import TTL, busy, deface, timeless
+from tests.behaviour.memory_samples import TTL, busy, clear_deeply, timeless
 from tests.behaviour.support.async_support import gather, pause, settle
 
 
@@ -65,7 +65,7 @@ async def test_get_returns_a_copy(memory_store: WorkingMemoryStore) -> None:
     saved = await memory_store.save(busy("c"))
     read = await memory_store.get("c")
 
-    deface(read)
+    clear_deeply(read)
 
     assert await memory_store.get("c") == saved
 
@@ -89,7 +89,7 @@ async def test_get_or_create_returns_a_copy_of_what_was_there(
     saved = await memory_store.save(busy("c"))
     returned = await memory_store.get_or_create("c", "user", "agent")
 
-    deface(returned)
+    clear_deeply(returned)
 
     assert await memory_store.get("c") == saved
 
@@ -98,7 +98,7 @@ async def test_save_copies_what_it_is_given(memory_store: WorkingMemoryStore) ->
     memory = busy("c")
     saved = await memory_store.save(memory)
 
-    deface(memory)
+    clear_deeply(memory)
 
     assert saved.active_flow is not None
     assert list(saved.active_flow.slots) == ["size", "colour"]
@@ -109,7 +109,7 @@ async def test_save_returns_a_copy(memory_store: WorkingMemoryStore) -> None:
     saved = await memory_store.save(busy("c"))
     before = saved.to_dict()
 
-    deface(saved)
+    clear_deeply(saved)
 
     stored = await memory_store.get("c")
     assert stored is not None

@@ -1,4 +1,4 @@
-"""Writes that many tests begin with."""
+"""Writes that many tests use to prepare a store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ __all__ = ["store_traces"]
 
 
 async def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
-    """Store traces, and the messages that they are of."""
+    """Store traces and their messages."""
     for one in traces:
         await store.store_turn(messages=[message(one.message_id)], trace=one)

@@ -1,4 +1,4 @@
-"""No method takes anything for an id or a number that is none."""
+"""Methods refuse arguments that are not valid ids or numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Call = Callable[[Any, Any], Any]
 
 
 def kind(value: object) -> str:
-    """What a case is called by."""
+    """Return the name of a test case."""
     return type(value).__name__
 
 
@@ -34,12 +34,12 @@ wrong_count = pytest.mark.parametrize("wrong", ["1", 1.0, True], ids=repr)
 
 @pytest.fixture
 def kept() -> bool:
-    """No test here writes to a conversation that is not there."""
+    """The tests of this module write only to conversations that exist."""
     return True
 
 
 class Names(str, Enum):
-    """Ids, as programs like to name them."""
+    """An Enum of ids, as programs define them."""
 
     MESSAGE = "m1"
     CONVERSATION = "c1"

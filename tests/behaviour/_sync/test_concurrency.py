@@ -1,4 +1,4 @@
-"""Calls at once, of one store and of two on the same data, do not harm each other."""
+"""Concurrent calls of one store, and of two stores on the same data, are independent."""
 
 from __future__ import annotations
 

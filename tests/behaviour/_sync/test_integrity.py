@@ -1,4 +1,4 @@
-"""What refers to something that is not stored is refused, and nothing is written."""
+"""A record that refers to one that is not stored is refused, and nothing is written."""
 
 from __future__ import annotations
 
@@ -119,12 +119,12 @@ each_bulk_write = pytest.mark.parametrize(
 
 
 @each_bulk_write
-@pytest.mark.parametrize("homeless", [0, 1, 2], ids=["the first", "a middle one", "the last"])
+@pytest.mark.parametrize("orphan", [0, 1, 2], ids=["the first", "a middle one", "the last"])
 def test_of_messages_with_one_id_each_needs_its_conversation(
-    chat: MessageStore, write: str, besides: dict[str, Conversation], homeless: int
+    chat: MessageStore, write: str, besides: dict[str, Conversation], orphan: int
 ) -> None:
     given = [message("m1", original_content=text) for text in ("a", "b", "c")]
-    given[homeless].conversation_id = "nowhere"
+    given[orphan].conversation_id = "nowhere"
 
     with pytest.raises(IntegrityError, match="nowhere"):
         getattr(chat, write)(messages=[message("m0"), *given, message("m2")], **besides)
@@ -160,13 +160,13 @@ def test_a_message_may_pass_through_the_conversation_that_its_turn_brings(
 def test_of_simultaneous_messages_with_one_id_each_needs_its_conversation(
     chat: MessageStore,
 ) -> None:
-    homes = ["nowhere", "c1"] * 20
-    given = [message("m1", conversation_id=home) for home in homes]
+    owners = ["nowhere", "c1"] * 20
+    given = [message("m1", conversation_id=owner) for owner in owners]
 
     outcomes = settle(*(lambda m=m: chat.store_message(m) for m in given))
 
     refused = [isinstance(outcome, IntegrityError) for outcome in outcomes]
-    assert refused == [home == "nowhere" for home in homes]
+    assert refused == [owner == "nowhere" for owner in owners]
     assert chat.get_messages_by_user_id("u1") == [message("m1")]
 
 

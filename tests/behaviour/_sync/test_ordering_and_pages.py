@@ -1,4 +1,4 @@
-"""Messages keep their order, and pages of them stay right whatever happens in between."""
+"""Messages keep their order, and pages are correct if messages change between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ each_listing = pytest.mark.parametrize("listing", ["conversation", "user"])
 
 
 def listed(store: MessageStore, listing: str, **page: Any) -> list[str]:
-    """The ids of the messages of conversation "c1", or of user "u1"."""
+    """Return the ids of the messages of conversation "c1", or of user "u1"."""
     method = getattr(store, f"get_messages_by_{listing}_id")
     return ids(method({"conversation": "c1", "user": "u1"}[listing], **page))
 

@@ -1,4 +1,4 @@
-"""The calls that an agent written for jazzmine 0.1 makes, every argument by its name there."""
+"""The calls of an agent for jazzmine 0.1 work, with every argument by its old name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.behaviour.samples import conversation, message, trace
 
 
 class SequentialFlow:
-    """What `from_flow` reads of a flow."""
+    """A flow with the attributes that `from_flow` reads."""
 
     id = "f1"
     name = "refund"

@@ -1,4 +1,4 @@
-"""What one back end cannot hold all refuse, by the name of the field, and nothing is stored."""
+"""A value that one back end cannot store is refused by all; the error names the field."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONE = "half of a \ud83d"
 
 @pytest.fixture
 def kept() -> bool:
-    """No test here writes to a conversation that is not there."""
+    """The tests of this module write only to conversations that exist."""
     return True
 
 

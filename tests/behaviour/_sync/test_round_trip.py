@@ -1,4 +1,4 @@
-"""Whatever a store takes comes back as it was."""
+"""Every value that a store accepts is returned unchanged."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ each_value = pytest.mark.parametrize("value", VALUES)
 
 @pytest.fixture
 def kept() -> bool:
-    """No test here writes to a conversation that is not there."""
+    """The tests of this module write only to conversations that exist."""
     return True
 
 
 def typed(value: Any) -> str:
-    """A value with the types of all that is in it: in Python 1 is 1.0 and True."""
+    """Return a value with the types of all its parts, because 1 equals 1.0 and True in Python."""
     if isinstance(value, dict):
         return repr({key: typed(value[key]) for key in sorted(value)})
     return repr([typed(item) for item in value]) if isinstance(value, list) else repr(value)
@@ -174,7 +174,7 @@ def test_a_value_comes_back_wherever_json_is_kept(chat: MessageStore, value: Any
 
 
 def test_64_levels_of_nesting_come_back(chat: MessageStore) -> None:
-    # The metadata are the first level.
+    # The metadata itself is the first level.
     stored = message(metadata={"deep": nested(63)})
 
     chat.store_turn(

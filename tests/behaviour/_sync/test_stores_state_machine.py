@@ -1,4 +1,4 @@
-"""Any sequence of calls ends as the model says."""
+"""Any sequence of calls has the results of the model."""
 
 from __future__ import annotations
 

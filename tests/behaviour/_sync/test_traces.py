@@ -1,4 +1,4 @@
-"""A message has one trace at the most; traces are found by id, message, conversation and agent."""
+"""A message has at most one trace; traces are found by id, message, conversation and agent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn is stored whole or not at all, and may be stored again."""
+"""A turn is stored completely or not at all, and may be stored again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.behaviour.samples import NOW, conversation, full_trace, ids, message,
 
 
 def everything(store: MessageStore) -> list[Any]:
-    """All that is stored of conversations "c1" and "c2", and of their users and agents."""
+    """Return all records of conversations "c1" and "c2", and of their users and agents."""
     return [
         store.get_conversations_by_user_id("u1"),
         store.get_conversation_by_id("c2"),

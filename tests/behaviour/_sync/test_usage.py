@@ -16,7 +16,7 @@ USAGE_KEYS = ["agent", "user", "conversation", "intent", "model", "day"]
 
 
 def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]:
-    """What was used by whoever meets the conditions."""
+    """Return the usage of the traces that match a filter."""
     return store.summarize_usage(TraceFilter(**conditions), by=by)
 
 

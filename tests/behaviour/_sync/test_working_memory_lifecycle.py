@@ -1,4 +1,4 @@
-"""A working-memory store from its opening to what is left of it when it is closed."""
+"""A store of working memory is opened, used and closed."""
 
 from __future__ import annotations
 

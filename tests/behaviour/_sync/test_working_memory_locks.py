@@ -1,4 +1,4 @@
-"""One conversation's updates run one after another; different ones never wait."""
+"""Updates of one conversation run one after another; those of others never wait for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jazzmine.sync.working_memory import (
 )
 from jazzmine.errors import LockTimeoutError, NotFoundError, StaleWorkingMemoryError
 from tests.behaviour.backends import Config
-from tests.behaviour.memory_samples import busy, deface
+from tests.behaviour.memory_samples import busy, clear_deeply
 from tests.behaviour.support.sync_support import Started, gather, pause
 
 
@@ -110,7 +110,7 @@ def test_what_becomes_of_the_working_memory_after_its_block_is_not_stored(
         memory.end_turn("Done", "confirm")
     stored = memory_store.get("c")
 
-    deface(memory)
+    clear_deeply(memory)
 
     assert memory_store.get("c") == stored
 

@@ -1,4 +1,4 @@
-"""Every update of a working-memory store is its transition, under the lock, saved."""
+"""Every update of a store makes its transition under the lock, and saves the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.behaviour.memory_samples import (
     InvalidUpdate,
     Update,
     busy,
-    deface,
+    clear_deeply,
     timeless,
 )
 
@@ -91,7 +91,7 @@ def test_what_an_update_returns_is_a_copy(
     updated = update.on(memory_store, "c")
     before = updated.to_dict()
 
-    deface(updated)
+    clear_deeply(updated)
 
     stored = memory_store.get("c")
     assert stored is not None
@@ -107,7 +107,7 @@ def test_what_an_update_is_given_is_copied(
     updated = Update(update.name, lambda: arguments).on(memory_store, "c")
     before = updated.to_dict()
 
-    deface(arguments)
+    clear_deeply(arguments)
 
     assert updated.to_dict() == before
     assert memory_store.get("c") == updated

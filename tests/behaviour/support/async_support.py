@@ -1,4 +1,4 @@
-"""What the suites need of the async API: tasks at once, and a loop for plain code."""
+"""Support for the suites of the async API: concurrent tasks, and a loop for sync functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 async def gather(*calls: Callable[[], Awaitable[T]]) -> list[T]:
-    """Make all calls at once, and return their results in the order of the calls."""
+    """Make all calls concurrently, and return their results in the order of the calls."""
     return await asyncio.gather(*(call() for call in calls))
 
 
 async def settle(*calls: Callable[[], Awaitable[T]]) -> list[T | BaseException]:
-    """Make all calls at once, and return the result or the error of each."""
+    """Make all calls concurrently, and return the result or the error of each."""
     return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
 
 
@@ -27,27 +27,27 @@ async def take(iterator: AsyncIterator[T], count: int) -> list[T]:
 
 
 async def pause(seconds: float) -> None:
-    """Let the others go on for a while."""
+    """Let the other tasks run for a while."""
     await asyncio.sleep(seconds)
 
 
 class Started(Generic[T]):
-    """A call under way, in a task of its own."""
+    """A running call, in its own task."""
 
     def __init__(self, call: Callable[[], Awaitable[T]]) -> None:
         self._task = asyncio.ensure_future(call())
 
     def done(self) -> bool:
-        """Whether it has come to its end."""
+        """Return whether the call has ended."""
         return self._task.done()
 
     async def result(self) -> T:
-        """Wait for its end, and return its result or raise its error."""
+        """Wait for the call, and return its result or raise its error."""
         return await self._task
 
 
 class Runner:
-    """Makes the calls of a plain function, all of them on one event loop of its own."""
+    """Makes async calls from sync functions, all of them on one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -61,7 +61,7 @@ class Runner:
         self._loop.close()
 
     def run(self, call: Awaitable[Any]) -> Any:
-        """Return what the call returns."""
+        """Return the result of a call."""
         return self._loop.run_until_complete(call)
 
     def collect(self, iterate: Callable[[], AsyncIterator[T]]) -> list[T]:

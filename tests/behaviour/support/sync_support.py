@@ -1,4 +1,4 @@
-"""The same for the sync API: threads, and nothing to run."""
+"""Support for the suites of the sync API, with the names of `async_support`: threads."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 def gather(*calls: Callable[[], T]) -> list[T]:
-    """Make all calls at once, and return their results in the order of the calls."""
+    """Make all calls concurrently, and return their results in the order of the calls."""
     with ThreadPoolExecutor(len(calls)) as threads:
         futures = [threads.submit(call) for call in calls]
         return [future.result() for future in futures]
 
 
 def settle(*calls: Callable[[], T]) -> list[T | BaseException]:
-    """Make all calls at once, and return the result or the error of each."""
+    """Make all calls concurrently, and return the result or the error of each."""
     with ThreadPoolExecutor(len(calls)) as threads:
         futures = [threads.submit(call) for call in calls]
         return [future.exception() or future.result() for future in futures]
@@ -33,12 +33,12 @@ def take(iterator: Iterator[T], count: int) -> list[T]:
 
 
 def pause(seconds: float) -> None:
-    """Let the others go on for a while."""
+    """Let the other threads run for a while."""
     time.sleep(seconds)
 
 
 class Started(Generic[T]):
-    """A call under way, in a thread of its own."""
+    """A running call, in its own thread."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         thread = ThreadPoolExecutor(1)
@@ -46,16 +46,16 @@ class Started(Generic[T]):
         thread.shutdown(wait=False)
 
     def done(self) -> bool:
-        """Whether it has come to its end."""
+        """Return whether the call has ended."""
         return self._future.done()
 
     def result(self) -> T:
-        """Wait for its end, and return its result or raise its error."""
+        """Wait for the call, and return its result or raise its error."""
         return self._future.result()
 
 
 class Runner:
-    """Makes the calls of a plain function: here they are made already."""
+    """Returns the results of sync calls, which were made already."""
 
     def __enter__(self) -> Runner:
         return self
@@ -64,7 +64,7 @@ class Runner:
         """Nothing was opened."""
 
     def run(self, result: Any) -> Any:
-        """Return what the call returned."""
+        """Return the result of a call."""
         return result
 
     def collect(self, iterate: Callable[[], Iterator[T]]) -> list[T]:
