@@ -18,7 +18,7 @@ __all__ = ["ActiveFlowState", "FlowRecord", "PendingConfirmation", "Slot"]
 class Slot(MemoryRecord):
     """One piece of information that a flow needs from the user.
 
-    Args:
+    Attributes:
         type: what is expected, in words that a prompt can show ("date", "email").
         value: any JSON value, once `collected`.
         collected_at_turn: the turn in which it was collected last.
@@ -44,7 +44,7 @@ class Slot(MemoryRecord):
 class PendingConfirmation(MemoryRecord):
     """A question that the user has to answer before an action is carried out.
 
-    Args:
+    Attributes:
         flow_id: the flow that asks; "" for a question asked outside of a flow.
         action_payload: what the action needs, a JSON object.
         requested_at: Unix seconds.
@@ -67,7 +67,7 @@ class PendingConfirmation(MemoryRecord):
 class FlowRecord(MemoryRecord):
     """What is kept of a flow that has ended.
 
-    Args:
+    Attributes:
         status: the value of a `FlowStatus`.
         slot_values: the slots that were collected, by name.
         tool_summaries: those of its successful tool calls, in order.
@@ -87,14 +87,16 @@ class FlowRecord(MemoryRecord):
 class ActiveFlowState(MemoryRecord):
     """A flow under way.
 
-    Args:
+    Attributes:
         started_at: Unix seconds.
         priority: major and minor.
-        current_step, total_steps, step_results: the progress of a sequential flow; steps
-            count from 0.
+        current_step: the step that a sequential flow is in, from 0.
+        total_steps: how many steps a sequential flow has.
+        step_results: the results of the steps that are done.
         branch_results: the branches of a parallel flow; None until a branch is done.
         tool_call_history: without the raw results, which only the turn has.
-        condition_expr, condition_branch_taken: what a conditional flow decides, and how.
+        condition_expr: what a conditional flow decides.
+        condition_branch_taken: how it was decided.
         slots: by name.
     """
 

@@ -24,7 +24,7 @@ __all__ = ["ToolCallRecord"]
 class ToolCallRecord(MemoryRecord):
     """A tool call with its outcome.
 
-    Args:
+    Attributes:
         arguments: what the tool was given, a JSON object.
         result: what it returned, any JSON value; a prompt never shows it.
         result_summary: what a prompt shows in its place.

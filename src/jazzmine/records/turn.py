@@ -17,7 +17,7 @@ __all__ = ["TopicShift", "TurnCache", "WorkspaceEntity"]
 class WorkspaceEntity(MemoryRecord):
     """Something that the conversation mentioned.
 
-    Args:
+    Attributes:
         attributes: what was said of it, each once, in the order of the first mention.
     """
 
@@ -41,11 +41,13 @@ class TopicShift(MemoryRecord):
 class TurnCache(MemoryRecord):
     """What is known about the turn under way; the next turn replaces it whole.
 
-    Args:
+    Attributes:
         raw_entities: each a dict with a `name` and, optionally, a list of `attributes`.
-        retrieved_same_conv_episodes, retrieved_prev_conv_episodes: of this conversation and of
-            earlier ones; an episode's `short_summary` is read, the rest is the caller's own.
-        retrieved_semantic_terms, flow_candidates: the caller's own.
+        retrieved_same_conv_episodes: episodes of this conversation; an episode's
+            `short_summary` is read, the rest is the caller's own.
+        retrieved_prev_conv_episodes: episodes of earlier conversations, likewise.
+        retrieved_semantic_terms: the caller's own.
+        flow_candidates: the caller's own.
         tool_calls: made in this turn, in order.
     """
 

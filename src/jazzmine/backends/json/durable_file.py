@@ -31,7 +31,7 @@ class FileView:
     __slots__ = ("_changed_ns", "_links", "fd")
 
     def __init__(self, fd: int) -> None:
-        self.fd = fd
+        self.fd: int = fd
         self._changed_ns = self._links = -1
         # Where the disk does not say, the file counts as another one, and is read again: an
         # error now would deny a write that stands already.

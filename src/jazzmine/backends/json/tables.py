@@ -47,14 +47,14 @@ class ConversationRow:
     )
 
     def __init__(self, record: Conversation, line: bytes, position: int) -> None:
-        self.id = record.id
-        self.line = line
-        self.position = position
+        self.id: str = record.id
+        self.line: bytes = line
+        self.position: int = position
         self.record: Conversation | None = None
-        self.was_read = False
-        self.user_id = intern(record.user_id)
-        self.agent_id = intern(record.agent_id)
-        self.last_updated_at = record.last_updated_at
+        self.was_read: bool = False
+        self.user_id: str = intern(record.user_id)
+        self.agent_id: str = intern(record.agent_id)
+        self.last_updated_at: int = record.last_updated_at
 
 
 class MessageRow:
@@ -73,16 +73,16 @@ class MessageRow:
     )
 
     def __init__(self, record: Message, line: bytes, position: int) -> None:
-        self.id = record.id
-        self.line = line
-        self.position = position
+        self.id: str = record.id
+        self.line: bytes = line
+        self.position: int = position
         self.record: Message | None = None
-        self.was_read = False
+        self.was_read: bool = False
         # The same few ids stand in many messages: interned, each is held once.
-        self.conversation_id = intern(record.conversation_id)
-        self.user_id = intern(record.user_id)
-        self.timestamp = record.timestamp
-        self.is_flagged = record.is_flagged
+        self.conversation_id: str = intern(record.conversation_id)
+        self.user_id: str = intern(record.user_id)
+        self.timestamp: int = record.timestamp
+        self.is_flagged: bool = record.is_flagged
 
 
 class TraceRow:
@@ -103,17 +103,17 @@ class TraceRow:
     )
 
     def __init__(self, record: TurnTrace, line: bytes, position: int) -> None:
-        self.id = record.id
-        self.line = line
-        self.position = position
+        self.id: str = record.id
+        self.line: bytes = line
+        self.position: int = position
         self.record: TurnTrace | None = None
-        self.was_read = False
-        self.message_id = record.message_id
-        self.conversation_id = intern(record.conversation_id)
-        self.user_id = intern(record.user_id)
-        self.agent_id = intern(record.agent_id)
-        self.turn_number = record.turn_number
-        self.started_at_ms = record.started_at_ms
+        self.was_read: bool = False
+        self.message_id: str = record.message_id
+        self.conversation_id: str = intern(record.conversation_id)
+        self.user_id: str = intern(record.user_id)
+        self.agent_id: str = intern(record.agent_id)
+        self.turn_number: int = record.turn_number
+        self.started_at_ms: int = record.started_at_ms
 
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -199,16 +199,18 @@ class Tables:
         self.messages: dict[str, MessageRow] = {}
         self.traces: dict[str, TraceRow] = {}
         self.trace_of_message: dict[str, TraceRow] = {}
-        self.conversations_by_user = Index[ConversationRow]("user_id", "last_updated_at")
-        self.conversations_by_agent = Index[ConversationRow]("agent_id", "last_updated_at")
-        self.messages_by_conversation = Index[MessageRow]("conversation_id", "timestamp")
-        self.messages_by_user = Index[MessageRow]("user_id", "timestamp")
-        self.visible_messages = Index[MessageRow]("conversation_id", "timestamp", _is_visible)
-        self.traces_by_turn = Index[TraceRow]("conversation_id", "turn_number")
-        self.traces_by_conversation = Index[TraceRow]("conversation_id", "started_at_ms")
-        self.traces_by_agent = Index[TraceRow]("agent_id", "started_at_ms")
-        self.traces_by_user = Index[TraceRow]("user_id", "started_at_ms")
-        self.traces_by_start = Index[TraceRow](None, "started_at_ms")
+        self.conversations_by_user: Index[ConversationRow] = Index("user_id", "last_updated_at")
+        self.conversations_by_agent: Index[ConversationRow] = Index("agent_id", "last_updated_at")
+        self.messages_by_conversation: Index[MessageRow] = Index("conversation_id", "timestamp")
+        self.messages_by_user: Index[MessageRow] = Index("user_id", "timestamp")
+        self.visible_messages: Index[MessageRow] = Index(
+            "conversation_id", "timestamp", _is_visible
+        )
+        self.traces_by_turn: Index[TraceRow] = Index("conversation_id", "turn_number")
+        self.traces_by_conversation: Index[TraceRow] = Index("conversation_id", "started_at_ms")
+        self.traces_by_agent: Index[TraceRow] = Index("agent_id", "started_at_ms")
+        self.traces_by_user: Index[TraceRow] = Index("user_id", "started_at_ms")
+        self.traces_by_start: Index[TraceRow] = Index(None, "started_at_ms")
         self._conversation_indexes = (self.conversations_by_user, self.conversations_by_agent)
         self._message_indexes = (
             self.messages_by_conversation,
