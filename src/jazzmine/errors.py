@@ -63,7 +63,8 @@ class NotFoundError(JazzmineError, KeyError):
     """The record that the call refers to is not stored."""
 
     # KeyError prints the repr of its argument, with quotes around the sentence.
-    __str__ = Exception.__str__
+    def __str__(self) -> str:
+        return Exception.__str__(self)
 
 
 class RecordTooLargeError(JazzmineError, ValueError):

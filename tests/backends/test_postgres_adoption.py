@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.frame import environments
 from jazzmine.errors import IntegrityError
+from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
@@ -71,17 +72,15 @@ def test_a_database_of_jazzmine_0_1_is_adopted(store: MessageStore, old: dict[st
     def plain(records: list[Any]) -> dict[str, Any]:
         return by_id([record.model_dump(mode="json") for record in records])
 
+    def with_defaults(kind: type[Record], records: list[Any]) -> dict[str, Any]:
+        return plain([kind.model_validate_json(json.dumps(one)) for one in records])
+
     conversations = store.get_conversations_by_user_id("u")
-    assert plain(conversations) == by_id([{**one, "metadata": {}} for one in old["conversations"]])
+    assert plain(conversations) == with_defaults(Conversation, old["conversations"])
     messages = store.get_messages_by_user_id("u")
-    assert plain(messages) == by_id([{**one, "metadata": {}} for one in old["messages"]])
+    assert plain(messages) == with_defaults(Message, old["messages"])
     traces = store.find_turn_traces(TraceFilter(agent_id="a"))
-    assert plain(traces) == by_id(
-        [
-            TurnTrace.model_validate_json(json.dumps(one)).model_dump(mode="json")
-            for one in old["traces"]
-        ]
-    )
+    assert plain(traces) == with_defaults(TurnTrace, old["traces"])
 
     # Equal times keep the order in which they were stored, and what is new comes behind.
     assert [one.id for one in conversations] == ["c3 \ufdd0", "c1", "c2"]

@@ -119,11 +119,11 @@ def test_the_next_process_goes_on_where_the_last_one_ended(tmp_path: Path) -> No
     assert_whole(url, ["c1"], 2)
 
 
-def test_the_readme_shows_the_turn_as_it_is() -> None:
-    readme = "".join(page.read_text() for page in EXAMPLES.parent.glob("README*.md"))
+def test_the_guide_shows_the_turn_as_it_is() -> None:
+    guide = (EXAMPLES.parent / "docs" / "guides" / "agent.md").read_text()
     source = (EXAMPLES / "sync_turn.py").read_text()
 
-    assert f"```python\n{source[source.index('def turn(') :]}```" in readme
+    assert f"```python\n{source[source.index('def turn(') :]}```" in guide
 
 
 def test_the_async_turn_differs_from_the_sync_one_by_its_waiting_alone() -> None:

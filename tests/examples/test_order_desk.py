@@ -1,4 +1,4 @@
-"""The order desk is run as a newcomer runs it, and the README shows its code unchanged."""
+"""The order desk, run as a newcomer runs it, and shown in a guide as it is."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_the_path_of_the_file_is_shown(shown: str, path: Path) -> None:
     assert f"All of it is in {path}" in shown
 
 
-def test_the_readme_shows_the_turn_as_it_is() -> None:
-    readme = (ROOT / "README.md").read_text()
+def test_the_guide_shows_the_turn_as_it_is() -> None:
+    guide = (ROOT / "docs" / "guides" / "agent.md").read_text()
     source = (DESK / "sync_turns.py").read_text()
     turn = source[source.index("def turn(") : source.index("\n\n\ndef main")]
 
-    assert f"```python\n{turn}\n```" in readme
+    assert f"```python\n{turn}\n```" in guide
 
 
 def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
@@ -85,4 +85,5 @@ def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
 
-    assert ran.stdout == "user Is there any tea?\n"
+    assert len(code.splitlines()) == 10
+    assert ran.stdout == "user Any tea?\nassistant Green.\n"

@@ -1,6 +1,7 @@
 """Builds and installations contain the sync copy of the current sources."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SHIPPED = ["src", "tests", "scripts"]
 FILES = ["pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore"]
+RELEASE = (
+    "jazzmine-"
+    + re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
+)
 RUBBISH = shutil.ignore_patterns("__pycache__", ".*")
 
 pytestmark = pytest.mark.packaging
@@ -97,7 +102,7 @@ def test_the_wheel_holds_the_whole_package_and_its_sync_copy(wheel: set[str]) ->
 
 
 def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
-    assert {name.partition("/")[0] for name in wheel} == {"jazzmine", "jazzmine-1.0.0.dist-info"}
+    assert {name.partition("/")[0] for name in wheel} == {"jazzmine", f"{RELEASE}.dist-info"}
 
 
 def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: set[str]) -> None:
@@ -126,9 +131,9 @@ def test_the_sync_copy_in_an_sdist_follows_its_source(copy: Path) -> None:
     (path,) = build(copy, "--sdist").glob("*.tar.gz")
 
     with tarfile.open(path) as archive:
-        generated = archive.extractfile("jazzmine-1.0.0/src/jazzmine/_sync/__init__.py")
-        assert generated is not None
-        assert b"MARK = 'edited'" in generated.read()
+        twin = archive.extractfile(f"{RELEASE}/src/jazzmine/_sync/__init__.py")
+        assert twin is not None
+        assert b"MARK = 'edited'" in twin.read()
 
 
 def test_the_sync_copy_of_an_editable_install_follows_its_source(

@@ -23,7 +23,7 @@ class Record(BaseModel):
     always_stored: ClassVar[frozenset[str]] = frozenset()
 
     # An instance that is passed to a field is validated again, and so copied.
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid",
         validate_assignment=True,
         allow_inf_nan=False,

@@ -18,8 +18,8 @@ __all__ = ["ActiveFlowState", "FlowRecord", "PendingConfirmation", "Slot"]
 class Slot(MemoryRecord):
     """One piece of information that a flow needs from the user.
 
-    Args:
-        type: the expected kind of value, in words for a prompt ("date", "email").
+    Attributes:
+        type: what is expected, in words that a prompt can show ("date", "email").
         value: any JSON value, once `collected`.
         collected_at_turn: the last turn in which it was collected.
         validation_error: why the latest answer was refused.
@@ -44,9 +44,9 @@ class Slot(MemoryRecord):
 class PendingConfirmation(MemoryRecord):
     """A question that the user must answer before an action is carried out.
 
-    Args:
-        flow_id: the flow that asks the question; "" for a question outside of a flow.
-        action_payload: the data for the action, a JSON object.
+    Attributes:
+        flow_id: the flow that asks; "" for a question asked outside of a flow.
+        action_payload: what the action needs, a JSON object.
         requested_at: Unix seconds.
         timeout_turns: the number of turns in which it can be answered.
     """
@@ -67,7 +67,7 @@ class PendingConfirmation(MemoryRecord):
 class FlowRecord(MemoryRecord):
     """The record of a flow that has ended.
 
-    Args:
+    Attributes:
         status: the value of a `FlowStatus`.
         slot_values: the slots that were collected, by name.
         tool_summaries: the summaries of its successful tool calls, in order.
@@ -87,16 +87,17 @@ class FlowRecord(MemoryRecord):
 class ActiveFlowState(MemoryRecord):
     """A flow in progress.
 
-    Args:
+    Attributes:
         started_at: Unix seconds.
-        priority: the major and the minor priority.
-        current_step, total_steps, step_results: the progress of a sequential flow; steps
-            count from 0.
+        priority: major and minor.
+        current_step: the step that a sequential flow is in, from 0.
+        total_steps: how many steps a sequential flow has.
+        step_results: the results of the steps that are done.
         branch_results: the branches of a parallel flow; None until a branch is done.
-        tool_call_history: its tool calls, without the raw results, which only the turn keeps.
-        condition_expr, condition_branch_taken: the condition of a conditional flow, and its
-            result.
-        slots: the slots by name.
+        tool_call_history: without the raw results, which only the turn has.
+        condition_expr: what a conditional flow decides.
+        condition_branch_taken: how it was decided.
+        slots: by name.
     """
 
     flow_id: Id

@@ -55,7 +55,7 @@ class Entity(Record):
 class Conversation(Record):
     """A conversation between a user and an agent; times in ms since the Unix epoch, UTC.
 
-    Args:
+    Attributes:
         id: a new one by default.
         created_at: now by default.
         last_updated_at: `created_at` by default.
@@ -75,7 +75,7 @@ class Conversation(Record):
 class Message(Record):
     """One message of a conversation.
 
-    Args:
+    Attributes:
         id: a new one by default.
         timestamp: ms since the Unix epoch, UTC; now by default.
     """

@@ -36,7 +36,7 @@ __all__ = [
     "unreadable",
 ]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 UNKNOWN_ID = "unknown"
 

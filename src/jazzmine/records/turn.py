@@ -17,8 +17,8 @@ __all__ = ["TopicShift", "TurnCache", "WorkspaceEntity"]
 class WorkspaceEntity(MemoryRecord):
     """A thing that the conversation mentioned.
 
-    Args:
-        attributes: its attributes, each once, in the order of the first mention.
+    Attributes:
+        attributes: what was said of it, each once, in the order of the first mention.
     """
 
     name: Text
@@ -41,12 +41,14 @@ class TopicShift(MemoryRecord):
 class TurnCache(MemoryRecord):
     """The data of the current turn; the next turn replaces it.
 
-    Args:
+    Attributes:
         raw_entities: each a dict with a `name` and, optionally, a list of `attributes`.
-        retrieved_same_conv_episodes, retrieved_prev_conv_episodes: episodes of this conversation
-            and of earlier ones; only the key `short_summary` of an episode is read.
-        retrieved_semantic_terms, flow_candidates: for the caller's use.
-        tool_calls: the tool calls of this turn, in order.
+        retrieved_same_conv_episodes: episodes of this conversation; an episode's
+            `short_summary` is read, the rest is the caller's own.
+        retrieved_prev_conv_episodes: episodes of earlier conversations, likewise.
+        retrieved_semantic_terms: the caller's own.
+        flow_candidates: the caller's own.
+        tool_calls: made in this turn, in order.
     """
 
     turn_number: Int64

@@ -19,13 +19,14 @@ USAGE_KEYS: tuple[UsageKey, ...] = get_args(UsageKey)
 class TraceFilter(Record):
     """A filter that matches the traces for which every given field holds.
 
-    Args:
-        started_from, started_until: the turn's start, ms since the Unix epoch; the first is
-            included, the second is not.
-        min_total_tokens, min_latency_ms: the smallest accepted values.
-        has_errors: whether the turn has errors.
-        tool, llm_call: an element of `tool_traces` (`llm_calls`) has all these fields with
-            equal values.
+    Attributes:
+        started_from: the earliest start of a turn, ms since the Unix epoch, included.
+        started_until: the end of that range, not included.
+        min_total_tokens: the turn took at least so many tokens.
+        min_latency_ms: the turn took at least so many ms.
+        has_errors: whether the turn's list of errors has any.
+        tool: some element of `tool_traces` has all these fields with exactly these values.
+        llm_call: some element of `llm_calls` has all these fields with exactly these values.
     """
 
     agent_id: Id | None = None

@@ -23,7 +23,7 @@ from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
 
 __all__ = ["WorkingMemory"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 
 @memory_record
@@ -84,12 +84,14 @@ class WorkingMemory(ConversationState):
     branches, slots), by `entity_max_age_turns`, or goes with the turn (its tool calls, which
     alone have the raw results).
 
-    Args:
-        created_at, last_updated: Unix seconds; every change by a transition sets the second.
+    Attributes:
+        created_at: Unix seconds.
+        last_updated: Unix seconds; every change by a transition sets it.
         status: derived from the flow and the confirmation whenever a transition changes them.
         entity_max_age_turns: an entity that was not seen for more turns than this is dropped.
-        revision: the number of saves, which the store sets.
-        topics_dropped, flows_dropped: how many older items were removed from the histories.
+        revision: counts the saves; it belongs to the store.
+        topics_dropped: how many older topics `topic_history` no longer holds.
+        flows_dropped: how many older flows `flow_history` no longer holds.
     """
 
     def begin_turn(self, turn_cache: TurnCache) -> bool:

@@ -16,7 +16,7 @@ from jazzmine.errors import ConfigurationError
 
 __all__ = ["Schema"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 Missing: TypeAlias = list[tuple[Collection, list[Index]]]
 

@@ -42,7 +42,7 @@ from jazzmine.errors import ConfigurationError, StoreUnavailableError
 
 __all__ = ["check_rights", "is_current", "migrate"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _MAX_MS = 2**31 - 1
 

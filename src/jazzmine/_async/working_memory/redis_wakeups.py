@@ -16,7 +16,7 @@ from jazzmine.deadline import Deadline
 
 __all__ = ["WakeUps"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # How long a subscription is kept that no call needs, in s, and how long calls wait for one.
 _KEPT, _CONNECTING = 5.0, 0.5

@@ -49,7 +49,7 @@ Parameters = Mapping[str, object]
 # How long closing waits until no write that was given up can take effect any more, in s.
 _CLOSING_SECONDS = 1.0
 
-logger = logging.getLogger("jazzmine")
+logger: logging.Logger = logging.getLogger("jazzmine")
 
 
 class _Write:

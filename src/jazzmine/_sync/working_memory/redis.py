@@ -42,7 +42,7 @@ from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["RedisWorkingMemoryStore"]
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 # The result of a token is kept for longer than any call repeats its request.
 _RESULT_KEPT = 2

@@ -25,10 +25,10 @@ class Change(Generic[T]):
     __slots__ = ("_claim", "apply", "done", "error", "result", "since", "withdrawn")
 
     def __init__(self, apply: Callable[[T], Any]) -> None:
-        self.apply = apply
-        self.since = time.monotonic()
-        self.done = False
-        self.withdrawn = False
+        self.apply: Callable[[T], Any] = apply
+        self.since: float = time.monotonic()
+        self.done: bool = False
+        self.withdrawn: bool = False
         self.result: Any = None
         self.error: BaseException | None = None
         self._claim = threading.Lock()

@@ -31,7 +31,7 @@ class FileView:
     __slots__ = ("_changed_ns", "_links", "fd")
 
     def __init__(self, fd: int) -> None:
-        self.fd = fd
+        self.fd: int = fd
         self._changed_ns = self._links = -1
         # If the disk cannot report the status, the file counts as changed and is read again:
         # an error now would report a write as failed that has succeeded.

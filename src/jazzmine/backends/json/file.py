@@ -35,9 +35,9 @@ class JSONFile:
     """
 
     def __init__(self, path: str, fsync: bool, lock_timeout: float) -> None:
-        self.path = os.path.realpath(path)
-        self.lock = threading.Lock()
-        self.tables = Tables()
+        self.path: str = os.path.realpath(path)
+        self.lock: threading.Lock = threading.Lock()
+        self.tables: Tables = Tables()
         self._fsync = fsync
         self._lock_timeout = lock_timeout
         self._view: FileView | None = None
@@ -46,7 +46,7 @@ class JSONFile:
         # Closing the last descriptor of a replaced file waits until the disk has freed its
         # blocks, which takes as long as writing the new file: a thread closes it.
         self._closer = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-close")
-        self.repairs = Repairs()
+        self.repairs: Repairs = Repairs()
         self._mutex = FileMutex(self.path)
 
     def open(self) -> None:

@@ -47,14 +47,14 @@ class ConversationRow:
     )
 
     def __init__(self, record: Conversation, line: bytes, sequence: int) -> None:
-        self.id = record.id
-        self.line = line
-        self.sequence = sequence
+        self.id: str = record.id
+        self.line: bytes = line
+        self.sequence: int = sequence
         self.record: Conversation | None = None
-        self.was_read = False
-        self.user_id = intern(record.user_id)
-        self.agent_id = intern(record.agent_id)
-        self.last_updated_at = record.last_updated_at
+        self.was_read: bool = False
+        self.user_id: str = intern(record.user_id)
+        self.agent_id: str = intern(record.agent_id)
+        self.last_updated_at: int = record.last_updated_at
 
 
 class MessageRow:
@@ -73,16 +73,16 @@ class MessageRow:
     )
 
     def __init__(self, record: Message, line: bytes, sequence: int) -> None:
-        self.id = record.id
-        self.line = line
-        self.sequence = sequence
+        self.id: str = record.id
+        self.line: bytes = line
+        self.sequence: int = sequence
         self.record: Message | None = None
-        self.was_read = False
+        self.was_read: bool = False
         # Many messages have the same few ids: interned, each string is in memory once.
-        self.conversation_id = intern(record.conversation_id)
-        self.user_id = intern(record.user_id)
-        self.timestamp = record.timestamp
-        self.is_flagged = record.is_flagged
+        self.conversation_id: str = intern(record.conversation_id)
+        self.user_id: str = intern(record.user_id)
+        self.timestamp: int = record.timestamp
+        self.is_flagged: bool = record.is_flagged
 
 
 class TraceRow:
@@ -103,17 +103,17 @@ class TraceRow:
     )
 
     def __init__(self, record: TurnTrace, line: bytes, sequence: int) -> None:
-        self.id = record.id
-        self.line = line
-        self.sequence = sequence
+        self.id: str = record.id
+        self.line: bytes = line
+        self.sequence: int = sequence
         self.record: TurnTrace | None = None
-        self.was_read = False
-        self.message_id = record.message_id
-        self.conversation_id = intern(record.conversation_id)
-        self.user_id = intern(record.user_id)
-        self.agent_id = intern(record.agent_id)
-        self.turn_number = record.turn_number
-        self.started_at_ms = record.started_at_ms
+        self.was_read: bool = False
+        self.message_id: str = record.message_id
+        self.conversation_id: str = intern(record.conversation_id)
+        self.user_id: str = intern(record.user_id)
+        self.agent_id: str = intern(record.agent_id)
+        self.turn_number: int = record.turn_number
+        self.started_at_ms: int = record.started_at_ms
 
 
 AnyRow = TypeVar("AnyRow", bound=Row)
@@ -200,19 +200,21 @@ class Tables:
         self.messages: dict[str, MessageRow] = {}
         self.traces: dict[str, TraceRow] = {}
         self.trace_of_message: dict[str, TraceRow] = {}
-        self.conversations_by = {
+        self.conversations_by: dict[str, Index[ConversationRow]] = {
             owner: Index[ConversationRow](owner, "last_updated_at")
             for owner in ("user_id", "agent_id")
         }
-        self.messages_by = {
+        self.messages_by: dict[str, Index[MessageRow]] = {
             owner: Index[MessageRow](owner, "timestamp") for owner in ("conversation_id", "user_id")
         }
-        self.visible_messages = Index[MessageRow]("conversation_id", "timestamp", _is_visible)
-        self.traces_by_turn = Index[TraceRow]("conversation_id", "turn_number")
-        self.traces_by_conversation = Index[TraceRow]("conversation_id", "started_at_ms")
-        self.traces_by_agent = Index[TraceRow]("agent_id", "started_at_ms")
-        self.traces_by_user = Index[TraceRow]("user_id", "started_at_ms")
-        self.traces_by_start = Index[TraceRow](None, "started_at_ms")
+        self.visible_messages: Index[MessageRow] = Index(
+            "conversation_id", "timestamp", _is_visible
+        )
+        self.traces_by_turn: Index[TraceRow] = Index("conversation_id", "turn_number")
+        self.traces_by_conversation: Index[TraceRow] = Index("conversation_id", "started_at_ms")
+        self.traces_by_agent: Index[TraceRow] = Index("agent_id", "started_at_ms")
+        self.traces_by_user: Index[TraceRow] = Index("user_id", "started_at_ms")
+        self.traces_by_start: Index[TraceRow] = Index(None, "started_at_ms")
         self._conversation_indexes = tuple(self.conversations_by.values())
         self._message_indexes = (*self.messages_by.values(), self.visible_messages)
         self._trace_indexes = (

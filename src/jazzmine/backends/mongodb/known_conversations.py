@@ -19,7 +19,7 @@ class KnownIds:
         self._max_size = max_size
         self._ids: dict[str, None] = {}
         self._lock = Lock()
-        self.changes = 0
+        self.changes: int = 0
 
     def unknown(self, ids: Iterable[str]) -> list[str]:
         """Return the ids that are not in the set, each once."""

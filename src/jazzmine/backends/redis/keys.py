@@ -47,10 +47,10 @@ class Keys:
 
     def __init__(self, conversation_id: str) -> None:
         self._tag = tag = "{" + conversation_id.translate(_ESCAPES) + "}"
-        self.memory = "wm:" + tag
-        self.lock = "wm_lock:" + tag
-        self.queue = "wm_line:" + tag
-        self.corrupt = "wm_corrupt:" + tag
+        self.memory: str = "wm:" + tag
+        self.lock: str = "wm_lock:" + tag
+        self.queue: str = "wm_line:" + tag
+        self.corrupt: str = "wm_corrupt:" + tag
 
     def result(self, token: str) -> str:
         """Return the key of the result of a token's last request."""
