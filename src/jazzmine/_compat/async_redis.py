@@ -52,7 +52,7 @@ def client_for(url: str, patience: float) -> AnyRedis:
     # The store limits the time of each command itself, for less than `socket_timeout` costs.
     client = Redis.from_url(url, protocol=2, socket_connect_timeout=patience, socket_timeout=None)
     pool: Any = client.connection_pool
-    pool.connection_class = type("StoreConnection", (_Aborting, pool.connection_class), {})
+    pool.connection_class = type("StoreConnection", (_StoreConnection, pool.connection_class), {})
     pool.make_connection()  # refuses an unknown option
     return client
 
@@ -64,10 +64,87 @@ async def cluster_for(url: str, patience: float) -> AnyRedis:
     return RedisCluster.from_url(url, socket_connect_timeout=patience, socket_timeout=patience)
 
 
+<<<<<<< Updated upstream
 class _Aborting:
+=======
+class Commands:
+    """Sends commands at once; those for which there is no lane free are sent as one pipeline.
+
+    Args:
+        client: the client that sends them; one of a cluster has a lane for each.
+        patience: how long a pipeline may take, in s.
+    """
+
+    LANES = 4
+    MAX_SIZE = 100
+
+    def __init__(self, client: AnyRedis, patience: float) -> None:
+        self._client: Any = client
+        self._patience = patience
+        self._free: float = float("inf") if is_cluster(client) else self.LANES
+        self._waiting: list[_Waiting] = []
+        self._pipelines: set[asyncio.Task[None]] = set()
+
+    async def execute(self, deadline: Deadline, *command: Any) -> Any:
+        """Send a command, and return its reply with bytes for text."""
+        if not self._free:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(_Waiting(command, deadline, future))
+            return await future
+        self._free -= 1
+        try:
+            return await self._client.execute_command(*command, NEVER_DECODE=True)
+        finally:
+            self._free += 1
+            self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        waiting = [each for each in self._waiting if not each.future.done()]
+        self._waiting = waiting[self.MAX_SIZE :]
+        if waiting:
+            self._free -= 1
+            task = asyncio.ensure_future(self._send(waiting[: self.MAX_SIZE]))
+            self._pipelines.add(task)
+            task.add_done_callback(self._pipelines.discard)
+
+    async def _send(self, batch: list[_Waiting]) -> None:
+        pipeline = self._client.pipeline(transaction=False)
+        for each in batch:
+            pipeline.execute_command(*each.command, NEVER_DECODE=True)
+        latest = max(each.deadline for each in batch)
+        try:
+            async with time_limit(min(self._patience, latest.remaining())):
+                replies = await pipeline.execute(raise_on_error=False)
+        except Exception as error:
+            replies = [error] * len(batch)
+        for each, reply in zip(batch, replies, strict=True):
+            if each.future.done():
+                continue
+            if isinstance(reply, Exception):
+                each.future.set_exception(reply)
+            else:
+                each.future.set_result(reply)
+        self._free += 1
+        self._send_waiting()
+
+
+class _Waiting(NamedTuple):
+    command: tuple[Any, ...]
+    deadline: Deadline
+    future: asyncio.Future[Any]
+
+
+class _StoreConnection:
+>>>>>>> Stashed changes
     """A connection that drops what it has not sent yet when it is given up."""
 
     _writer: Any
+
+    def pack_command(self, *command: Any) -> Any:
+        # In redis-py, only sync connections let hiredis pack.
+        if redis_driver().utils.HIREDIS_AVAILABLE:
+            return redis_driver().connection.HiredisRespSerializer.pack(self, *command)
+        return super().pack_command(*command)  # type: ignore[misc]
 
     async def disconnect(self, nowait: bool = False, **options: Any) -> None:
         if nowait and self._writer is not None:
