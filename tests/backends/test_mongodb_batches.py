@@ -10,87 +10,12 @@ from typing import Any
 import pytest
 
 from jazzmine._async.message_store.deletion_gate import DeletionGate
-from jazzmine._compat.async_mongodb import MicroBatcher
 from jazzmine._sync.message_store.deletion_gate import DeletionGate as SyncDeletionGate
 from jazzmine.core.message_store import MessageStore
 from jazzmine.deadline import Deadline
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message
 from tests.servers import mongodb
-
-
-class Writer:
-    """Notes what it is given; the first call waits for `go`, and "bad" is refused."""
-
-    def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-        self.ended: list[str] = []
-        self.go = asyncio.Event()
-
-    async def write(self, items: list[str], deadline: Deadline) -> None:
-        self.calls.append(items)
-        await self.go.wait()
-        if "bad" in items:
-            raise ValueError(f"bad, of {len(items)}")
-        self.ended += items
-
-
-def start(batcher: MicroBatcher[str], *items: str) -> list[asyncio.Future[None]]:
-    return [asyncio.ensure_future(batcher.run(item, Deadline(10))) for item in items]
-
-
-async def test_items_that_find_no_free_place_are_one_batch() -> None:
-    writer = Writer()
-    calls = start(MicroBatcher(writer.write, 2), *"abcde")
-    await asyncio.sleep(0)
-
-    writer.go.set()
-    await asyncio.gather(*calls)
-
-    assert writer.calls == [["a"], ["b"], ["c", "d", "e"]]
-
-
-async def test_an_error_reaches_only_the_call_that_caused_it() -> None:
-    writer = Writer()
-    calls = start(MicroBatcher(writer.write, 1), "a", "b", "bad", "c")
-    await asyncio.sleep(0)
-
-    writer.go.set()
-    results = await asyncio.gather(*calls, return_exceptions=True)
-
-    assert [type(result) for result in results] == [type(None), type(None), ValueError, type(None)]
-    assert str(results[2]) == "bad, of 1"
-    assert writer.ended == ["a", "b", "c"]
-
-
-async def test_a_call_that_is_cancelled_while_it_waits_is_never_sent() -> None:
-    writer = Writer()
-    calls = start(MicroBatcher(writer.write, 1), "a", "b", "c")
-    await asyncio.sleep(0)
-
-    calls[1].cancel()
-    await asyncio.sleep(0)
-    writer.go.set()
-    await asyncio.gather(*calls, return_exceptions=True)
-
-    assert writer.calls == [["a"], ["c"]]
-
-
-async def test_a_batch_of_which_a_call_is_cancelled_is_given_up_and_sent_without_it() -> None:
-    writer = Writer()
-    calls = start(MicroBatcher(writer.write, 1), "a", "b", "c")
-    await asyncio.sleep(0)
-    calls[0].cancel()
-    await asyncio.sleep(0.05)
-
-    calls[1].cancel()
-    await asyncio.wait([calls[1]])
-    assert writer.calls[1] == ["b", "c"]
-    writer.go.set()
-    await calls[2]
-
-    assert writer.calls[2:] == [["c"]]
-    assert writer.ended == ["c"]
 
 
 async def test_messages_that_are_stored_at_once_are_few_commands(

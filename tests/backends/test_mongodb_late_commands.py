@@ -80,6 +80,22 @@ def cut_clients(proxy: Proxy) -> None:
         connection.cut_client() if connection.held else connection.cut()
 
 
+def pass_on_what_is_held(proxy: Proxy) -> None:
+    """Let what is held arrive, and hold what the client sends next on the same connections."""
+    for connection in proxy.open:
+        if connection.held:
+            connection.deliver()
+            connection.hold()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Return when the condition holds."""
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_a_write_that_was_given_up_does_not_undo_a_later_one(
     proxy: Proxy, config: Config, write: Callable[[Any], Any]
@@ -150,22 +166,29 @@ async def test_a_cancelled_write_is_not_carried_out_later(proxy: Proxy, config: 
 
 
 async def test_a_write_that_is_cancelled_in_a_batch_is_not_carried_out_later(
-    proxy: Proxy, config: Config
+    proxy: Proxy, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("jazzmine._async.message_store.mongodb_writes._MAX_CONCURRENCY", 1)
+    commands = Commands(monkeypatch)
     async with await AsyncMessageStore.initialize({**config, "timeout": 10}) as store:
         await store.store_turn(conversation=conversation(), messages=[NEW])
-        others = [message(f"n{number}") for number in range(20)]
-        calls = [asyncio.ensure_future(store.store_message(other)) for other in others]
-        await asyncio.sleep(0)
+        commands.clear()
+        proxy.hold()
+        first = message("n0")
+        calls = [asyncio.ensure_future(store.store_message(first))]
+        await until(lambda: commands.sent == ["update"] and proxy.held > 0)
+        others = [message(f"n{number}") for number in range(1, 20)]
+        calls += [asyncio.ensure_future(store.store_message(other)) for other in others]
         cancelled = asyncio.ensure_future(store.store_message(OLD))
-        while proxy.held == 0:  # the first have no batch; this one goes with those that wait
-            proxy.hold(after=1)
-            await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
+        pass_on_what_is_held(proxy)
+        await until(lambda: commands.sent == ["update"] * 2 and proxy.held > 0)
         cancelled.cancel()
         await asyncio.wait([cancelled])
         let_new_connections_pass(proxy)
+
         await store.store_message(NEW)
-        await asyncio.to_thread(proxy.deliver)
+        await asyncio.to_thread(deliver, proxy)
 
         await asyncio.gather(*calls)
         assert await store.get_message_by_id("m1") == NEW

@@ -36,6 +36,11 @@ FOREIGN: dict[str, tuple[str, Any, dict[str, Any]]] = {
     ),
     "of other fields": (TRACES, [("tokens", 1)], {"name": "total_tokens_1"}),
     "that deletes documents": (TRACES, [("total_tokens", 1)], {"expireAfterSeconds": 60}),
+    "that deletes documents, of another name": (
+        TRACES,
+        [("total_tokens", 1)],
+        {"expireAfterSeconds": 60, "name": "expiry"},
+    ),
 }
 
 
@@ -79,13 +84,27 @@ def test_documents_of_another_application_are_refused_and_left_alone(config: Con
     assert list(database(config)[MESSAGES].index_information()) == ["_id_"]
 
 
-def test_documents_with_the_same_id_are_reported(config: Config) -> None:
-    database(config)[TRACES].insert_many([{"id": "t1", "message_id": "m1"} for _ in range(2)])
+@pytest.mark.parametrize("collection", INDEXES)
+def test_documents_with_the_same_id_are_reported_before_anything_is_created(
+    config: Config, collection: str
+) -> None:
+    database(config)[collection].insert_many([{"id": "t1", "message_id": f"m{n}"} for n in (1, 2)])
 
-    with pytest.raises(ConfigurationError, match=r"turn_traces.*same"):
+    with pytest.raises(ConfigurationError, match=rf"{collection}.*same id.*t1.*nothing"):
         MessageStore.initialize(config)
 
-    assert database(config)[TRACES].count_documents({}) == 2
+    assert database(config)[collection].count_documents({}) == 2
+    assert database(config).list_collection_names() == [collection]
+    assert list(database(config)[collection].index_information()) == ["_id_"]
+
+
+def test_several_traces_of_one_message_are_reported(config: Config) -> None:
+    database(config)[TRACES].insert_many([{"id": f"t{n}", "message_id": "m1"} for n in (1, 2)])
+
+    with pytest.raises(ConfigurationError, match=r"turn_traces.*same message_id.*m1"):
+        MessageStore.initialize(config)
+
+    assert database(config).list_collection_names() == [TRACES]
 
 
 def test_indexes_have_a_deadline_of_their_own(

@@ -360,8 +360,12 @@ def test_a_store_that_reads_what_is_no_longer_there_is_found_out(
 def test_a_disk_that_fails_after_the_write_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    chance = random.Random(17)
+
     def flush_and_not_undo(path: str, folder: int, *_: Any) -> None:
-        os.fsync(folder)
+        os.close(folder)
+        if chance.random() < 0.3:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(durable, "_flush_folder_or_undo", flush_and_not_undo)
     with MessageStore.initialize({"path": str(tmp_path / "m.json")}) as store:

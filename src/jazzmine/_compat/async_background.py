@@ -35,7 +35,7 @@ class BackgroundTask:
     def start(self) -> None:
         """Start a run, unless one is under way."""
         if self._task is None or self._task.done():
-            self._task = asyncio.ensure_future(_await(self._work))
+            self._task = _start(self._work)
 
     async def close(self, timeout: float) -> None:
         """Wait for the run that is under way, `timeout` s at most."""
@@ -63,7 +63,7 @@ class BackgroundTasks:
 
     def start(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
         """Have the work done beside the calls; it raises nothing."""
-        task = asyncio.ensure_future(_await(work))
+        task = _start(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -109,6 +109,13 @@ class Periodic:
         while going_on:
             going_on = await self._work()
             await asyncio.sleep(self._every)
+
+
+def _start(work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+    task = asyncio.ensure_future(_await(work))
+    # A program may end before it: that is nothing to be reported.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    return task
 
 
 async def _await(work: Callable[[], Awaitable[None]]) -> None:

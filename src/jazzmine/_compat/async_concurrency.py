@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from jazzmine.backends.json.change import Change
+from jazzmine.deadline import Deadline
 from jazzmine.errors import WrongEventLoopError
 
-__all__ = ["Affinity", "Batcher", "KeyedLocks", "Work", "run_blocking"]
+__all__ = ["Affinity", "Batcher", "Condition", "KeyedLocks", "Work", "run_blocking"]
 
 T = TypeVar("T")
 
@@ -129,6 +130,18 @@ class Batcher(Generic[T]):
             else:
                 future.set_result(change.result)
         self._start()
+
+
+class Condition(asyncio.Condition):
+    """A condition that is waited for until a deadline."""
+
+    async def wait_until(self, deadline: Deadline) -> bool:
+        """Wait for a notification; return False if none came before the deadline."""
+        try:
+            await asyncio.wait_for(self.wait(), deadline.remaining())
+        except asyncio.TimeoutError:
+            return False
+        return True
 
 
 class KeyedLocks:

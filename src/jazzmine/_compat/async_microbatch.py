@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from jazzmine.deadline import Deadline
@@ -19,6 +20,7 @@ class _Call(Generic[T]):
     """A call that waits.
 
     Attributes:
+        batch: the task that sends it, if there is one.
         is_alone: whether it is to be sent alone, since it was part of a batch that failed.
     """
 
@@ -26,6 +28,7 @@ class _Call(Generic[T]):
         self.item = item
         self.deadline = deadline
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.batch: asyncio.Task[None] | None = None
         self.is_alone = False
 
     def fail(self, error: BaseException) -> None:
@@ -39,40 +42,36 @@ class MicroBatcher(Generic[T]):
     Each item keeps its own deadline. When a batch fails, its items are sent again one by one.
 
     Args:
-        run_batch: sends some items, all or none, until a deadline.
+        run_batch: sends some items, any of them again if need be, until a deadline. When it is
+            cancelled, none of them takes effect after a later call has returned.
         max_concurrency: how many calls of it there are at a time.
-        timeout: how long each item has, in s.
-        expired: makes the error of an item whose time is over.
+        expired: makes the error of an item whose time is over before it could be sent.
     """
 
     MAX_SIZE = 200
     PATIENCE = 0.25
-    """How long a batch may go on, in s, of which an item was withdrawn."""
+    """How long a batch may go on, in s, of which a call was cancelled."""
 
     def __init__(
         self,
         run_batch: RunBatch[T],
         max_concurrency: int,
-        timeout: float,
         expired: Callable[[], Exception],
     ) -> None:
         self._run_batch = run_batch
         self._expired = expired
         self._free = max_concurrency
-        self._timeout = timeout
         self._waiting: deque[_Call[T]] = deque()
-        self._batches: dict[asyncio.Task[None], list[_Call[T]]] = {}
-        self._doubtful: set[asyncio.Task[None]] = set()
 
-    async def run(self, item: T) -> None:
+    async def run(self, item: T, deadline: Deadline) -> None:
         """Send an item, and return when that is done.
 
-        One that is cancelled while it waits is not sent.
+        A call that is cancelled while it waits is not sent. One whose batch is under way ends
+        with the batch, or when that is given up a moment later and sent again without it.
 
         Raises:
             Exception: what sending it raised, or what `expired` made at its deadline.
         """
-        deadline = Deadline(self._timeout)
         if self._free == 0:
             await self._wait(_Call(item, deadline))
             return
@@ -83,30 +82,13 @@ class MicroBatcher(Generic[T]):
             self._free += 1
             self._start_next()
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether an item was withdrawn that may still be stored."""
-        return bool(self._doubtful)
-
-    async def settle(self, deadline: Deadline) -> None:
-        """Return when no withdrawn item can be stored any more, or at the deadline."""
-        # One that waits here for its own batch would wait for ever.
-        doubtful = self._doubtful - {asyncio.current_task()}
-        if doubtful:
-            await asyncio.wait(doubtful, timeout=deadline.remaining())
-
-    async def close(self) -> None:
-        """Wait for what is under way."""
-        while self._batches:
-            await asyncio.wait(self._batches)
-
     async def _wait(self, call: _Call[T]) -> None:
         self._waiting.append(call)
         timer = asyncio.get_running_loop().call_later(call.deadline.remaining(), self._expire, call)
         try:
             await call.done
         except asyncio.CancelledError:
-            self._withdraw(call)
+            await self._end_batch(call)
             raise
         finally:
             timer.cancel()
@@ -116,17 +98,22 @@ class MicroBatcher(Generic[T]):
         if call in self._waiting:
             call.fail(self._expired())
 
-    def _withdraw(self, call: _Call[T]) -> None:
-        for task, batch in self._batches.items():
-            if call in batch:
-                self._doubtful.add(task)
-                task.get_loop().call_later(self.PATIENCE, task.cancel)
+    async def _end_batch(self, call: _Call[T]) -> None:
+        """Return when the batch of a cancelled call has come to its end, or is given up."""
+        task, patience = call.batch, self.PATIENCE
+        while task is not None and not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task], timeout=patience)
+            if not task.done():
+                task.cancel()
+            patience = 1.0
 
     def _start_next(self) -> None:
         while self._free and (batch := self._next_batch()):
             self._free -= 1
             task = asyncio.get_running_loop().create_task(self._send(batch))
-            self._batches[task] = batch
+            for call in batch:
+                call.batch = task
             task.add_done_callback(self._finish)
 
     def _next_batch(self) -> list[_Call[T]]:
@@ -146,28 +133,26 @@ class MicroBatcher(Generic[T]):
         try:
             await self._run_batch([call.item for call in batch], deadline)
         except asyncio.CancelledError:
-            self._send_alone(batch)
+            self._send_again(batch)
             raise
         except Exception as error:
             if len(batch) == 1:
                 batch[0].fail(error)
             else:
-                self._send_alone(batch)
+                self._send_again(batch, alone=True)
         else:
             for call in batch:
                 if not call.done.done():
                     call.done.set_result(None)
 
-    def _send_alone(self, batch: list[_Call[T]]) -> None:
+    def _send_again(self, batch: list[_Call[T]], *, alone: bool = False) -> None:
         for call in reversed(batch):
             if call.deadline.expired:
                 call.fail(self._expired())
             elif not call.done.done():
-                call.is_alone = True
+                call.batch, call.is_alone = None, alone or call.is_alone
                 self._waiting.appendleft(call)
 
     def _finish(self, task: asyncio.Task[None]) -> None:
-        del self._batches[task]
-        self._doubtful.discard(task)
         self._free += 1
         self._start_next()

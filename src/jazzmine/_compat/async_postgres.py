@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -20,13 +20,11 @@ from jazzmine.backends.postgres.sockets import TICK, addresses_of, is_dead, unti
 from jazzmine.deadline import Deadline
 
 __all__ = [
-    "BackgroundTasks",
     "Cursor",
     "DriverConnection",
     "DriverPool",
     "as_pool_worker",
     "connect_within",
-    "pause",
     "resolve_within",
 ]
 
@@ -34,7 +32,6 @@ T = TypeVar("T")
 C = TypeVar("C", bound="DriverConnection")
 
 Cursor = AsyncCursor[TupleRow]
-pause = asyncio.sleep
 
 
 class DriverConnection(AsyncConnection[TupleRow]):
@@ -188,27 +185,3 @@ def _cancel_until_done(task: asyncio.Task[Any]) -> None:
     if not task.done():
         task.cancel()
         task.get_loop().call_later(0.01, _cancel_until_done, task)
-
-
-class BackgroundTasks:
-    """Work that goes on when the call that started it is over."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def start(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Start some work; it raises nothing."""
-        task = asyncio.ensure_future(_run(work))
-        # A program may end before it: that is nothing to be reported.
-        task._log_destroy_pending = False  # type: ignore[attr-defined]
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def wait(self, seconds: float) -> None:
-        """Return when all work is done, or after so many seconds."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=seconds)
-
-
-async def _run(work: Callable[[], Awaitable[None]]) -> None:
-    await work()

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Event
+
+from jazzmine.deadline import Deadline
 
 __all__ = ["BackgroundTask", "BackgroundTasks", "Event", "Periodic", "sleep"]
 
@@ -28,15 +31,13 @@ class BackgroundTask:
         """Start a run, unless one is under way."""
         with self._mutex:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._work, name="jazzmine-background", daemon=True
-                )
-                self._thread.start()
+                self._thread = _thread(self._work)
+                _start(self._thread)
 
     def close(self, timeout: float) -> None:
         """Wait for the run that is under way, `timeout` s at most."""
         if self._thread is not None:
-            self._thread.join(timeout)
+            _join(self._thread, timeout)
 
 
 class BackgroundTasks:
@@ -55,21 +56,22 @@ class BackgroundTasks:
 
     def start(self, work: Callable[[], None]) -> None:
         """Have the work done beside the calls; it raises nothing."""
-        thread = threading.Thread(target=self._do, args=(work,), name="jazzmine-chore", daemon=True)
+
+        def run() -> None:
+            try:
+                work()
+            finally:
+                self._threads.discard(threading.current_thread())
+
+        thread = _thread(run)
         self._threads.add(thread)
-        thread.start()
+        _start(thread)
 
     def close(self, timeout: float) -> None:
         """Give what is under way `timeout` s to come to its end."""
-        end = time.monotonic() + timeout
-        for thread in list(self._threads):
-            thread.join(max(0.0, end - time.monotonic()))
-
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        finally:
-            self._threads.discard(threading.current_thread())
+        deadline = Deadline(timeout)
+        for thread in self._threads.copy():
+            _join(thread, deadline.remaining())
 
 
 class Periodic:
@@ -96,3 +98,17 @@ class Periodic:
     def _repeat(self) -> None:
         while not self._over.wait(self._every) and self._work():
             pass
+
+
+def _thread(work: Callable[[], None]) -> threading.Thread:
+    return threading.Thread(target=work, name="jazzmine-background", daemon=True)
+
+
+def _start(thread: threading.Thread) -> None:
+    with suppress(RuntimeError):  # the program ends
+        thread.start()
+
+
+def _join(thread: threading.Thread, timeout: float) -> None:
+    with suppress(RuntimeError):  # it was never started
+        thread.join(timeout)

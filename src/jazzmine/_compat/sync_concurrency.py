@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from jazzmine.backends.json.change import Change
+from jazzmine.deadline import Deadline
 
-__all__ = ["Affinity", "Batcher", "KeyedLocks", "Work", "run_blocking"]
+__all__ = ["Affinity", "Batcher", "Condition", "KeyedLocks", "Work", "run_blocking"]
 
 T = TypeVar("T")
 
@@ -130,6 +131,14 @@ class Batcher(Generic[T]):
         unclaimed = [change for change in batch if not change.claimed]
         with self._mutex:
             self._waiting[:0] = unclaimed
+
+
+class Condition(threading.Condition):
+    """A condition that is waited for until a deadline."""
+
+    def wait_until(self, deadline: Deadline) -> bool:
+        """Wait for a notification; return False if none came before the deadline."""
+        return self.wait(deadline.remaining())
 
 
 class KeyedLocks:

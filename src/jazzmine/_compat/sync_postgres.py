@@ -6,9 +6,7 @@ import os
 import select
 import sys
 import threading
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import psycopg
@@ -22,13 +20,11 @@ from jazzmine.backends.postgres.sockets import TICK, addresses_of, is_dead, unti
 from jazzmine.deadline import Deadline
 
 __all__ = [
-    "BackgroundTasks",
     "Cursor",
     "DriverConnection",
     "DriverPool",
     "as_pool_worker",
     "connect_within",
-    "pause",
     "resolve_within",
 ]
 
@@ -36,7 +32,6 @@ T = TypeVar("T")
 C = TypeVar("C", bound="DriverConnection")
 
 Cursor = PsycopgCursor[TupleRow]
-pause = time.sleep
 
 
 class DriverConnection(Connection[TupleRow]):
@@ -146,31 +141,3 @@ def resolve_within(seconds: float, host: str, port: str) -> list[str]:
 def as_pool_worker(result: T) -> T:
     """Return what a thread of the pool has worked out: a thread needs no more to end."""
     return result
-
-
-class BackgroundTasks:
-    """Work that goes on when the call that started it is over."""
-
-    def __init__(self) -> None:
-        self._threads: set[threading.Thread] = set()
-
-    def start(self, work: Callable[[], None]) -> None:
-        """Start some work; it raises nothing."""
-
-        def run() -> None:
-            try:
-                work()
-            finally:
-                self._threads.discard(threading.current_thread())
-
-        thread = threading.Thread(target=run, name="jazzmine-background", daemon=True)
-        self._threads.add(thread)
-        with suppress(RuntimeError):  # the program ends
-            thread.start()
-
-    def wait(self, seconds: float) -> None:
-        """Return when all work is done, or after so many seconds."""
-        deadline = Deadline(seconds)
-        for thread in self._threads.copy():
-            with suppress(RuntimeError):  # it was never started
-                thread.join(deadline.remaining())

@@ -13,8 +13,9 @@ from pymongo.driver_info import DriverInfo
 from pymongo.errors import ConfigurationError, InvalidURI, NetworkTimeout, PyMongoError
 
 from jazzmine._async.message_store.mongodb_schema import Schema
-from jazzmine._compat.async_concurrency import KeyedLocks
-from jazzmine._compat.async_mongodb import BackgroundTask, Client, Collection, Session, Work, sleep
+from jazzmine._compat.async_background import BackgroundTask, sleep
+from jazzmine._compat.async_concurrency import KeyedLocks, Work
+from jazzmine._compat.async_mongodb import Client, Collection, Session
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.backends.mongodb.driver import (
     DURABLE,
@@ -46,6 +47,8 @@ DOCUMENTS_A_REPLY = 1_000
 IDS_A_REPLY = 100_000
 
 _SECONDS_TO_TIDY_UP = 0.5
+# A program that is about to end has ended by then, and no command is cut off in the middle.
+_SECONDS_BEFORE_TIDYING_UP = 0.05
 _LEAST_SECONDS = 0.001  # to the driver, 0 is no deadline at all
 
 # The server refuses a sum of skip and limit beyond 64 bits.
@@ -107,9 +110,9 @@ class MongoDBClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        await self._background.close()
+        await self._background.close(0.0)
         if self._doubtful:
-            await self._retire_in_background()
+            await self._retire_quietly()
         await self._client.close()
 
     async def open(self) -> None:
@@ -139,7 +142,7 @@ class MongoDBClient:
     def unanswered(self) -> StoreUnavailableError:
         """Return the error of a call that waited for another one until its deadline."""
         return StoreUnavailableError(
-            f"MongoDB at {self._names} did not answer a call that this one waits for"
+            f"MongoDB at {self._names} did not answer a call that this one waited for"
         )
 
     async def read(self, work: Work[T], *args: Any) -> T:
@@ -274,6 +277,10 @@ class MongoDBClient:
         await session.abort_transaction()
 
     async def _retire_in_background(self) -> None:
+        await sleep(_SECONDS_BEFORE_TIDYING_UP)
+        await self._retire_quietly()
+
+    async def _retire_quietly(self) -> None:
         """Retire doubtful sessions, or leave that to the next call."""
         deadline = Deadline(_SECONDS_TO_TIDY_UP)
         try:

@@ -10,7 +10,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.errors import DuplicateKeyError
 
 from jazzmine._async.message_store.deletion_gate import DeletionGate
-from jazzmine._compat.async_mongodb import MicroBatcher
+from jazzmine._compat.async_microbatch import MicroBatcher
 from jazzmine.backends.mongodb.documents import Document, Turn
 from jazzmine.backends.mongodb.known_conversations import KnownIds
 from jazzmine.backends.mongodb.queries import (
@@ -25,7 +25,8 @@ from jazzmine.errors import IntegrityError
 
 if TYPE_CHECKING:
     from jazzmine._async.message_store.mongodb_client import MongoDBClient
-    from jazzmine._compat.async_mongodb import Collection, Session, Work
+    from jazzmine._compat.async_concurrency import Work
+    from jazzmine._compat.async_mongodb import Collection, Session
 
 __all__ = ["MongoDBWrites"]
 
@@ -53,7 +54,9 @@ class MongoDBWrites:
         self._known_messages = KnownIds(_MAX_KNOWN)
         self._known_traces = KnownIds(_MAX_KNOWN)  # which may be deleted; they are likely there
         self._gate = DeletionGate()
-        self._batcher: MicroBatcher[Document] = MicroBatcher(self._put_batch, _MAX_CONCURRENCY)
+        self._batcher: MicroBatcher[Document] = MicroBatcher(
+            self._put_batch, _MAX_CONCURRENCY, self._client.unanswered
+        )
 
     async def _write(self, ids: Sequence[str], work: Work[T], *args: Any) -> T:
         """Do work while none of the ids is being deleted."""
@@ -128,7 +131,7 @@ class MongoDBWrites:
         else:
             await self._client.write(deadline, self._client.transaction, self._put_all, documents)
 
-    async def _put_batch(self, documents: list[Document], deadline: Deadline) -> None:
+    async def _put_batch(self, documents: Sequence[Document], deadline: Deadline) -> None:
         client = self._client
         if len(documents) == 1:
             await client.write(deadline, self._put, client.messages, documents[0])

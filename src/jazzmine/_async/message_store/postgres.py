@@ -89,7 +89,7 @@ class PostgresMessageStore(MessageStore):
 
     async def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         if len(messages) == 1:
-            await self._single_messages.run(messages[0])
+            await self._single_messages.run(messages[0], self._client.deadline())
         else:
             await self._store_all(messages)
 

@@ -11,7 +11,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from jazzmine._async.message_store.postgres_connection import Connection, Connector
-from jazzmine._compat.async_postgres import BackgroundTasks, DriverPool, pause
+from jazzmine._compat.async_background import BackgroundTasks, sleep
+from jazzmine._compat.async_postgres import DriverPool
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.leases import is_lease_gone
 from jazzmine.backends.postgres.sockets import is_dead
@@ -55,7 +56,7 @@ class PostgresPool:
 
     async def settle(self) -> None:
         """Wait for the statements that are being cancelled."""
-        await self._discarding.wait(_CANCEL_SECONDS + _REPLY_SECONDS)
+        await self._discarding.close(_CANCEL_SECONDS + _REPLY_SECONDS)
 
     async def close(self) -> None:
         """Close all connections, those in use when they are released."""
@@ -148,6 +149,6 @@ class PostgresPool:
         self._reconnecting.start(self._grow)
 
     async def _grow(self) -> None:
-        await pause(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+        await sleep(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
         if not self._pool.closed:
             await self._pool.check()

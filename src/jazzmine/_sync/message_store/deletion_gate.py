@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from jazzmine._compat.sync_mongodb import Condition
+from jazzmine._compat.sync_concurrency import Condition
 from jazzmine.deadline import Deadline
 
 __all__ = ["DeletionGate"]

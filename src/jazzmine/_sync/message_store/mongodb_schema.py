@@ -11,6 +11,7 @@ from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from jazzmine._compat.sync_mongodb import Client, Collection
 from jazzmine.backends.mongodb.indexes import Index, missing_indexes
+from jazzmine.backends.mongodb.queries import duplicates
 from jazzmine.backends.mongodb.rights import require_rights
 from jazzmine.errors import ConfigurationError
 
@@ -70,8 +71,13 @@ class Schema:
         """Create indexes; other processes may do so at the same time, and wait for each other.
 
         Raises:
-            ConfigurationError: stored documents or other indexes stand in the way.
+            ConfigurationError: several documents have the same id, and nothing was changed; or
+                another process stored some, or created other indexes, at the same time.
         """
+        for collection, indexes in missing:
+            for index in indexes:
+                if index.unique:
+                    self._require_unique(collection, index.keys[0][0])
         for collection, indexes in missing:
             names = ", ".join(index.name for index in indexes)
             logger.info("creating the indexes %s of %s", names, collection.full_name)
@@ -80,6 +86,16 @@ class Schema:
                 collection.create_indexes(models)
             except OperationFailure as error:
                 raise _refused(error, collection) from error
+
+    def _require_unique(self, collection: Collection, field: str) -> None:
+        """Raise if several documents have the same value of a field."""
+        cursor = collection.aggregate(duplicates(field), allowDiskUse=True)
+        if found := cursor.to_list():
+            value = found[0]["_id"]
+            raise ConfigurationError(
+                f"several documents of {collection.full_name!r} have the same {field}, {value!r};"
+                " delete all but one of them (nothing was changed)"
+            )
 
 
 def _refused(error: OperationFailure, collection: Collection) -> Exception:

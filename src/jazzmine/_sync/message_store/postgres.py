@@ -89,7 +89,7 @@ class PostgresMessageStore(MessageStore):
 
     def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
         if len(messages) == 1:
-            self._single_messages.run(messages[0])
+            self._single_messages.run(messages[0], self._client.deadline())
         else:
             self._store_all(messages)
 

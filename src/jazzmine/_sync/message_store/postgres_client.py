@@ -15,8 +15,8 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from jazzmine._sync.message_store.postgres_connection import Connection, Connector
 from jazzmine._sync.message_store.postgres_migration import check_rights, is_current, migrate
 from jazzmine._sync.message_store.postgres_pool import PostgresPool
+from jazzmine._compat.sync_background import sleep
 from jazzmine._compat.sync_microbatch import MicroBatcher, RunBatch
-from jazzmine._compat.sync_postgres import pause
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     LostConnection,
@@ -94,7 +94,6 @@ class PostgresClient:
         self._config = config
         self._address = Address.of(config.dsn, config.timeout)
         self._inherited: list[PostgresPool] = []
-        self._batchers: list[MicroBatcher[object]] = []
         self._start()
 
     def _start(self) -> None:
@@ -148,8 +147,6 @@ class PostgresClient:
 
     def close(self) -> None:
         """Fence what was given up, and close all connections."""
-        for batcher in self._batchers:
-            batcher.close()
         self._pool.settle()
         if self._pool.is_open and self._connector.failure is None:
             try:
@@ -165,11 +162,11 @@ class PostgresClient:
 
     def batcher(self, run_batch: RunBatch[T]) -> MicroBatcher[T]:
         """Return what sends items together for which no connection is free."""
-        batcher = MicroBatcher(
-            run_batch, self._config.pool_max, self._config.timeout, self._expired
-        )
-        self._batchers.append(batcher)  # type: ignore[arg-type]
-        return batcher
+        return MicroBatcher(run_batch, self._config.pool_max, self._expired)
+
+    def deadline(self) -> Deadline:
+        """Return the deadline of a call that begins now."""
+        return Deadline(self._config.timeout)
 
     def rows(
         self, sql: str, parameters: Parameters | None = None, *, prepare: bool | None = None
@@ -185,7 +182,7 @@ class PostgresClient:
             JazzmineError: the query failed, or had no answer within the call's time.
         """
         statement = _Statement(self._bind(sql), parameters or {}, prepare)
-        return self._run(statement, Deadline(self._config.timeout))
+        return self._run(statement, self.deadline())
 
     def write(
         self, sql: str, parameters: Parameters, *, deadline: Deadline | None = None
@@ -196,7 +193,7 @@ class PostgresClient:
             JazzmineError: the write failed, or had no answer before the deadline.
         """
         statement = _Statement(self._bind(fenced(sql)), parameters, has_rows=False, write=_Write())
-        self._run(statement, deadline or Deadline(self._config.timeout))
+        self._run(statement, deadline or self.deadline())
 
     def count(self, sql: str, parameters: Parameters) -> int:
         """Run a write that has no parts, and return how many rows it wrote.
@@ -205,16 +202,13 @@ class PostgresClient:
             JazzmineError: the write failed, or had no answer within the call's time.
         """
         statement = _Statement(self._bind(counted(sql)), parameters, write=_Write())
-        rows = self._run(statement, Deadline(self._config.timeout))
+        rows = self._run(statement, self.deadline())
         return int(rows[0][0])
 
     def _bind(self, sql: str) -> bytes:
         return bind(sql, self._config.schema)
 
     def _run(self, statement: _Statement, deadline: Deadline) -> list[TupleRow]:
-        for batcher in self._batchers:
-            if batcher.is_doubtful:
-                batcher.settle(deadline)
         attempt = 0
         while True:
             attempt += 1
@@ -317,7 +311,7 @@ class PostgresClient:
             seconds = random.uniform(0.5, 1.0) * min(1.0, 0.01 * 2 ** (attempt - 1))
             if seconds >= deadline.remaining():
                 raise self._exceeded(cause) from self._address.redacted(cause)
-            pause(seconds)
+            sleep(seconds)
 
     def _exceeded(self, cause: Exception) -> StoreUnavailableError:
         return deadline_exceeded(cause, self._address, self._config.timeout)

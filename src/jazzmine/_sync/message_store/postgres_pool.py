@@ -11,7 +11,8 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from jazzmine._sync.message_store.postgres_connection import Connection, Connector
-from jazzmine._compat.sync_postgres import BackgroundTasks, DriverPool, pause
+from jazzmine._compat.sync_background import BackgroundTasks, sleep
+from jazzmine._compat.sync_postgres import DriverPool
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.leases import is_lease_gone
 from jazzmine.backends.postgres.sockets import is_dead
@@ -55,7 +56,7 @@ class PostgresPool:
 
     def settle(self) -> None:
         """Wait for the statements that are being cancelled."""
-        self._discarding.wait(_CANCEL_SECONDS + _REPLY_SECONDS)
+        self._discarding.close(_CANCEL_SECONDS + _REPLY_SECONDS)
 
     def close(self) -> None:
         """Close all connections, those in use when they are released."""
@@ -148,6 +149,6 @@ class PostgresPool:
         self._reconnecting.start(self._grow)
 
     def _grow(self) -> None:
-        pause(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+        sleep(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
         if not self._pool.closed:
             self._pool.check()

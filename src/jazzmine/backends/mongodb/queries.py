@@ -23,6 +23,7 @@ __all__ = [
     "VISIBLE_MESSAGES",
     "Listing",
     "among",
+    "duplicates",
     "equal",
     "flag",
     "other_traces",
@@ -56,6 +57,15 @@ def flag(flagged: bool) -> Document:
 def visible(conversation_id: str) -> Document:
     """Build the query for a conversation's messages that are not flagged."""
     return {**equal(conversation_id=conversation_id), "is_flagged": {"$ne": True}}
+
+
+def duplicates(field: str) -> list[Document]:
+    """Build the pipeline that finds a value which several documents have in a field, if any."""
+    return [
+        {"$group": {"_id": f"${field}", "count": {"$sum": 1}}},
+        {"$match": {"count": {"$gt": 1}}},
+        {"$limit": 1},
+    ]
 
 
 @dataclass(frozen=True)
