@@ -224,7 +224,7 @@ class TestMutants:
         ):
             go_silent(store, "get", 1)
 
-    def test_a_lock_that_is_never_let_go_is_found_out(
+    def test_a_lock_that_is_never_released_is_detected(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with opened("redis", "sync", HASTE) as store:
