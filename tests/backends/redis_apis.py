@@ -15,7 +15,7 @@ __all__ = ["APIS", "Opened", "open_async", "open_sync"]
 
 
 class Opened:
-    """An async store, on an event loop of its own, called without awaiting.
+    """An async store on its own event loop, with sync calls.
 
     Args:
         open_store: returns the store.
