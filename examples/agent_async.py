@@ -25,7 +25,7 @@ from jazzmine.core import MessageStore, WorkingMemoryStore
 
 
 class Stores(TypedDict):
-    """What every request is given."""
+    """The stores that every request uses."""
 
     store: MessageStore
     memory: WorkingMemoryStore
@@ -42,7 +42,7 @@ async def lifespan(app: Starlette) -> AsyncIterator[Stores]:
 
 
 async def look_up_price(tea: str) -> int | None:
-    """The agent's tool: ask the catalogue, a service elsewhere."""
+    """The agent's tool: query the catalogue, another service."""
     await asyncio.sleep(0.01)
     return chat_rules.PRICES.get(tea)
 
@@ -100,12 +100,12 @@ async def health(request: Request) -> Response:
 
 
 async def wrong(request: Request, error: Exception) -> Response:
-    """Tell the client that it asked for something that cannot be."""
+    """Report an invalid request."""
     return JSONResponse({"error": str(error)}, getattr(error, "status", 404))
 
 
 async def busy(request: Request, error: Exception) -> Response:
-    """Tell the client to send the same again a little later, which doubles nothing."""
+    """Ask the client to repeat the request a little later, which stores nothing twice."""
     return JSONResponse({"error": str(error)}, 503, headers={"Retry-After": "1"})
 
 
@@ -118,7 +118,7 @@ app = Starlette(
     ],
     exception_handlers={
         chat_rules.RequestError: wrong,
-        NotFoundError: wrong,  # `after` names no message of the conversation
+        NotFoundError: wrong,  # `after` is the id of no message of the conversation
         StoreUnavailableError: busy,
         LockTimeoutError: busy,
     },

@@ -1,7 +1,7 @@
-"""The brain of a tea shop's chat: a few rules in place of a language model.
+"""The rules of a tea shop's chat, in place of a language model.
 
-It reads and makes records, no more: it neither knows where they are kept nor how to wait, so
-that the async and the sync programs share it unchanged.
+This module only reads and creates records, and does no I/O, so that the async and the sync
+programs share it unchanged.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ TEAS = re.compile(rf"\b({'|'.join(PRICES)}|lapsang)\b")
 
 
 class RequestError(Exception):
-    """The client asked for something that cannot be."""
+    """The request is invalid."""
 
     status = 422
 
 
 class ForbiddenError(RequestError):
-    """The client asked for something that is somebody else's."""
+    """The request is for a conversation of another user."""
 
     status = 403
 
 
 @dataclass(frozen=True)
 class Said:
-    """What a user said in a conversation; its id makes it safe to send again."""
+    """A user's request in a conversation; its id makes repeating it safe."""
 
     conversation_id: str
     user_id: str
@@ -57,13 +57,15 @@ class Said:
         """Read the body of a request: `{"user_id": …, "text": …}`, and an `id` if it has one.
 
         Raises:
-            RequestError: it is something else.
+            RequestError: it has another form.
         """
         try:
             fields = json.loads(body)
             said = cls(conversation_id, **{"id": str(uuid4()), **fields})
             for value in (conversation_id, said.user_id, said.text, said.id):
-                if not value.encode():  # JSON can spell what no text can hold, as in "\ud800"
+                if (
+                    not value.encode()
+                ):  # JSON can escape a lone surrogate, as "\ud800", which UTF-8 cannot encode
                     raise ValueError("an empty string")
         except (AttributeError, TypeError, ValueError) as error:
             raise RequestError("expected user_id, text and perhaps id, all texts") from error
@@ -81,10 +83,10 @@ class Said:
 
 
 def conversation(found: Conversation | None, said: Said) -> Conversation:
-    """The conversation at the beginning of a turn, begun by this one if it is not stored yet.
+    """Return the conversation of a turn, a new one if it is not stored yet.
 
     Raises:
-        ForbiddenError: it is somebody else's.
+        ForbiddenError: it belongs to another user.
     """
     now = _now()
     if found is None:
@@ -99,10 +101,10 @@ def conversation(found: Conversation | None, said: Said) -> Conversation:
         )
     if found.user_id != said.user_id:
         raise ForbiddenError(f"conversation {found.id!r} belongs to another user")
-    # Messages are ordered by their times, and the clock of the server that wrote the last
+    # Messages are ordered by their times, and the clock of the server that stored the last
     # one may have been ahead of this one's.
     found.last_updated_at = max(now, found.last_updated_at)
-    # Counted here rather than in the working memory, which may have been forgotten meanwhile.
+    # Counted here rather than in the working memory, which may have expired.
     found.metadata["turns"] += 1
     return found
 
@@ -110,12 +112,12 @@ def conversation(found: Conversation | None, said: Said) -> Conversation:
 def understand(
     said: Said, conversation: Conversation, context: Sequence[Message], memory: WorkingMemory
 ) -> TurnCache:
-    """Work out what the user means; "it" is the tea that was spoken of last."""
+    """Return the user's intent; "it" is the tea that was mentioned last."""
     words = said.text.lower()
     teas = list(dict.fromkeys(TEAS.findall(words)))
     if not teas and re.search(r"\bit\b", words):
         spoken_of = [entity.name for entity in memory.salient_entities]
-        # A working memory that is new, or was lost, is made up for from the messages.
+        # The messages replace a working memory that is new or has expired.
         spoken_of += [entity.name for message in reversed(context) for entity in message.entities]
         teas = spoken_of[:1]
     return TurnCache(
@@ -127,12 +129,12 @@ def understand(
 
 
 def teas_to_look_up(meant: TurnCache) -> list[str]:
-    """What to call the tool for."""
+    """Return the teas for which to call the tool."""
     return [tea["name"] for tea in meant.raw_entities] if meant.intent == "price" else []
 
 
 def tool_call(tea: str, price: int | None) -> ToolCallRecord:
-    """What became of looking up a price; None is a tea that the shop has not got."""
+    """Return the call that looked up a price; None is the price of an unknown tea."""
     return ToolCallRecord(
         "look_up_price",
         {"tea": tea},
@@ -144,7 +146,7 @@ def tool_call(tea: str, price: int | None) -> ToolCallRecord:
 
 
 def answer(memory: WorkingMemory) -> str:
-    """Answer the turn that has begun."""
+    """Return the answer of the current turn."""
     assert memory.current_turn is not None
     calls = memory.current_turn.tool_calls
     if calls:
@@ -159,7 +161,7 @@ def answer(memory: WorkingMemory) -> str:
     return "Hello! Ask me what a tea costs."
 
 
-# What is stored of a turn.
+# The records of a turn.
 
 
 def messages(

@@ -2,9 +2,9 @@
 
     JAZZMINE_MESSAGE_STORE=postgresql://… python examples/prefork_worker.py tea-shop
 
-It keeps card numbers out of the agent's prompts: messages that hold one are flagged, and so
-left out of `get_immediate_context`. Flagging twice is flagging once, so that a task whose
-worker died is simply given out again.
+It keeps card numbers out of the agent's prompts: messages that contain one are flagged, and
+so left out of `get_immediate_context`. Flagging again has no further effect, so that a task whose
+worker died can be repeated.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from jazzmine.sync import MessageStore
 
 CARD_NUMBER = re.compile(r"\b(?:\d[ -]?){15}\d\b")
 
-# Opened once, in the parent: a child opens connections of its own at its first call, and never
-# touches those that it inherited.
+# Opened once, in the parent: a child opens its own connections at its first call, and never uses
+# those that it inherited.
 store = MessageStore.initialize()
 
 
 def flag_card_numbers(conversation_id: str) -> tuple[str, int, int]:
-    """The task, run in a child: flag what must not be seen, and say how many were found."""
+    """The task, run in a child: flag messages with card numbers, and return their number."""
     found = 0
     for message in store.iter_messages(conversation_id):
         if CARD_NUMBER.search(message.original_content):
@@ -33,7 +33,7 @@ def flag_card_numbers(conversation_id: str) -> tuple[str, int, int]:
 
 
 def main(agent_id: str) -> None:
-    """Give out a task for each of an agent's conversations."""
+    """Run a task for each conversation of an agent."""
     conversations = store.get_conversations_by_agent_id(agent_id)
     forking = multiprocessing.get_context("fork")
     with forking.Pool(processes=4) as pool:

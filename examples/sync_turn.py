@@ -10,7 +10,7 @@ from jazzmine.sync import Message, MessageStore, WorkingMemoryStore
 
 
 def look_up_price(tea: str) -> int | None:
-    """The agent's tool: ask the catalogue, a service elsewhere."""
+    """The agent's tool: query the catalogue, another service."""
     time.sleep(0.01)
     return chat_rules.PRICES.get(tea)
 

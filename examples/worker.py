@@ -16,7 +16,7 @@ from jazzmine.sync import MessageStore, TraceFilter, TurnTrace, UsageSummary
 
 
 def usage_table(title: str, usages: list[UsageSummary]) -> Table:
-    """Usage, one line a group."""
+    """Return a table of the usage, with one line for each group."""
     table = Table("", title=title)
     for heading in ("turns", "failed", "tokens", "mean ms", "p95 ms", "max ms"):
         table.add_column(heading, justify="right")
@@ -34,7 +34,7 @@ def usage_table(title: str, usages: list[UsageSummary]) -> Table:
 
 
 def all_traces(store: MessageStore, where: TraceFilter) -> Iterator[TurnTrace]:
-    """Every trace that the filter means, newest first, read a page at a time."""
+    """Yield every trace that matches a filter, newest first, page by page."""
     page = store.find_turn_traces(where, limit=500)
     while page:
         yield from page
@@ -42,7 +42,7 @@ def all_traces(store: MessageStore, where: TraceFilter) -> Iterator[TurnTrace]:
 
 
 def slow_table(traces: Iterator[TurnTrace], slow: int) -> Table:
-    """The turns that took long, and what they were doing."""
+    """Return a table of the slow turns and their calls."""
     table = Table("conversation", "turn", "ms", "tools", "errors", title=f"Over {slow:,} ms")
     for trace in traces:
         table.add_row(
@@ -57,7 +57,7 @@ def slow_table(traces: Iterator[TurnTrace], slow: int) -> Table:
 
 
 def main() -> None:
-    """Read the traces, and print what they say."""
+    """Read the traces, and print the tables."""
     parser = argparse.ArgumentParser(description="Shows usage, and slow turns.")
     parser.add_argument("--hours", type=float, default=24, help="how far to look back")
     parser.add_argument("--slow", type=int, default=1000, help="flag turns of so many ms")

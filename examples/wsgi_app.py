@@ -4,8 +4,8 @@ r"""The same chat with sync calls, for gunicorn and any other WSGI server.
         gunicorn --config examples/wsgi_gunicorn.py --pythonpath examples wsgi_app:application
 
 The stores are opened when this module is imported, and shared by the threads of a process. With
-`--preload` that is before gunicorn forks its workers; each worker then opens connections of its
-own at its first call.
+`--preload` that is before gunicorn forks its workers; each worker then opens its own
+connections at its first call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ atexit.register(store.close)
 
 
 def respond(method: str, path: str, query: str, body: bytes) -> Any:
-    """Find out what the request wants, and do it."""
+    """Return the response for a request."""
     if path == "/health":
         store.ping()
         memory.get("health")
@@ -61,7 +61,7 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
     except NotFoundError as error:
         status, answer = "404 Not Found", {"error": str(error)}
     except (StoreUnavailableError, LockTimeoutError) as error:
-        # The client may send the same again a little later; nothing will be doubled.
+        # The client may repeat the request a little later; nothing is stored twice.
         status, answer = "503 Service Unavailable", {"error": str(error)}
         headers.append(("Retry-After", "1"))
     start_response(status, headers)

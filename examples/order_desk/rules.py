@@ -1,7 +1,7 @@
-"""The order desk's brain: a few rules in place of a language model.
+"""The rules of the order desk, in place of a language model.
 
-The rules read and change the working memory alone. They neither know where it is kept nor
-how to wait, so that the async and the sync half of the demo share them unchanged.
+The rules only read and change the working memory, and do no I/O, so that the async and the sync
+half of the demo share them unchanged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ReturnOrder:
 
 @dataclass
 class Reply:
-    """What the desk says, and how it came to say it."""
+    """The answer of the desk, and its data for the trace."""
 
     text: str
     intent: str
@@ -51,7 +51,7 @@ class Reply:
 
 
 def understand(text: str, memory: WorkingMemory) -> TurnCache:
-    """Work out what the user means; "it" is the order that was spoken of last."""
+    """Return the user's intent; "it" is the order that was mentioned last."""
     orders = re.findall(r"\b\d{4}\b(?!-)", text)
     if not orders and re.search(r"\bit\b", text) and memory.salient_entities:
         orders = [memory.salient_entities[0].name]
@@ -78,7 +78,7 @@ def _intent(text: str, memory: WorkingMemory) -> str:
 
 
 def answer(memory: WorkingMemory, text: str) -> Reply:
-    """Answer the turn that has begun, and bring the working memory up to date."""
+    """Return the answer of the current turn, and update the working memory."""
     assert memory.current_turn is not None
     intent = memory.current_turn.intent
     if intent == "opening_hours":
@@ -163,11 +163,11 @@ def _conclude(memory: WorkingMemory, text: str) -> Reply:
     return Reply("Done: your return label is R-1.", "return_created", sections)
 
 
-# What is stored of a turn.
+# The records of a turn.
 
 
 def conversation(memory: WorkingMemory) -> Conversation:
-    """The conversation, with the working memory in its luggage for the next process."""
+    """Return the conversation, with the working memory in its metadata for the next process."""
     return Conversation(
         id=CONVERSATION,
         user_id=USER,

@@ -11,11 +11,11 @@ from jazzmine.core import working_memory as core
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import working_memory as sync
 
-__all__ = ["APIS", "Opened", "open_core", "open_sync"]
+__all__ = ["APIS", "Opened", "open_async", "open_sync"]
 
 
 class Opened:
-    """An async store, on an event loop of its own, called without awaiting.
+    """An async store on its own event loop, with sync calls.
 
     Args:
         open_store: returns the store.
@@ -63,7 +63,7 @@ class Opened:
         self.run(block.__aexit__(None, None, None))
 
 
-def open_core(url: str, **options: Any) -> Any:
+def open_async(url: str, **options: Any) -> Any:
     """Open an async store."""
     config = {"storage": "redis", "url": url, **options}
     return Opened(lambda: core.WorkingMemoryStore.initialize(config))
@@ -74,4 +74,4 @@ def open_sync(url: str, **options: Any) -> Any:
     return sync.WorkingMemoryStore.initialize({"storage": "redis", "url": url, **options})
 
 
-APIS = [open_core, open_sync]
+APIS = [open_async, open_sync]

@@ -20,7 +20,7 @@ from redis.crc import key_slot
 from jazzmine.backends.redis.keys import Keys
 from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_apis import APIS, Opened, open_core, open_sync
+from tests.backends.redis_apis import APIS, Opened, open_async, open_sync
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Cluster, Sentinels, Server, running
 
@@ -156,7 +156,7 @@ def topology(name: str, api: Any, limit: float = LIMIT) -> Iterator[Topology]:
         limit: the time-outs of the clients behind Sentinel and of a cluster, in s.
     """
     assert api in APIS
-    asynchronous = api is open_core
+    asynchronous = api is open_async
     with ExitStack() as stack:
         if name == "standalone":
             servers: list[Server] = [running(Server)]

@@ -115,7 +115,7 @@ async def test_no_commit_is_made_of_nothing() -> None:
     assert commit.batches == [1]
 
 
-async def test_a_task_cancelled_during_its_commit_disturbs_nobody() -> None:
+async def test_a_task_cancelled_during_its_commit_affects_no_other() -> None:
     commit = Committer()
     batcher = Batcher(commit)
     cancelled = await start_held_task(batcher, commit)

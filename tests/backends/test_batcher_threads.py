@@ -108,7 +108,7 @@ def test_a_failed_commit_is_the_error_of_every_thread_in_it_and_of_no_other() ->
     assert batcher.run(adding("afterwards")) == "afterwards"
 
 
-def test_an_interrupt_of_the_thread_that_commits_loses_nobody_elses_change() -> None:
+def test_an_interrupt_of_the_thread_that_commits_loses_no_other_change() -> None:
     commit = Committer()
     batcher = Batcher(commit)
 

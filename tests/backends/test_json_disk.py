@@ -29,8 +29,8 @@ with FileLock(sys.argv[1]):
     time.sleep(60)
 """
 
-# Root may write anywhere, so that the one who may not has to be somebody else; what is to
-# be imported is imported before, since that somebody may not read the library either.
+# Root may write anywhere, so another user is needed that may not; modules are imported before,
+# because that user may not read the library either.
 AS_NOBODY = """
 import os, sys
 from pathlib import Path

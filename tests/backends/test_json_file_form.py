@@ -251,7 +251,7 @@ def test_two_traces_of_one_message_are_refused(filled: Path) -> None:
         ("mood", "good", "not permitted"),
     ],
 )
-def test_a_wrong_value_is_told_with_its_record_and_field_and_hides_no_other(
+def test_a_wrong_value_is_reported_with_its_record_and_field_and_hides_no_other(
     filled: Path, field: str, value: object, said: str
 ) -> None:
     data = json.loads(filled.read_text())
@@ -320,7 +320,7 @@ def test_a_missing_comma_between_lines_is_refused(filled: Path) -> None:
     assert "delimiter" in refused(filled)
 
 
-def test_a_comma_behind_the_last_line_is_refused(filled: Path) -> None:
+def test_a_comma_after_the_last_line_is_refused(filled: Path) -> None:
     content = filled.read_text()
     filled.write_text(content.replace("}\n]", "},\n]", 1))
 

@@ -95,7 +95,7 @@ def seconds_until_refused(call: Callable[[], Any]) -> float:
     return time.monotonic() - began
 
 
-# Whose lock it is
+# The owner of the lock
 
 
 @pytest.mark.parametrize("api", ["sync", "async"])

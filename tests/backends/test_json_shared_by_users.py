@@ -149,7 +149,7 @@ def test_a_group_without_rights_of_its_own_holds_up_no_write(folder: Path, path:
 
 
 @needs_root
-def test_the_folder_of_a_group_lets_its_owner_write_who_is_no_member(
+def test_the_folder_of_a_group_lets_its_owner_write_without_being_a_member(
     folder: Path, path: Path
 ) -> None:
     share(folder, TEAM, 0o2777)
@@ -319,7 +319,7 @@ def test_a_file_without_an_access_list_gets_none_from_its_folder(path: Path) -> 
 
 
 @needs_root
-def test_an_access_list_lets_a_user_write_who_is_in_no_group(folder: Path, path: Path) -> None:
+def test_an_access_list_lets_a_user_write_without_a_group(folder: Path, path: Path) -> None:
     share(folder, TEAM, 0o2777)
     shared_file(path, ALICE, TEAM, 0o660)
     entries = set_list(path, _LIST)

@@ -88,7 +88,7 @@ async def test_time_outs_leave_no_lock_in_the_table() -> None:
     assert locks_in_use(store) == (0, 0)
 
 
-async def test_the_lock_is_let_go_if_what_is_stored_cannot_be_copied() -> None:
+async def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
     store = InMemoryWorkingMemoryStore(lock_timeout=1)
     await store.save(working_memory())
     broken: Any = b"{"
@@ -256,7 +256,7 @@ async def test_waiting_tasks_are_served_in_order() -> None:
     assert served == list(range(20))
 
 
-async def test_a_newcomer_does_not_overtake_who_waits() -> None:
+async def test_a_new_task_does_not_overtake_waiting_ones() -> None:
     store = InMemoryWorkingMemoryStore()
     await store.save(working_memory())
     async with store.locked("c"):
@@ -269,7 +269,7 @@ async def test_a_newcomer_does_not_overtake_who_waits() -> None:
     assert newcomer.revision == 4
 
 
-async def test_who_gave_up_waiting_is_passed_over() -> None:
+async def test_a_task_that_timed_out_is_passed_over() -> None:
     locks = KeyedLocks()
     await locks.acquire("c", 1)
     impatient = asyncio.create_task(locks.acquire("c", 0.001))

@@ -132,7 +132,7 @@ def test_time_outs_leave_no_lock_in_the_table() -> None:
     assert locks_in_use(store) == (0, 0)
 
 
-def test_the_lock_is_let_go_if_what_is_stored_cannot_be_copied() -> None:
+def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
     store = InMemoryWorkingMemoryStore(lock_timeout=1)
     store.save(working_memory())
     broken: Any = b"{"
@@ -262,27 +262,27 @@ def test_a_grandchild_works_too() -> None:
 
 
 @forks
-def test_of_many_threads_in_a_child_one_moves_in_and_the_others_wait_for_it() -> None:
-    moves: list[int] = []
+def test_of_many_threads_in_a_child_one_resets_the_store_and_the_others_wait() -> None:
+    resets: list[int] = []
     after_fork = threading.Event()
 
-    def move_in() -> None:
-        moves.append(os.getpid())
+    def reset() -> None:
+        resets.append(os.getpid())
         threading.Event().wait(0.05)
         after_fork.set()
 
-    home = Affinity(move_in)
+    affinity = Affinity(reset)
 
-    def moved_in_once() -> bool:
+    def was_reset_once() -> bool:
         def check(_: int) -> bool:
-            home.ensure()
+            affinity.ensure()
             return after_fork.is_set()
 
         with ThreadPoolExecutor(8) as threads:
             waited = list(threads.map(check, range(8)))
-        return all(waited) and moves == [os.getpid()]
+        return all(waited) and resets == [os.getpid()]
 
-    home.ensure()
+    affinity.ensure()
 
-    assert in_a_child(moved_in_once)
-    assert moves == []
+    assert in_a_child(was_reset_once)
+    assert resets == []

@@ -34,7 +34,7 @@ async def test_messages_that_are_stored_at_once_are_few_commands(
             assert len(await store.get_messages_by_conversation_id("c1")) == 50
 
 
-async def test_a_write_goes_on_at_once_when_the_deletion_has_ended() -> None:
+async def test_a_write_continues_at_once_when_the_deletion_has_ended() -> None:
     gate, deadline = DeletionGate(), Deadline(10)
     assert await gate.begin_deleting("c1", deadline)
     writing = asyncio.ensure_future(gate.begin_writing(["c1"], deadline))

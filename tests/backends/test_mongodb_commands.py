@@ -112,7 +112,7 @@ def test_a_trace_of_a_known_message_is_one_command_new_or_again(
     assert commands.sent == ["insert", "update"]
 
 
-def test_the_first_trace_of_a_message_asks_for_it_and_the_second_does_not(
+def test_the_first_trace_of_a_message_looks_it_up_and_the_second_does_not(
     config: Config, store: MessageStore, commands: Commands
 ) -> None:
     with MessageStore.initialize(config) as other:
@@ -132,7 +132,7 @@ def test_a_trace_gets_its_place_among_equals_from_the_server(
     assert "_id" not in commands.bodies[0]["documents"][0]
 
 
-def test_the_first_message_of_a_conversation_asks_for_it_and_the_second_does_not(
+def test_the_first_message_of_a_conversation_looks_it_up_and_the_second_does_not(
     config: Config, store: MessageStore, commands: Commands
 ) -> None:
     with MessageStore.initialize(config) as other:

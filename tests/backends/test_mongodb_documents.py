@@ -139,7 +139,7 @@ def test_without_traces_there_is_nothing_to_sum_up() -> None:
     assert usage.read_summaries([], "day", percentiles=False) == []
 
 
-def test_a_store_asks_once_for_a_conversation_and_believes_in_it_from_then_on(
+def test_a_store_looks_a_conversation_up_once_and_then_knows_it(
     store: MessageStore, config: Config
 ) -> None:
     with MessageStore.initialize(config) as other, MessageStore.initialize(config) as third:

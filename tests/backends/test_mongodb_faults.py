@@ -287,7 +287,7 @@ def test_a_forked_child_opens_a_client_of_its_own(shared: Config) -> None:
         assert names == ["child0", "child1", "child2", "parent"]
 
 
-def test_another_event_loop_is_told_so(shared: Config) -> None:
+def test_another_event_loop_is_refused(shared: Config) -> None:
     async def opened() -> AsyncMessageStore:
         return await AsyncMessageStore.initialize(shared)
 

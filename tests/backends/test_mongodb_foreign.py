@@ -86,7 +86,7 @@ def test_text_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
     assert found.original_content == "--\ufffd\ufffd\ufffd---"
 
 
-def test_a_date_beyond_the_years_of_python_is_told_as_any_other_wrong_value() -> None:
+def test_a_date_beyond_the_years_of_python_is_reported_as_any_other_wrong_value() -> None:
     fields = message().model_dump(mode="json") | {"metadata": {"at": DatetimeMS(2**60)}}
     stored = bson.encode({"_id": 1, **fields})
 

@@ -195,7 +195,7 @@ async def test_a_write_that_is_cancelled_in_a_batch_is_not_carried_out_later(
         assert len(await store.get_messages_by_conversation_id("c1")) == 21
 
 
-async def test_no_later_call_goes_on_before_the_former_one_can_do_nothing(
+async def test_no_later_call_continues_before_the_former_one_is_harmless(
     proxy: Proxy, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commands = Commands(monkeypatch)

@@ -90,7 +90,7 @@ def test_every_record_that_was_stored_is_listed(store: MessageStore, stored: set
     assert [store.get_conversation_by_id(c.id) for c in conversations] == conversations
 
 
-def test_an_empty_id_is_unknown_and_can_be_asked_for(store: MessageStore) -> None:
+def test_an_empty_id_is_unknown_and_can_be_looked_up(store: MessageStore) -> None:
     assert [c.id for c in store.get_conversations_by_user_id("unknown")] == ["empty user"]
     assert [c.id for c in store.get_conversations_by_agent_id("unknown")] == ["empty agent"]
     assert [m.id for m in store.get_messages_by_user_id("unknown")] == ["m empty user"]

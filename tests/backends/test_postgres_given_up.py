@@ -142,7 +142,7 @@ async def test_a_write_that_was_given_up_does_not_take_effect_after_close(
         assert await store.get_message_by_id("m1") == said("first")
 
 
-async def test_the_server_ends_a_statement_whose_client_is_gone_without_a_word(
+async def test_the_server_ends_a_statement_whose_client_has_disappeared(
     schema: str,
 ) -> None:
     with network("direct", schema, pool_min=1, pool_max=1, timeout=1.0) as (proxy, options):

@@ -221,7 +221,7 @@ def test_each_filter_of_traces_uses_its_index(
 
 
 @pytest.mark.parametrize(("where", "index"), FILTERS.values(), ids=FILTERS)
-def test_each_filter_uses_its_index_behind_a_trace_too(
+def test_each_filter_uses_its_index_after_a_trace_too(
     filled: tuple[psycopg.Connection[Any], str], where: TraceFilter, index: str
 ) -> None:
     conditions, given = filter_parameters(where)
@@ -253,7 +253,7 @@ def blocks(filled: tuple[psycopg.Connection[Any], str], statement: str, **given:
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
 
-def test_a_context_costs_the_same_behind_flagged_messages(
+def test_a_context_costs_the_same_after_flagged_messages(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
     connection, schema = filled
@@ -322,7 +322,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("limit", [1, 100])
 @pytest.mark.parametrize("after", [None, "t25000", "t100"])
 @pytest.mark.parametrize("where", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_a_page_holds_what_a_plain_query_finds(
+def test_a_page_holds_what_a_simple_query_finds(
     filled: tuple[psycopg.Connection[Any], str],
     where: TraceFilter | tuple[TraceFilter, str],
     after: str | None,

@@ -120,7 +120,7 @@ def test_a_table_that_is_gone_is_named(
         open_as(granted, schema)
 
 
-def test_a_role_that_may_not_make_a_schema_is_told(
+def test_a_role_that_may_not_make_a_schema_gets_an_error(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"GRANT CREATE ON DATABASE \w+ TO") as caught:
@@ -134,7 +134,7 @@ def test_a_role_that_may_not_make_a_schema_is_told(
         admin.execute(grant[0].replace("GRANT", "REVOKE").replace(" TO ", " FROM ").encode())
 
 
-def test_a_role_that_may_not_make_tables_is_told(
+def test_a_role_that_may_not_make_tables_gets_an_error(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str
 ) -> None:
     admin.execute(f'CREATE SCHEMA "{schema}"'.encode())
@@ -147,7 +147,7 @@ def test_a_role_that_may_not_make_tables_is_told(
     open_as(role, schema).close()
 
 
-def test_a_role_that_may_not_change_tables_is_told_to_ask_their_owner(
+def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
 ) -> None:
     admin.execute(f'DELETE FROM "{schema}".jazzmine_migrations WHERE version > 4'.encode())

@@ -20,7 +20,7 @@ from redis.backoff import NoBackoff
 from jazzmine.core import working_memory as core
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
-from tests.backends.redis_apis import APIS, open_core
+from tests.backends.redis_apis import APIS, open_async
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Sentinels, Server, running
@@ -198,7 +198,7 @@ def test_conversations_on_healthy_nodes_do_not_wait_for_a_silent_one(api: Any) -
 
 def test_tasks_on_healthy_nodes_do_not_wait_for_a_silent_one() -> None:
     """The tasks share the client that meets the silence."""
-    with topology("cluster", open_core) as servers:
+    with topology("cluster", open_async) as servers:
         silent, healthy = elsewhere_and_there(servers)
         opened = servers.open(timeout=5)
         for name in silent + healthy:

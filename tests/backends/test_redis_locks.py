@@ -106,7 +106,7 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
     assert store.get("c") == newer
 
 
-def test_a_holder_that_was_killed_blocks_nobody_for_longer_than_its_lock_lasts(
+def test_a_holder_that_was_killed_blocks_no_other_for_longer_than_its_lock_lasts(
     open_store: Callable[..., Any], url: str
 ) -> None:
     store = open_store(lock_timeout=5)
@@ -173,7 +173,7 @@ def test_the_store_works_again_after_a_lock_was_not_free(
     assert store.end_turn("c", "Hello", "greet").revision == 2
 
 
-def test_deleting_waits_for_the_lock_and_takes_nobody_elses(
+def test_deleting_waits_for_the_lock_and_takes_no_other(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
     store = open_store(lock_timeout=0.2)
@@ -205,7 +205,7 @@ def test_a_lock_that_was_taken_away_lets_no_write_through(
     assert store.get("c").revision == 1
 
 
-def test_a_lock_whose_release_a_failover_lost_holds_its_own_process_up_no_longer(
+def test_a_lock_whose_release_a_failover_lost_does_not_delay_its_own_process_longer(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
     store = open_store(lock_timeout=0.5)
@@ -246,7 +246,7 @@ def test_a_long_block_of_the_sync_api_keeps_its_lock_and_ends_its_thread(
         assert store.get("c").revision == 2
 
 
-def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
+def test_the_end_of_a_lock_wakes_a_waiting_call_in_another_process(
     open_store: Callable[..., Any], client: redis.Redis, url: str
 ) -> None:
     store = open_store()
@@ -271,7 +271,7 @@ def test_the_end_of_a_lock_wakes_whoever_waits_in_another_process(
     assert waited - freed[0] < 0.15
 
 
-def test_whoever_waits_notices_also_a_lock_whose_end_nobody_told(
+def test_a_waiting_call_notices_a_lock_that_ended_without_a_message(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
     store = open_store()
@@ -312,7 +312,7 @@ def wait_until_queued(client: redis.Redis, count: int) -> None:
     eventually(lambda: client.llen("wm_line:{c}") == count)
 
 
-def test_stores_get_a_lock_in_the_order_in_which_they_asked(url: str, client: redis.Redis) -> None:
+def test_stores_get_a_lock_in_the_order_of_their_calls(url: str, client: redis.Redis) -> None:
     with ExitStack() as stack:
         stores = [stack.enter_context(open_sync(url)) for _ in range(5)]
         stores[0].get_or_create("c", "user", "agent")

@@ -248,7 +248,7 @@ def test_any_id_names_a_conversation_of_its_own(store: Any, cid: str) -> None:
     assert store.active_count() == len(STRANGE) - 1
 
 
-def test_a_token_that_let_go_never_gets_the_lock_again(store: Any, client: Any) -> None:
+def test_a_released_token_never_gets_the_lock_again(store: Any, client: Any) -> None:
     """A request for the lock that was held up on its way arrives after all is over."""
     store.get_or_create("c", "user", "agent")
     keys = Keys("c")

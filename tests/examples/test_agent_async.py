@@ -77,13 +77,13 @@ def test_a_page_follows_another(chat: Served) -> None:
     assert rest == first[2:]
 
 
-def test_a_page_behind_an_unknown_message_is_not_found(chat: Served) -> None:
+def test_a_page_after_an_unknown_message_is_not_found(chat: Served) -> None:
     address = f"{chat.url}/conversations/{uuid4()}/messages"
 
     assert httpx.get(address, params={"after": "nobody"}).status_code == 404
 
 
-def test_a_conversation_of_somebody_else_is_refused(chat: Served, url: str) -> None:
+def test_a_conversation_of_another_user_is_refused(chat: Served, url: str) -> None:
     chat.reply("private", "Hello")
 
     assert chat.say("private", "Hello", user="eve").status_code == 403

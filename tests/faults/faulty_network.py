@@ -35,17 +35,17 @@ CREATED_AT = 1700000000.0
 
 
 def is_unavailable(result: Any) -> bool:
-    """Whether a call ended without its caller knowing what became of it."""
+    """Return whether a call failed with an unknown outcome."""
     return isinstance(result, (StoreUnavailableError, LockTimeoutError))
 
 
 class FaultyStore(ABC):
-    """A store whose network is faulty_network, and one beside it that sees what is stored.
+    """A store behind a faulty network, and another one that reads what is really stored.
 
     Args:
-        network: the way through the proxy and the one beside it.
-        runner: of the store's API.
-        store: whose calls go through the proxy.
+        network: the routes to the server through the proxy and around it.
+        runner: makes the calls of the store's API.
+        store: the store whose calls go through the proxy.
         beside: another store with the same data, of the sync API.
     """
 
@@ -59,18 +59,18 @@ class FaultyStore(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Have the same few records stored as before every other call."""
+        """Store the few records with which every call starts."""
 
     @abstractmethod
     def seen(self) -> list[Any]:
-        """What is stored now."""
+        """Return all that is stored now."""
 
     @abstractmethod
     def write(self, store: Any) -> Any:
-        """Write to all that the methods write to."""
+        """Write all kinds of records that the methods write."""
 
     def call(self, name: str) -> tuple[Any, float]:
-        """Make a call; its result or the store's own word that it failed, and the time it took."""
+        """Make a call, and return its result or its `StoreUnavailableError`, and its duration."""
         started = time.monotonic()
         result: Any
         try:
@@ -80,11 +80,11 @@ class FaultyStore(ABC):
         return _comparable(result), time.monotonic() - started
 
     def clean(self, name: str) -> Any:
-        """Make a call that nobody disturbs, and return its result."""
+        """Make a call without faults, and return its result."""
         return _comparable(self.methods[name](SyncRunner(), self.beside))
 
     def works_again(self) -> None:
-        """Fail unless the same store object works soon, and keeps nobody else waiting."""
+        """Fail unless the same store works again soon, without delaying other stores."""
         until = time.monotonic() + WORKS_AGAIN + LENIENCE
         self._works(lambda: self.runner.run(self.write(self.store)), until, "works again")
         self._works(lambda: self.write(self.beside), until, "lets others write")
@@ -132,7 +132,7 @@ class Messages(FaultyStore):
     }
 
     def prepare(self) -> None:
-        """Have a conversation with a message and its trace stored, by the store itself."""
+        """Store a conversation with a message and its trace, with the store itself."""
         for conversation_id in (CID, ANOTHER):
             self.beside.delete_conversation(conversation_id)
         self._works(lambda: self.runner.run(self.write(self.store)), math.inf, "is prepared")
@@ -187,7 +187,7 @@ class Memories(FaultyStore):
     }
 
     def prepare(self) -> None:
-        """Have a working memory stored in which every transition has something to do."""
+        """Store a working memory to which every transition applies."""
         for cid in (CID, ANOTHER):
             self.beside.delete(cid)
         memory = busy(CID)
@@ -200,7 +200,7 @@ class Memories(FaultyStore):
         return [_comparable(self.beside.get(cid)) for cid in (CID, ANOTHER)]
 
     def write(self, store: Any) -> Any:
-        """Change the working memory, which a deletion may have left behind none of."""
+        """Change the working memory, which may have been deleted."""
         if isinstance(self.runner, AsyncRunner) and store is self.store:
             return self._write_async(store)
         store.get_or_create(CID, "user", "agent")
@@ -224,7 +224,7 @@ KINDS: dict[str, type[FaultyStore]] = {
 
 @contextmanager
 def opened(name: str, api: str, timeout: float) -> Iterator[FaultyStore]:
-    """Have a store of an API open in a block, whose calls have so many seconds each."""
+    """Open a store of an API for a block; `timeout` is that of its calls, in s."""
     async_store: Any = async_memory.WorkingMemoryStore
     sync_store: Any = WorkingMemoryStore
     if KINDS[name] is not Memories:

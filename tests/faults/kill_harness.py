@@ -1,8 +1,8 @@
 """Run by a test: forks one writer after another, and kills each with kill -9.
 
 A line on stdin, `FIRST DELAY`, starts a writer whose messages are numbered from FIRST on, and
-kills it DELAY s after its first write was acknowledged. On stdout a writer says `ID NUMBER`
-after each write that returned; the kill_harness says `killed` once the writer is dead.
+kills it DELAY s after its first write was acknowledged. On stdout a writer prints `ID NUMBER`
+after each write that returned; the harness prints `killed` once the writer is dead.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def _write_async(path: str, first: int, early: bool) -> None:
 
 
 def _write_in_place(path: str, content: Any, *, fsync: bool) -> durable.FileView:
-    """A recipe that is wrong: whoever is killed in it leaves half a file."""
+    """A wrong way to write: a process that is killed during it leaves half a file."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     for block in content:
         os.write(fd, block)

@@ -34,7 +34,7 @@ UNKNOWN = _Special.UNKNOWN
 
 
 class TooHardError(Exception):
-    """There are too many orders to try: nobody knows whether the history was possible."""
+    """There are too many orders to try: whether the history is possible is unknown."""
 
 
 class Outcome(NamedTuple):
@@ -182,7 +182,7 @@ class _Search:
         while n < len(operations) and operations[n].began <= limit:
             if not done >> n & 1:
                 deadline = operations[n].deadline
-                # Whatever begins after another has ended comes behind it.
+                # A call that begins after another has ended comes after it.
                 if self._required[n]:
                     limit = min(limit, deadline)
                 if deadline >= latest:

@@ -17,7 +17,7 @@ Config = dict[str, object]
 
 @dataclass
 class Network:
-    """A way to a server without data: through the proxy, and beside it."""
+    """The routes to a server without data: through the proxy, and around it."""
 
     proxy: Proxy
     through: Config
@@ -34,7 +34,7 @@ def _postgres() -> Iterator[Network]:
 
 
 def _behind(proxy: Proxy) -> str:
-    # A client that asked who else is in the replica set would go around the proxy.
+    # A client that discovers the replica set would connect around the proxy.
     return f"mongodb://127.0.0.1:{proxy.port}/?directConnection=true"
 
 

@@ -130,7 +130,7 @@ class LeaksItsLock(InMemoryWorkingMemoryStore):
     lock = asyncio.Lock()
 
     async def end_turn(self, *arguments: Any) -> Any:
-        """Take a lock that only a call's regular end lets go."""
+        """Acquire a lock that only a call's regular end releases."""
         await self.lock.acquire()
         await asyncio.sleep(0.001)
         self.lock.release()

@@ -159,7 +159,7 @@ def test_a_recipe_that_keeps_its_descriptor_is_found_out(
         fail_everywhere(tmp_path / "messages.json", WRITES["store_message"], errno.EIO)
 
 
-def test_a_recipe_that_believes_in_whole_writes_is_found_out(
+def test_a_mutant_that_expects_complete_writes_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write_once(fd: int, blocks: Sequence[bytes], size: int) -> None:

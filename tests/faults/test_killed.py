@@ -22,7 +22,7 @@ LONGEST_LIFE = 0.012
 
 
 class KilledWriters:
-    """Writers on one file, each of which is killed; what they said is remembered."""
+    """Writers to one file, each of which is killed, and the writes that they acknowledged."""
 
     def __init__(self, path: Path, process: subprocess.Popen[str]) -> None:
         self._path = path
@@ -33,12 +33,12 @@ class KilledWriters:
         self.half_done = 0
 
     def kill(self, count: int) -> None:
-        """Have so many writers killed, one after the other."""
+        """Let `count` writers be killed, one after another."""
         for life in range(count):
             self._kill_one(life)
 
     def _kill_one(self, life: int) -> None:
-        """Have a writer killed, and fail unless the file holds all that was acknowledged."""
+        """Let a writer be killed, and fail unless the file has all acknowledged writes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         delay = self._random.uniform(0, LONGEST_LIFE)

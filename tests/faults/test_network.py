@@ -12,8 +12,8 @@ from tests.faults.faulty_network import APIS, FaultyStore, is_unavailable, opene
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import LENIENCE, SOAK, size, some, tell
 
-PATIENCE = 5.0  # what a call has that is to succeed
-HASTE = 0.5  # what a call has that is to fail
+PATIENCE = 5.0  # the time of a call that should succeed, in s
+HASTE = 0.5  # the time of a call that should fail, in s
 LATER = 0.5 + LENIENCE
 
 # A transaction, a cascade, and what takes a lock.
@@ -184,7 +184,7 @@ def test_a_network_slower_than_the_deadline_is_given_up_at_the_deadline(hasty: F
 
 
 class TestMutants:
-    """The harness finds a broken store out."""
+    """The harness detects a store with a deliberate defect."""
 
     def test_an_effect_that_is_doubled_is_found_out(self) -> None:
         with opened("redis", "sync", PATIENCE) as store:
@@ -224,7 +224,7 @@ class TestMutants:
         ):
             go_silent(store, "get", 1)
 
-    def test_a_lock_that_is_never_let_go_is_found_out(
+    def test_a_lock_that_is_never_released_is_detected(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with opened("redis", "sync", HASTE) as store:

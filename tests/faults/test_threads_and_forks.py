@@ -106,7 +106,7 @@ class Unlocked(InMemoryWorkingMemoryStore):
         """Nothing is held."""
 
     def _release(self, lease: Lease) -> None:
-        """There is nothing to let go."""
+        """There is nothing to release."""
 
 
 def test_a_working_memory_that_takes_no_lock_is_found_out() -> None:
@@ -198,7 +198,7 @@ def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: P
 
 
 def requests(port: int) -> Counter[bytes]:
-    """Make the requests, several at once; who answered how many."""
+    """Make concurrent requests, and return how many each process answered."""
 
     def get(number: int) -> bytes:
         until = time.monotonic() + 30

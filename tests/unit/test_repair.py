@@ -38,7 +38,7 @@ def test_what_is_passed_is_not_changed() -> None:
     assert repr(given) == before
 
 
-def test_each_field_with_a_replacement_is_told() -> None:
+def test_each_field_with_a_replacement_is_reported() -> None:
     given = raw(user_id="", metadata={"a": {"b": [1, NAN]}}, episode_id=BIG)
 
     _, replaced = repaired(Message, given)

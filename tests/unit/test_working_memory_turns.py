@@ -37,7 +37,7 @@ def test_the_cache_is_copied_in() -> None:
     assert memory.current_turn == TurnCache(1, raw_entities=[entity("Ada", "kind")])
 
 
-def test_a_new_turn_replaces_the_cache_whole() -> None:
+def test_a_new_turn_replaces_the_whole_cache() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, "hello", selected_flow_ids=["f1"]))
 

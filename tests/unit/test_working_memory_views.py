@@ -108,7 +108,7 @@ def test_a_new_working_memory_is_idle() -> None:
 # Building from the caller's objects
 
 
-def test_a_plain_flow_is_described() -> None:
+def test_a_minimal_flow_is_described() -> None:
     state = ActiveFlowState.from_flow(Flow(), 3)
 
     assert state == ActiveFlowState(

@@ -1,7 +1,7 @@
 """The stores of this process, opened at their first use and closed when the process ends.
 
 Opening them at import, or in `AppConfig.ready`, would open them for every management command,
-and twice under `runserver`, whose autoreloader is a process of its own.
+and twice under `runserver`, whose autoreloader is another process.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from django.conf import settings
 
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 
-# Several threads may come at once for what only one of them is to open.
+# Several threads may ask for a store at once, and only one of them may open it.
 _opening = threading.Lock()
 _message_store: MessageStore | None = None
 _working_memory: WorkingMemoryStore | None = None
 
 
 def message_store() -> MessageStore:
-    """The message store that the settings name."""
+    """Return the message store of the settings."""
     global _message_store
     with _opening:
         if _message_store is None:
@@ -29,7 +29,7 @@ def message_store() -> MessageStore:
 
 
 def working_memory() -> WorkingMemoryStore:
-    """The working memory that the settings name."""
+    """Return the working memory of the settings."""
     global _working_memory
     with _opening:
         if _working_memory is None:
@@ -39,7 +39,7 @@ def working_memory() -> WorkingMemoryStore:
 
 @atexit.register
 def close() -> None:
-    """Close what is open; who asks for a store afterwards gets a new one."""
+    """Close the open stores; a later use opens a new one."""
     global _message_store, _working_memory
     with _opening:
         for store in (_message_store, _working_memory):

@@ -15,10 +15,10 @@ from chat import stores
 
 
 class ChatTests(SimpleTestCase):
-    """Each test has stores without any data."""
+    """Each test has empty stores."""
 
     def setUp(self) -> None:
-        """Put stores into the settings that are the test's own."""
+        """Set stores of this test in the settings."""
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         url = f"json:{Path(folder.name) / 'messages.json'}"
@@ -33,7 +33,7 @@ class ChatTests(SimpleTestCase):
         body = {"user_id": "ada", "text": text, **more}
         return self.client.post("/conversations/c1/messages", body, "application/json")
 
-    def test_it_is_the_tea_that_was_spoken_of(self) -> None:
+    def test_it_is_the_tea_that_was_mentioned(self) -> None:
         """Two turns, the second of which needs the first."""
         self.say("How much is assam?")
         self.assertEqual(
@@ -48,7 +48,7 @@ class ChatTests(SimpleTestCase):
         self.assertEqual([each["id"] for each in rest], ["c1/m1/reply"])
 
     def test_odd_requests_are_refused(self) -> None:
-        """Each with the status that fits."""
+        """Each gets the right status."""
         self.say("Hello")
         self.assertEqual(self.say("").status_code, 422)
         self.assertEqual(self.say("Hello", user_id="eve").status_code, 403)
@@ -64,7 +64,7 @@ class ChatTests(SimpleTestCase):
         self.assertEqual(conversation["id"], "c1")
         self.assertEqual([each["role"] for each in messages], ["user", "assistant"])
 
-    def test_what_is_not_there_is_not_exported(self) -> None:
-        """An error that says so."""
+    def test_an_unknown_conversation_is_not_exported(self) -> None:
+        """The command fails with an error."""
         with self.assertRaisesMessage(CommandError, "there is no conversation 'c2'"):
             call_command("export_conversation", "c2")

@@ -28,13 +28,13 @@ def messages(request: HttpRequest, cid: str) -> JsonResponse:
     except NotFoundError as error:
         return JsonResponse({"error": str(error)}, status=404)
     except (StoreUnavailableError, LockTimeoutError) as error:
-        # The client may send the same again a little later; nothing will be doubled.
+        # The client may repeat the request a little later; nothing is stored twice.
         return JsonResponse({"error": str(error)}, status=503, headers={"Retry-After": "1"})
 
 
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
-    """Whether the stores can be reached."""
+    """GET: whether the stores can be reached."""
     message_store().ping()
     working_memory().get("health")
     return JsonResponse({"ready": True})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 BASE_DIR = Path(__file__).parents[1]
 
-# What MessageStore.initialize() and WorkingMemoryStore.initialize() are given: a URL, as here,
+# What MessageStore.initialize() and WorkingMemoryStore.initialize() accept: a URL, as here,
 # or a dictionary, as {"storage": "postgres", "dsn": "…", "pool_max": 4}.
 JAZZMINE = {
     "message_store": os.environ.get("JAZZMINE_MESSAGE_STORE", f"json:{BASE_DIR / 'messages.json'}"),

@@ -29,7 +29,9 @@ async def test_a_write_that_is_refused_does_not_take_those_beside_it_along(
     assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == ["m1", "m2"]
 
 
-async def test_of_writes_to_one_id_at_once_a_single_whole_one_remains(chat: MessageStore) -> None:
+async def test_of_writes_to_one_id_at_once_a_single_complete_one_remains(
+    chat: MessageStore,
+) -> None:
     versions = [message(original_content=text, intent=text) for text in "abcdefgh"]
 
     await gather(*(lambda m=m: chat.store_message(m) for m in versions))
@@ -39,7 +41,7 @@ async def test_of_writes_to_one_id_at_once_a_single_whole_one_remains(chat: Mess
     assert stored[0] in versions
 
 
-async def test_turns_stored_at_once_are_each_stored_whole(chat: MessageStore) -> None:
+async def test_turns_stored_at_once_are_each_stored_completely(chat: MessageStore) -> None:
     names = [f"m{number}" for number in range(12)]
 
     await gather(

@@ -179,7 +179,7 @@ async def test_the_next_page_of_conversations_is_right_after_changes(
 
 
 @each_owner
-async def test_a_page_behind_a_conversation_that_is_not_there_is_refused(
+async def test_a_page_after_a_conversation_that_is_not_there_is_refused(
     store: MessageStore, owner: str
 ) -> None:
     await store.store_conversation(conversation("c1"))
@@ -191,7 +191,7 @@ async def test_a_page_behind_a_conversation_that_is_not_there_is_refused(
 
 
 @each_owner
-async def test_a_page_behind_a_conversation_of_another_owner_is_refused(
+async def test_a_page_after_a_conversation_of_another_owner_is_refused(
     store: MessageStore, owner: str
 ) -> None:
     await store.store_conversation(conversation("c1"))

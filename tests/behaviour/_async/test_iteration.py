@@ -20,7 +20,7 @@ async def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int)
     assert found == ["m1", "m2", "m3", "m4"]
 
 
-async def test_iteration_yields_whole_messages(chat: MessageStore) -> None:
+async def test_iteration_yields_complete_messages(chat: MessageStore) -> None:
     await chat.store_message(message(metadata={"a": [1]}))
 
     found = [m async for m in chat.iter_messages("c1")]
@@ -49,7 +49,7 @@ async def test_iteration_reaches_messages_that_are_added_meanwhile(chat: Message
     assert ids(first + rest) == ["m1", "m2", "later"]
 
 
-async def test_iteration_goes_on_behind_a_message_that_is_deleted_meanwhile(
+async def test_iteration_continues_after_a_message_that_is_deleted_meanwhile(
     chat: MessageStore,
 ) -> None:
     await chat.store_messages(messages("m1", "m2", "m3", "m4"))
@@ -62,7 +62,7 @@ async def test_iteration_goes_on_behind_a_message_that_is_deleted_meanwhile(
     assert ids(first + rest) == ["m1", "m2", "m3", "m4"]
 
 
-async def test_iteration_goes_on_when_all_that_it_yielded_is_deleted(chat: MessageStore) -> None:
+async def test_iteration_continues_when_all_that_it_yielded_is_deleted(chat: MessageStore) -> None:
     await chat.store_messages(messages("m1", "m2", "m3"))
     iterator = chat.iter_messages("c1", batch_size=1)
     first = await take(iterator, 2)

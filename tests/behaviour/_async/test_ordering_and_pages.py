@@ -222,7 +222,7 @@ async def test_a_page_of_none_is_empty(chat: MessageStore, listing: str) -> None
 
 
 @each_listing
-async def test_the_listing_of_nobody_is_empty(store: MessageStore, listing: str) -> None:
+async def test_the_listing_of_an_unknown_user_is_empty(store: MessageStore, listing: str) -> None:
     assert await listed(store, listing) == []
     assert await listed(store, listing, limit=5) == []
 
@@ -280,7 +280,7 @@ async def test_the_next_page_starts_where_the_last_record_stands_now(
 
 
 @each_listing
-async def test_a_page_behind_an_unknown_record_is_refused(chat: MessageStore, listing: str) -> None:
+async def test_a_page_after_an_unknown_record_is_refused(chat: MessageStore, listing: str) -> None:
     await chat.store_message(message("m1"))
 
     with pytest.raises(NotFoundError, match="lost"):
@@ -288,7 +288,7 @@ async def test_a_page_behind_an_unknown_record_is_refused(chat: MessageStore, li
 
 
 @each_listing
-async def test_a_page_behind_a_deleted_record_is_refused(chat: MessageStore, listing: str) -> None:
+async def test_a_page_after_a_deleted_record_is_refused(chat: MessageStore, listing: str) -> None:
     await chat.store_messages(messages("m1", "gone", "m3"))
     await chat.delete_message("gone")
 
@@ -297,7 +297,7 @@ async def test_a_page_behind_a_deleted_record_is_refused(chat: MessageStore, lis
 
 
 @each_listing
-async def test_a_page_behind_a_record_of_another_listing_is_refused(
+async def test_a_page_after_a_record_of_another_listing_is_refused(
     chat: MessageStore, listing: str
 ) -> None:
     await chat.store_conversation(conversation("c2"))

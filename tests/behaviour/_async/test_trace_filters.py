@@ -80,7 +80,7 @@ async def test_traces_are_found_newest_first_and_of_equals_the_latest_stored(
 
 
 @pytest.mark.parametrize("owner", ["agent_id", "user_id", "conversation_id"])
-async def test_traces_are_found_by_whose_they_are(chat: MessageStore, owner: str) -> None:
+async def test_traces_are_found_by_their_owners(chat: MessageStore, owner: str) -> None:
     await store_traces(chat, trace("m1"), trace("m2", **{owner: "wanted"}), trace("m3"))
 
     assert await found(chat, **{owner: "wanted"}) == ["m2"]

@@ -50,7 +50,7 @@ async def test_the_next_page_of_traces_is_right_after_changes(chat: MessageStore
     assert ids(rest) == ["trace-of-m2", "trace-of-older"]
 
 
-async def test_the_next_page_begins_behind_a_trace_that_the_filter_no_longer_means(
+async def test_the_next_page_begins_after_a_trace_that_no_longer_matches(
     chat: MessageStore,
 ) -> None:
     await store_traces(chat, trace("m1"), trace("m2"), trace("m3"))
@@ -63,7 +63,7 @@ async def test_the_next_page_begins_behind_a_trace_that_the_filter_no_longer_mea
     assert ids(await chat.find_turn_traces(where, after="trace-of-m2")) == ["trace-of-m1"]
 
 
-async def test_a_page_behind_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
+async def test_a_page_after_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
     await store_traces(chat, trace("m1", id="t1"))
     await chat.store_turn_trace(trace("m1", id="t2"))
 

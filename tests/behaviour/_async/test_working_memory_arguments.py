@@ -162,7 +162,7 @@ async def test_no_two_hostile_ids_share_a_working_memory(memory_store: WorkingMe
 
 
 @each_hostile_id
-async def test_a_hostile_id_locks_nobody_else(memory_store: WorkingMemoryStore, cid: str) -> None:
+async def test_a_hostile_id_locks_no_other(memory_store: WorkingMemoryStore, cid: str) -> None:
     others = [other for other in HOSTILE_IDS if other != cid]
     for each in HOSTILE_IDS:
         await memory_store.get_or_create(each, "user", "agent")

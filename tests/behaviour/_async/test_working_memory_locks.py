@@ -305,7 +305,7 @@ async def test_blocks_of_two_conversations_may_be_open_at_once(
     assert (a.last_agent_response, b.last_agent_response) == ("to a", "to b")
 
 
-async def test_who_waits_too_long_for_a_lock_is_told_so(memory_config: Config) -> None:
+async def test_waiting_too_long_for_a_lock_raises_an_error(memory_config: Config) -> None:
     async with await WorkingMemoryStore.initialize({**memory_config, "lock_timeout": 0.2}) as store:
         await store.get_or_create("conversation 7", "user", "agent")
 
@@ -318,7 +318,7 @@ async def test_who_waits_too_long_for_a_lock_is_told_so(memory_config: Config) -
         assert 0.19 <= waited < 2
 
 
-async def test_a_lock_that_somebody_gave_up_waiting_for_is_free_at_the_end_of_the_block(
+async def test_a_lock_for_which_a_call_timed_out_is_free_at_the_end_of_the_block(
     memory_config: Config,
 ) -> None:
     async with await WorkingMemoryStore.initialize({**memory_config, "lock_timeout": 0.2}) as store:

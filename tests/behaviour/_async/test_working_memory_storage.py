@@ -33,7 +33,7 @@ async def test_get_or_create_makes_an_idle_working_memory(memory_store: WorkingM
     assert await memory_store.get("c") == created
 
 
-async def test_get_or_create_returns_what_is_stored_whoever_asks(
+async def test_get_or_create_returns_what_is_stored_for_any_user(
     memory_store: WorkingMemoryStore,
 ) -> None:
     await memory_store.get_or_create("c", "ann", "shop")

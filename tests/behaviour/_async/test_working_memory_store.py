@@ -149,7 +149,7 @@ async def test_an_update_that_does_not_apply_changes_nothing(
 
 
 @each_idle_update
-async def test_an_update_that_does_not_apply_is_told_to_the_log(
+async def test_an_update_that_does_not_apply_is_logged(
     memory_store: WorkingMemoryStore, update: Update, caplog: pytest.LogCaptureFixture
 ) -> None:
     await memory_store.get_or_create("conversation-7", "user", "agent")
@@ -182,7 +182,7 @@ async def test_the_lock_is_free_after_an_update_that_does_not_apply(
     ],
     ids=str,
 )
-async def test_an_unknown_name_in_a_flow_changes_nothing_and_is_told_to_the_log(
+async def test_an_unknown_name_in_a_flow_changes_nothing_and_is_logged(
     memory_store: WorkingMemoryStore, update: Update, caplog: pytest.LogCaptureFixture
 ) -> None:
     saved = await memory_store.save(busy("c"))
@@ -285,7 +285,7 @@ async def test_tool_calls_are_numbered_within_the_turn(memory_store: WorkingMemo
     assert history == [("first", 1), ("second", 1), ("third", 2)]
 
 
-async def test_a_flow_in_progress_is_archived_and_told_to_the_log_when_another_starts(
+async def test_a_flow_in_progress_is_archived_and_logged_when_another_starts(
     memory_store: WorkingMemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     await memory_store.save(busy("c"))

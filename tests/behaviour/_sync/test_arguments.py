@@ -69,7 +69,7 @@ def test_none_is_no_id(store: MessageStore, call: Call) -> None:
 
 @with_after
 @wrong_id
-def test_another_type_of_id_to_go_on_behind_is_refused(
+def test_another_type_of_id_to_start_after_is_refused(
     store: MessageStore, call: Call, wrong: Any
 ) -> None:
     with pytest.raises(TypeError, match="after must be a str, not a"):
@@ -91,7 +91,7 @@ def test_an_empty_id_is_refused(store: MessageStore, call: Call) -> None:
 
 
 @with_after
-def test_an_empty_id_to_go_on_behind_is_refused(store: MessageStore, call: Call) -> None:
+def test_an_empty_id_to_start_after_is_refused(store: MessageStore, call: Call) -> None:
     with pytest.raises(ValidationError, match="after"):
         call(store, "")
 
@@ -106,7 +106,7 @@ def test_an_id_that_is_no_unicode_text_is_refused(
 
 
 @with_after
-def test_an_id_to_go_on_behind_that_is_no_unicode_text_is_refused(
+def test_an_id_to_start_after_that_is_no_unicode_text_is_refused(
     store: MessageStore, call: Call
 ) -> None:
     with pytest.raises(ValidationError, match="after"):
@@ -114,7 +114,7 @@ def test_an_id_to_go_on_behind_that_is_no_unicode_text_is_refused(
 
 
 @with_after
-def test_going_on_behind_an_unknown_id_is_refused(store: MessageStore, call: Call) -> None:
+def test_starting_after_an_unknown_id_is_refused(store: MessageStore, call: Call) -> None:
     with pytest.raises(NotFoundError, match="lost"):
         call(store, "lost")
 

@@ -20,7 +20,7 @@ def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int) -> No
     assert found == ["m1", "m2", "m3", "m4"]
 
 
-def test_iteration_yields_whole_messages(chat: MessageStore) -> None:
+def test_iteration_yields_complete_messages(chat: MessageStore) -> None:
     chat.store_message(message(metadata={"a": [1]}))
 
     found = [m for m in chat.iter_messages("c1")]
@@ -49,7 +49,7 @@ def test_iteration_reaches_messages_that_are_added_meanwhile(chat: MessageStore)
     assert ids(first + rest) == ["m1", "m2", "later"]
 
 
-def test_iteration_goes_on_behind_a_message_that_is_deleted_meanwhile(
+def test_iteration_continues_after_a_message_that_is_deleted_meanwhile(
     chat: MessageStore,
 ) -> None:
     chat.store_messages(messages("m1", "m2", "m3", "m4"))
@@ -62,7 +62,7 @@ def test_iteration_goes_on_behind_a_message_that_is_deleted_meanwhile(
     assert ids(first + rest) == ["m1", "m2", "m3", "m4"]
 
 
-def test_iteration_goes_on_when_all_that_it_yielded_is_deleted(chat: MessageStore) -> None:
+def test_iteration_continues_when_all_that_it_yielded_is_deleted(chat: MessageStore) -> None:
     chat.store_messages(messages("m1", "m2", "m3"))
     iterator = chat.iter_messages("c1", batch_size=1)
     first = take(iterator, 2)

@@ -222,7 +222,7 @@ def test_a_page_of_none_is_empty(chat: MessageStore, listing: str) -> None:
 
 
 @each_listing
-def test_the_listing_of_nobody_is_empty(store: MessageStore, listing: str) -> None:
+def test_the_listing_of_an_unknown_user_is_empty(store: MessageStore, listing: str) -> None:
     assert listed(store, listing) == []
     assert listed(store, listing, limit=5) == []
 
@@ -280,7 +280,7 @@ def test_the_next_page_starts_where_the_last_record_stands_now(
 
 
 @each_listing
-def test_a_page_behind_an_unknown_record_is_refused(chat: MessageStore, listing: str) -> None:
+def test_a_page_after_an_unknown_record_is_refused(chat: MessageStore, listing: str) -> None:
     chat.store_message(message("m1"))
 
     with pytest.raises(NotFoundError, match="lost"):
@@ -288,7 +288,7 @@ def test_a_page_behind_an_unknown_record_is_refused(chat: MessageStore, listing:
 
 
 @each_listing
-def test_a_page_behind_a_deleted_record_is_refused(chat: MessageStore, listing: str) -> None:
+def test_a_page_after_a_deleted_record_is_refused(chat: MessageStore, listing: str) -> None:
     chat.store_messages(messages("m1", "gone", "m3"))
     chat.delete_message("gone")
 
@@ -297,7 +297,7 @@ def test_a_page_behind_a_deleted_record_is_refused(chat: MessageStore, listing: 
 
 
 @each_listing
-def test_a_page_behind_a_record_of_another_listing_is_refused(
+def test_a_page_after_a_record_of_another_listing_is_refused(
     chat: MessageStore, listing: str
 ) -> None:
     chat.store_conversation(conversation("c2"))

@@ -50,7 +50,7 @@ def test_the_next_page_of_traces_is_right_after_changes(chat: MessageStore) -> N
     assert ids(rest) == ["trace-of-m2", "trace-of-older"]
 
 
-def test_the_next_page_begins_behind_a_trace_that_the_filter_no_longer_means(
+def test_the_next_page_begins_after_a_trace_that_no_longer_matches(
     chat: MessageStore,
 ) -> None:
     store_traces(chat, trace("m1"), trace("m2"), trace("m3"))
@@ -63,7 +63,7 @@ def test_the_next_page_begins_behind_a_trace_that_the_filter_no_longer_means(
     assert ids(chat.find_turn_traces(where, after="trace-of-m2")) == ["trace-of-m1"]
 
 
-def test_a_page_behind_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
+def test_a_page_after_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
     store_traces(chat, trace("m1", id="t1"))
     chat.store_turn_trace(trace("m1", id="t2"))
 

@@ -162,7 +162,7 @@ def test_no_two_hostile_ids_share_a_working_memory(memory_store: WorkingMemorySt
 
 
 @each_hostile_id
-def test_a_hostile_id_locks_nobody_else(memory_store: WorkingMemoryStore, cid: str) -> None:
+def test_a_hostile_id_locks_no_other(memory_store: WorkingMemoryStore, cid: str) -> None:
     others = [other for other in HOSTILE_IDS if other != cid]
     for each in HOSTILE_IDS:
         memory_store.get_or_create(each, "user", "agent")

@@ -164,7 +164,9 @@ def test_leaving_the_context_closes_the_store(memory_config: Config) -> None:
         store.get("c")
 
 
-def test_an_error_in_the_context_closes_the_store_and_goes_on(memory_config: Config) -> None:
+def test_an_error_in_the_context_closes_the_store_and_is_raised(
+    memory_config: Config,
+) -> None:
     store = WorkingMemoryStore.initialize(memory_config)
 
     with pytest.raises(ZeroDivisionError):

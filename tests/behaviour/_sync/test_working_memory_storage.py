@@ -33,7 +33,7 @@ def test_get_or_create_makes_an_idle_working_memory(memory_store: WorkingMemoryS
     assert memory_store.get("c") == created
 
 
-def test_get_or_create_returns_what_is_stored_whoever_asks(
+def test_get_or_create_returns_what_is_stored_for_any_user(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory_store.get_or_create("c", "ann", "shop")

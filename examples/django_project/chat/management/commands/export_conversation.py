@@ -16,11 +16,11 @@ class Command(BaseCommand):
     help = "Writes a conversation and its messages as JSON lines, however many there are."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """Say what the command takes."""
+        """Add the command's argument."""
         parser.add_argument("conversation_id")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Write it."""
+        """Write the conversation and its messages."""
         store, cid = message_store(), options["conversation_id"]
         conversation = store.get_conversation_by_id(cid)
         if conversation is None:
