@@ -199,11 +199,11 @@ class Tables:
         self.messages: dict[str, MessageRow] = {}
         self.traces: dict[str, TraceRow] = {}
         self.trace_of_message: dict[str, TraceRow] = {}
-        self.conversations_by = {
+        self.conversations_by: dict[str, Index[ConversationRow]] = {
             owner: Index[ConversationRow](owner, "last_updated_at")
             for owner in ("user_id", "agent_id")
         }
-        self.messages_by = {
+        self.messages_by: dict[str, Index[MessageRow]] = {
             owner: Index[MessageRow](owner, "timestamp") for owner in ("conversation_id", "user_id")
         }
         self.visible_messages = Index[MessageRow]("conversation_id", "timestamp", _is_visible)
