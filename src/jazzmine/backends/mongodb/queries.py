@@ -131,8 +131,12 @@ TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing("started_at_ms", -1)
 
 # Those of an owner, by the field that holds the owner's id.
-CONVERSATIONS_BY = {one.owner: one for one in (CONVERSATIONS_OF_USER, CONVERSATIONS_OF_AGENT)}
-MESSAGES_BY = {one.owner: one for one in (MESSAGES_OF_CONVERSATION, MESSAGES_OF_USER)}
+CONVERSATIONS_BY: dict[str, Listing] = {
+    one.owner: one for one in (CONVERSATIONS_OF_USER, CONVERSATIONS_OF_AGENT)
+}
+MESSAGES_BY: dict[str, Listing] = {
+    one.owner: one for one in (MESSAGES_OF_CONVERSATION, MESSAGES_OF_USER)
+}
 
 
 def same_id_or_message(trace_id: str, message_id: str) -> Document:
