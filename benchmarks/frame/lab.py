@@ -39,7 +39,7 @@ class Lab:
         return folder
 
     def keep(self, name: str, make: Callable[[Path], Path]) -> Path:
-        """What `make` made in a new folder; made once in a run, whoever asks for it."""
+        """Return the folder that `make` has filled; it is called once in a run for each name."""
         if name not in self._kept:
             self._kept[name] = make(self.folder())
         return self._kept[name]
