@@ -36,6 +36,11 @@ FOREIGN: dict[str, tuple[str, Any, dict[str, Any]]] = {
     ),
     "of other fields": (TRACES, [("tokens", 1)], {"name": "total_tokens_1"}),
     "that deletes documents": (TRACES, [("total_tokens", 1)], {"expireAfterSeconds": 60}),
+    "that deletes documents, of another name": (
+        TRACES,
+        [("total_tokens", 1)],
+        {"expireAfterSeconds": 60, "name": "expiry"},
+    ),
 }
 
 
