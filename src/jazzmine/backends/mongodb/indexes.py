@@ -23,6 +23,8 @@ TRACES = "turn_traces"
 
 # Options without influence on the content of an index; jazzmine 0.1 set `background`.
 _WITHOUT_EFFECT = frozenset({"v", "key", "name", "ns", "background", "unique", "sparse"})
+# Options that make two indexes of the same fields two, besides `unique` and `sparse`.
+_DISTINGUISHING = frozenset({"partialFilterExpression", "collation"})
 
 
 class Index(NamedTuple):
@@ -51,6 +53,16 @@ class Index(NamedTuple):
             and _WITHOUT_EFFECT.issuperset(description)
         )
 
+    def is_refused_beside(self, description: Mapping[str, Any]) -> bool:
+        """Return whether the server refuses the index where another one is as described."""
+        is_another = (
+            self.keys != tuple(description["key"].items())
+            or self.unique != bool(description.get("unique"))
+            or self.sparse != bool(description.get("sparse"))
+            or not _DISTINGUISHING.isdisjoint(description)
+        )
+        return self.name == description["name"] or not is_another
+
 
 def missing_indexes(collection: str, descriptions: Sequence[Mapping[str, Any]]) -> list[Index]:
     """Return the indexes that a collection lacks.
@@ -59,17 +71,19 @@ def missing_indexes(collection: str, descriptions: Sequence[Mapping[str, Any]]) 
         descriptions: the server's descriptions of the existing indexes.
 
     Raises:
-        ConfigurationError: an existing index has the same name and another definition.
+        ConfigurationError: an existing index prevents the creation of one of them.
     """
     missing = []
     for index in INDEXES[collection]:
         if any(index.is_same(description) for description in descriptions):
             continue
-        if any(index.name == description["name"] for description in descriptions):
-            raise ConfigurationError(
-                f"the collection {collection!r} has an index {index.name!r} of another definition"
-                f" than jazzmine's; drop it, or choose another database (nothing was changed)"
-            )
+        for description in descriptions:
+            if index.is_refused_beside(description):
+                raise ConfigurationError(
+                    f"the collection {collection!r} has an index {description['name']!r} of another"
+                    " definition than jazzmine's; drop it, or choose another database (nothing was"
+                    " changed)"
+                )
         missing.append(index)
     return missing
 
