@@ -122,9 +122,9 @@ def test_a_holder_that_was_killed_blocks_no_other_for_longer_than_its_lock_lasts
 
 
 def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
-    face: Any, url: str, client: redis.Redis
+    api: Any, url: str, client: redis.Redis
 ) -> None:
-    with face(url) as store:
+    with api(url) as store:
         store.get_or_create("c", "user", "agent")
         block = store.locked("c")
         memory = block.__enter__()
@@ -136,7 +136,7 @@ def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
         released = not client.exists(LOCK)
         with pytest.raises(StoreClosedError):
             block.__exit__(None, None, None)
-    with face(url) as store:
+    with api(url) as store:
         stored = store.get("c")
 
     assert held

@@ -115,8 +115,8 @@ class ToyConfig(BackendConfig):
 def toy_storage(folder: Path) -> Iterator[dict[str, object]]:
     """Put the back end into the library's tables for a block, whose value configures a store."""
     stores = {
-        face: {ToyConfig: (f"tests.behaviour.{face}.toy_store", "ToyMessageStore")}
-        for face in ("_async", "_sync")
+        api: {ToyConfig: (f"tests.behaviour.{api}.toy_store", "ToyMessageStore")}
+        for api in ("_async", "_sync")
     }
     kinds = (*jazzmine.config._MESSAGE_STORES, ToyConfig)
     with (
