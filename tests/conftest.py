@@ -92,7 +92,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """
     few = all(".py" in argument for argument in config.args)
     given = {"JAZZMINE_TEST_REDIS", "JAZZMINE_TEST_MONGODB"} & os.environ.keys()
-    return 0 if few or given else 2 * len(os.sched_getaffinity(0))
+    return 0 if few or given else 2 * (os.cpu_count() or 1)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

@@ -33,8 +33,15 @@ def installed(tmp_path: Path) -> Path:
 
 
 def test_every_public_name_has_a_known_type(installed: Path) -> None:
-    command = [sys.executable, "-m", "pyright", "--verifytypes", "jazzmine", "--ignoreexternal"]
-    # With --verifytypes, pyright asks the first Python on the PATH where its packages are.
+    command = [
+        sys.executable,
+        "-m",
+        "basedpyright",
+        "--verifytypes",
+        "jazzmine",
+        "--ignoreexternal",
+    ]
+    # With --verifytypes, basedpyright asks the first Python on the PATH where its packages are.
     environment = {**os.environ, "PATH": f"{installed / 'bin'}:{os.environ['PATH']}"}
 
     ran = subprocess.run(
