@@ -103,12 +103,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         timeout: float = 30,
     ) -> None:
         super().__init__()
-        for name, value in (
-            ("ttl_seconds", ttl_seconds),
-            ("lock_timeout", lock_timeout),
-            ("timeout", timeout),
-        ):
-            require_seconds(name, value)
+        require_seconds("ttl_seconds", ttl_seconds)
+        require_seconds("lock_timeout", lock_timeout)
+        require_seconds("timeout", timeout)
         if not is_client(redis_client):
             raise TypeError(f"redis_client must be a {AnyRedis}, not {type(redis_client)!r}")
         self._client = redis_client
@@ -204,15 +201,9 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         return Lease(conversation_id, token, memory)
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        attempt = self._own(lease)
-        arguments = (
-            attempt.token,
-            to_json(memory),
-            memory.user_id,
-            layout.FORMAT,
-            self._ttl,
-            self._result_kept,
-        )
+        attempt, data = self._own(lease), to_json(memory)
+        times = (self._ttl, self._result_kept)
+        arguments = (attempt.token, data, memory.user_id, layout.FORMAT, *times)
         if not self._redis.run(layout.SAVE, attempt.locking, arguments, attempt.deadline):
             raise self._lost(lease.conversation_id)
         self._release_local(lease)
@@ -242,10 +233,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         # A server that just failed gets one chance, and the call does not wait for it.
         failed = isinstance(error, StoreUnavailableError)
         deadline = Deadline(min(0.3 if failed else self._lock_timeout, self._timeout))
-
-        def release() -> None:
-            self._release_in_background(lease, attempt, deadline)
-
+        release = partial(self._release_in_background, lease, attempt, deadline)
         if failed:
             self._background_tasks.start(release)
         else:
@@ -254,9 +242,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
     @contextmanager
     def _renewing(self, lease: Lease) -> Iterator[None]:
         attempt = self._own(lease)
-        with Periodic(
-            self._lock_timeout / 3, lambda: self._renew(lease.conversation_id, attempt)
-        ):
+        renew = partial(self._renew, lease.conversation_id, attempt)
+        with Periodic(self._lock_timeout / 3, renew):
             yield
         attempt.deadline = Deadline(self._timeout)
 
