@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
@@ -27,7 +28,7 @@ EVERY = 10  # the calls of which one is broken
 LATER = 0.2
 
 
-class Broken:
+class Broken(ABC):
     """Delegates to a store, and breaks some of its calls."""
 
     def __init__(self, store: Any) -> None:
@@ -53,8 +54,9 @@ class Broken:
             return call(*arguments, **named)
         return self.break_call(name, partial(call, *arguments, **named))
 
+    @abstractmethod
     def break_call(self, name: str, call: Callable[[], Any]) -> Any:
-        raise NotImplementedError
+        """Make a call in the way of the mutant."""
 
 
 class HappensAfterItWasGivenUp(Broken):
