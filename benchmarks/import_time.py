@@ -39,7 +39,7 @@ def answer(lab: Lab) -> Iterator[Row]:
 
 
 def _process(folder: Path, program: str) -> Callable[[], Figures]:
-    """What starts an interpreter of its own for the program and waits for its end."""
+    """Return a function that runs a program in a new interpreter."""
     environment = {key: it for key, it in os.environ.items() if not key.startswith("PYTHON")}
     environment["PYTHONPYCACHEPREFIX"] = str(folder)
     command = [str(OURS.python), "-c", program]

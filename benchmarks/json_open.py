@@ -1,9 +1,9 @@
 """How long does a JSON store of 100,000 messages take to open, and how much memory does it hold?
 
-Every measurement is made in a process of its own, which has imported everything before. Memory is
-what the process grew by, told as a multiple of the file's size: after opening, and after every
-message and the context of every conversation were read once and dropped. (The predecessor is spared
-the reading: it searches all messages for each context.)
+Every measurement is made in a process of its own, which has imported everything before. The memory
+is the growth of the process, as a multiple of the file's size: after opening, and after every
+message and the context of every conversation were read once and dropped. (The predecessor reads
+nothing, because it searches all messages for each context.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jazzmine.core.message_store import MessageStore
 
 
 class Opening(Scenario):
-    """Opens a copy of the file once, and reads all of it where that is asked for."""
+    """Opens a copy of the file once, and optionally reads all of it."""
 
     def __init__(self, folder: Path, file: str, read_all: bool) -> None:
         super().__init__(folder)
@@ -32,7 +32,7 @@ class Opening(Scenario):
         self._path = folder / "messages.json"
 
     async def prepare(self) -> None:
-        """Copy the file, and open another, so that nothing is imported under the clock."""
+        """Copy the file, and open another, so that nothing is imported during the measurement."""
         shutil.copyfile(self._file, self._path)
         store = await open_store(self.folder / "empty.json")
         await store.close()

@@ -1,7 +1,7 @@
 """Do four processes that store 250 messages each into one JSON file lose anything?
 
-The four start together. When they are done, each of them and a process that comes later count what
-is there; then each stores one more, and the others look for it at once.
+The four start together. Then each of them and one more process count the
+messages; then each stores one more message, which the others read at once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPREAD = 4
 
 
 class Writer(Scenario):
-    """One of the processes: it has the file open all the time."""
+    """One of the processes, which keeps the file open."""
 
     store: MessageStore
 

@@ -21,7 +21,7 @@ from jazzmine.core.message_store import MessageStore
 
 
 class Opened(Scenario):
-    """An open store, filled for the purpose or holding a copy of the file that is given."""
+    """An open store, which is filled or has a copy of a given file."""
 
     store: MessageStore
 

@@ -27,7 +27,7 @@ BURST = 50
 
 
 class Filled(Scenario):
-    """A file with messages in it, of which every round gets a copy."""
+    """A file with messages, which is copied for every round."""
 
     def __init__(self, folder: Path, stored: int, calls: int) -> None:
         super().__init__(folder)
@@ -91,9 +91,9 @@ class AtOnce(Filled):
 
 
 class AtOnceSync(Filled):
-    """The same from as many threads, which stand ready before the clock starts.
+    """The same from as many threads, which are started before the measurement.
 
-    No bar is set for it: to wake so many threads takes longer than what is measured.
+    It has no limit, because waking so many threads takes longer than the writes.
     """
 
     def measure(self) -> Figures:
@@ -120,7 +120,7 @@ class AtOnceSync(Filled):
 
 
 class BareReplace(Filled):
-    """A durable replace of a file of that size and nothing else: what no store can go below."""
+    """Only a durable replacement of a file of that size: the lower limit of every store."""
 
     async def measure(self) -> Figures:
         path = self.copy()
@@ -163,7 +163,7 @@ def _one_by_one(lab: Lab, stored: int, calls: int, rounds: int, bar: Bar) -> Ite
     found = lab.race(Side(OneByOneSync, options), other, rounds=rounds)
     yield Row(f"{label}, sync API", found["seconds"], bar)
     found = lab.race(Side(OneByOne, options), Side(BareReplace, options), rounds=rounds)
-    yield Row(f"{label}, told beside", found["seconds"], beside="a bare durable replace")
+    yield Row(f"{label}, for comparison", found["seconds"], beside="a bare durable replace")
 
 
 def _at_once(lab: Lab) -> Iterator[Row]:

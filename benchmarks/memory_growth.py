@@ -1,8 +1,9 @@
 """Does a long conversation cost more than a short one, and how large does its state become?
 
 Every turn makes each update there is, in a store of this process; the figure is the median update
-of ten turns more, after 10,000 turns and after 100. A server is sent and sends the state as JSON,
-so that writing and reading that is told, too, and its size beside the predecessor's.
+of ten turns more, after 10,000 turns and after 100. A store on a server sends and receives the
+state as JSON, so writing and reading JSON is measured too, and its size is compared with the
+predecessor's.
 """
 
 from __future__ import annotations

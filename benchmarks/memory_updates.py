@@ -1,9 +1,9 @@
 """What does an update of working memory in memory cost, and is any lost between threads or tasks?
 
 A round is a conversation of a dozen turns, each with every update there is; the figure is the
-median call. An update costs what the working memory is large: about 10 KB of JSON at the end of
-the dozen; so the slowest kind of update is also told for first turns alone, at 3 to 7 KB. The
-predecessor has no sync API, copies nothing and locks no update as a whole.
+median call. The cost of an update grows with the size of the working memory, which is about 10 KB
+of JSON at the end; so the slowest kind of update is also measured in first turns only, at 3 to 7
+KB. The predecessor has no sync API, makes no copies, and holds no lock for a complete update.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIMIT = 150e-6
 
 
 class Conversations(Scenario):
-    """Hands out new conversations, and knows how many a round has and how long they are."""
+    """Provides new conversations; it has their number in a round, and their length."""
 
     def __init__(self, folder: Path, conversations: int = 1, turns: int = TURNS) -> None:
         super().__init__(folder)

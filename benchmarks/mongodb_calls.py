@@ -1,9 +1,9 @@
 """What does a call on MongoDB cost the client, beside the bare driver and the predecessor on Motor?
 
 A measurement is the mean of a batch of calls, one after another. The test server is slow, so the
-time until the reply says little of the library: what counts is the client's CPU time. Motor runs
-PyMongo's sync client in threads; the driver's own client for event loops, which the async
-API stands on, is told beside the predecessor, too: no call through it can cost less.
+time until the reply depends little on the library: the client's CPU time is measured. Motor runs
+PyMongo's sync client in threads; the async API uses the driver's own async client, whose bare
+calls are compared with the predecessor, too: they are the lower limit.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """What does a call cost on PostgreSQL, beside the predecessor's on asyncpg and the bare statement?
 
 A measurement is the median of a batch of calls. Beside the predecessor, messages and turns are new
-ones; beside the bare statement they are stored again. The bare statement is the very one that the
-call runs, on a pooled autocommit connection of psycopg: its rows are fetched and not mapped, its
+ones; beside the bare statement they are stored again. The bare statement is the same that the call
+runs, on a pooled autocommit connection of psycopg: its rows are fetched and not mapped, its
 parameters are made beforehand. Beside plain psycopg, two reads select the columns one by one, as
-its user would, and make no records of them. What mapping takes of a call is shown beside it. The
-server does not sync, so that the figures are the calls' and not the disk's.
+its user would, and make no records of them. The time of the conversion is shown, too. The server
+does not sync, so that the figures are the calls' and not the disk's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Does looking back at traces on PostgreSQL cost more when there are more of them?
+"""Does searching traces in PostgreSQL cost more when there are more of them?
 
 A page has ten traces, of an agent with a seventh of all, and a tool that one trace of eleven has.
 """
@@ -32,6 +32,6 @@ def answer(lab: Lab) -> Iterator[Row]:
         for call in CALLS:
             ours, other = ({"dsn": dsn, "call": call} for dsn in (many, few))
             found = lab.race(Side(Traces, ours), Side(Traces, other), rounds=15)
-            # Among 1,000 the later page is empty, which is no measure.
+            # Among 1,000 traces the later page is empty, so it is not measured.
             bar = None if "later" in call else within(5)
             yield Row(f"{call}, of 600,000", found["seconds"], bar, beside="of 1,000")

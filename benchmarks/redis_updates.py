@@ -1,6 +1,6 @@
 """What does an update of working memory in Redis cost, alone, in a block, and many at once?
 
-One server, started for the question, is asked by both libraries in turn. A round of updates is a
+Both libraries use one server in turn, which is started for the benchmark. A round of updates is a
 conversation of a dozen turns, each with every update there is; the figure is the median call. The
 predecessor has neither a sync API nor a block, so its five calls stand beside ours.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ TIMES = 20
 
 
 class OnRedis(Scenario):
-    """A store on the server of the question."""
+    """A store on the benchmark's server."""
 
     def __init__(self, folder: Path, url: str) -> None:
         super().__init__(folder)
@@ -40,7 +41,7 @@ class OnRedis(Scenario):
         self._begun = 0
 
     async def prepare(self) -> None:
-        """Open the store as its documentation says: by URL, or with a client."""
+        """Open the store as documented: by URL, or with a client."""
         self.client = redis.asyncio.Redis.from_url(self._url)
         if hasattr(RedisWorkingMemoryStore, "initialize"):
             self.store: Any = await RedisWorkingMemoryStore.initialize(self._url)
@@ -48,7 +49,7 @@ class OnRedis(Scenario):
             self.store = RedisWorkingMemoryStore(self.client)
 
     async def next_conversation(self) -> str:
-        """Begin a conversation, with the garbage of the last one collected."""
+        """Begin a conversation, after collecting the garbage of the last one."""
         self._begun += 1
         cid = f"conversation {id(self)} {self._begun}"
         await self.store.get_or_create(cid, "user", "agent")
@@ -81,7 +82,7 @@ class UpdatesSync(OnRedis):
     """The same through the sync API."""
 
     async def prepare(self) -> None:
-        """Nothing of the other API."""
+        """Open nothing for the other API."""
 
     def measure(self) -> Figures:
         from jazzmine.sync.working_memory import WorkingMemoryStore
@@ -100,7 +101,33 @@ class UpdatesSync(OnRedis):
         return {name: statistics.median(found) for name, found in times.items()}
 
     async def finish(self) -> None:
-        """Nothing is left open."""
+        """Close nothing."""
+
+
+class RoundTrips(Updates):
+    """Two bare round trips through redis-py with the bytes of each update: the wire's share."""
+
+    async def measure(self) -> Figures:
+        from jazzmine.backends.redis import keys as layout
+
+        cid = await self.next_conversation()
+        wire: Any = redis.asyncio.Redis.from_url(self._url, protocol=2, socket_timeout=None)
+        keys = layout.Keys(cid)
+        times: dict[str, list[float]] = defaultdict(list)
+        for number in range(1, TURNS + 1):
+            for name, arguments in turn(number):
+                await getattr(self.store, name)(cid, *arguments)
+                data = await wire.hget(keys.memory, "data")
+                token = os.urandom(12).hex()
+                names = (4, keys.memory, keys.lock, keys.result(token), keys.queue, token)
+                take = ("EVALSHA", layout.ACQUIRE.digest, *names, 15_000, "")
+                write = ("EVALSHA", layout.SAVE.digest, *names, data, "user", 1, 3_600_000, 60_000)
+                started = perf_counter()
+                await wire.execute_command(*take, NEVER_DECODE=True)
+                await wire.execute_command(*write, NEVER_DECODE=True)
+                times[name].append(perf_counter() - started)
+        await wire.aclose()
+        return {name: statistics.median(found) for name, found in times.items()}
 
 
 class FiveCalls(OnRedis):
@@ -168,6 +195,10 @@ def answer(lab: Lab) -> Iterator[Row]:
         other = Side(Updates, options, predecessor=True)
         yield from _calls(lab.race(Side(Updates, options), other, rounds=9), "")
         if not lab.self_check:
+            found = lab.race(Side(RoundTrips, options), other, rounds=5)
+            for name in ("begin_turn", "end_turn"):
+                label = f"{name}: two bare round trips through redis-py"
+                yield Row(label, found[name], as_speed=True)
             yield from _calls(lab.race(Side(UpdatesSync, options), other, rounds=5), ", sync API")
             ours, calls = Side(OneBlock, options), Side(FiveCalls, options, predecessor=True)
             found = lab.race(ours, calls, rounds=9)

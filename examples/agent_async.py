@@ -4,7 +4,8 @@ r"""A chat on an event loop, with async stores that the application's lifespan o
         uvicorn --app-dir examples agent_async:app
 
 Without these variables it keeps its messages in `messages.json` and its working memory in this
-process; with Redis for the second, any number of processes may serve the same conversations.
+process. With SQLite, PostgreSQL or Redis for the second, several processes may serve the same
+conversations.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ async def look_up_price(tea: str) -> int | None:
 
 
 async def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said) -> Message:
-    """Hear the user, answer, and store the whole turn: all of it or nothing.
+    """Answer a message of the user, and store the whole turn: all of it or nothing.
 
     The conversation is locked from the first line to the last, so that its turns come one
     after another, however many requests there are at once.
@@ -57,17 +58,17 @@ async def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules
     await memory.get_or_create(cid, said.user_id, chat_rules.AGENT)
     async with memory.locked(cid) as wm:
         answered = await store.get_message_by_id(said.reply_id)
-        if answered is not None:  # the request was sent again: its reply went lost
+        if answered is not None:  # the request was sent again: its reply was lost
             return answered
         conversation = chat_rules.conversation(await store.get_conversation_by_id(cid), said)
         context = await store.get_immediate_context(cid, 6)
-        meant = chat_rules.understand(said, conversation, context, wm)
-        wm.begin_turn(meant)
-        for tea in chat_rules.teas_to_look_up(meant):
+        cache = chat_rules.understand(said, conversation, context, wm)
+        wm.begin_turn(cache)
+        for tea in chat_rules.teas_to_look_up(cache):
             wm.record_tool_call(chat_rules.tool_call(tea, await look_up_price(tea)))
         text = chat_rules.answer(wm)
-        wm.end_turn(text, meant.intent)
-        question, reply = chat_rules.messages(said, conversation, meant, text)
+        wm.end_turn(text, cache.intent)
+        question, reply = chat_rules.messages(said, conversation, cache, text)
         conversation.last_updated_at = reply.timestamp
         await store.store_turn(
             conversation=conversation,

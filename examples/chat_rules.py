@@ -128,9 +128,9 @@ def understand(
     )
 
 
-def teas_to_look_up(meant: TurnCache) -> list[str]:
+def teas_to_look_up(cache: TurnCache) -> list[str]:
     """Return the teas for which to call the tool."""
-    return [tea["name"] for tea in meant.raw_entities] if meant.intent == "price" else []
+    return [tea["name"] for tea in cache.raw_entities] if cache.intent == "price" else []
 
 
 def tool_call(tea: str, price: int | None) -> ToolCallRecord:
@@ -165,7 +165,7 @@ def answer(memory: WorkingMemory) -> str:
 
 
 def messages(
-    said: Said, conversation: Conversation, meant: TurnCache, text: str
+    said: Said, conversation: Conversation, cache: TurnCache, text: str
 ) -> tuple[Message, Message]:
     """The user's message, and the shop's that answers it."""
     began = conversation.last_updated_at
@@ -175,10 +175,10 @@ def messages(
         user_id=said.user_id,
         role=MessageRole.USER,
         original_content=said.text,
-        intent=meant.intent,
-        entities=[Entity(**entity) for entity in meant.raw_entities],
+        intent=cache.intent,
+        entities=[Entity(**entity) for entity in cache.raw_entities],
         timestamp=began,
-        metadata={"turn": meant.turn_number},
+        metadata={"turn": cache.turn_number},
     )
     reply = Message(
         id=said.reply_id,
@@ -186,9 +186,9 @@ def messages(
         user_id=said.user_id,
         role=MessageRole.ASSISTANT,
         original_content=text,
-        intent=meant.intent,
+        intent=cache.intent,
         timestamp=max(_now(), began),
-        metadata={"turn": meant.turn_number},
+        metadata={"turn": cache.turn_number},
     )
     return question, reply
 

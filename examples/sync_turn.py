@@ -16,7 +16,7 @@ def look_up_price(tea: str) -> int | None:
 
 
 def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said) -> Message:
-    """Hear the user, answer, and store the whole turn: all of it or nothing.
+    """Answer a message of the user, and store the whole turn: all of it or nothing.
 
     The conversation is locked from the first line to the last, so that its turns come one
     after another, however many requests there are at once.
@@ -25,17 +25,17 @@ def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said)
     memory.get_or_create(cid, said.user_id, chat_rules.AGENT)
     with memory.locked(cid) as wm:
         answered = store.get_message_by_id(said.reply_id)
-        if answered is not None:  # the request was sent again: its reply went lost
+        if answered is not None:  # the request was sent again: its reply was lost
             return answered
         conversation = chat_rules.conversation(store.get_conversation_by_id(cid), said)
         context = store.get_immediate_context(cid, 6)
-        meant = chat_rules.understand(said, conversation, context, wm)
-        wm.begin_turn(meant)
-        for tea in chat_rules.teas_to_look_up(meant):
+        cache = chat_rules.understand(said, conversation, context, wm)
+        wm.begin_turn(cache)
+        for tea in chat_rules.teas_to_look_up(cache):
             wm.record_tool_call(chat_rules.tool_call(tea, look_up_price(tea)))
         text = chat_rules.answer(wm)
-        wm.end_turn(text, meant.intent)
-        question, reply = chat_rules.messages(said, conversation, meant, text)
+        wm.end_turn(text, cache.intent)
+        question, reply = chat_rules.messages(said, conversation, cache, text)
         conversation.last_updated_at = reply.timestamp
         store.store_turn(
             conversation=conversation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.behaviour.backends import MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
+from tests.faults.sizes import SOAK
 from tests.left_out import LeftOut
 from tests.servers import run_folder
 
@@ -20,6 +21,7 @@ from tests.servers import run_folder
 # every Python.
 _WITH_SERVERS = re.compile(
     r"tests/backends/test_(postgres|redis|mongodb)|tests/examples/(?!test_order_desk)|tests/packaging"
+    r"|tests/cli/test_(copying|doctor|moving|reading)|tests/inspector/test_(browser|program)"
     r"|tests/faults/(?!test_(failing_disk|killed|linearizability|power_cut|proxy))"
 )
 
@@ -78,17 +80,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=reason))
     if config.getoption("--without-servers"):
         left_out = [item for item in items if _wants_servers(item, config.rootpath)]
-        plugin: Any = config.pluginmanager.get_plugin("left out")
-        plugin.deselect(config, left_out, "they need a server, or build (no --without-servers)")
-        kept = set(items) - set(left_out)
-        items[:] = [item for item in items if item in kept]
+        _leave_out(config, items, left_out, "they need a server, or build (no --without-servers)")
+    if not SOAK:
+        reason = "copies of a test on further back ends (JAZZMINE_SOAK=1 runs them)"
+        _leave_out(config, items, list(_copies(items)), reason)
+
+
+def _leave_out(
+    config: pytest.Config, items: list[pytest.Item], left_out: list[pytest.Item], reason: str
+) -> None:
+    plugin: Any = config.pluginmanager.get_plugin("left out")
+    plugin.deselect(config, left_out, reason)
+    kept = set(items) - set(left_out)
+    items[:] = [item for item in items if item in kept]
+
+
+def _copies(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests that run on enough other back ends.
+
+    On a variant of a back end each test runs with the first of its values. What is checked before
+    a hook of any back end is called (the mark `before_hooks`) needs no server.
+    """
+    first = set()
+    for item in items:
+        for backend in _backends(item):
+            function = (item.nodeid.partition("[")[0], str(backend))
+            checked = item.get_closest_marker("before_hooks") and not backend.embedded
+            if checked or (backend.variant and function in first):
+                yield item
+            first.add(function)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Use two processes for each processor, as much of a test's time is spent waiting.
+    """Use two processes for each processor, because tests wait most of the time.
 
-    Use one for a few files, which takes less time than starting others, and if a server is given,
-    whose data several processes would delete.
+    Use one process for a few files, which is faster, and if an external server is configured,
+    because several processes would delete each other's data there.
     """
     few = all(".py" in argument for argument in config.args)
     given = {"JAZZMINE_TEST_REDIS", "JAZZMINE_TEST_MONGODB"} & os.environ.keys()

@@ -26,7 +26,7 @@ FOLDER = ROOT / "benchmarks"
 
 
 def main() -> int:
-    """0 whatever the figures say; 1 if a question could not be answered."""
+    """Return 0, or 1 if a benchmark failed; the measured values do not affect the exit status."""
     options = _options()
     if options.self_check and PREDECESSOR.source is not None:
         load_predecessor(PREDECESSOR.source)
@@ -81,7 +81,7 @@ def _conclude(answers: dict[str, list[Row]]) -> None:
 
 
 def _machine() -> str:
-    """What the figures were measured on, and how much else it had to do at the start."""
+    """Return a description of the machine, with its load at the start."""
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     busy = "; busy, so trust no figure" if load > 0.5 * cores else ""
     return f"Python {platform.python_version()}, {cores} cores, load {load:.1f}{busy}"

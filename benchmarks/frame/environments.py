@@ -25,9 +25,12 @@ PREDECESSOR_SOURCE = PREDECESSOR / "jazzmine-source"
 EXTRAS = "all,test"
 """The extras of the library that are installed: every driver, and the servers of the tests."""
 
+BESIDE = "openai-agents>=0.24"
+"""Whose sessions are measured beside the SQLite store, in the same environment."""
+
 PREDECESSOR_VERSION = "0.1.42"
 PREDECESSOR_NEEDS = ("asyncpg", "motor", "redis")
-"""What its two stores import; the rest of it (torch and friends) is never loaded."""
+"""The imports of its two stores; its other modules (with torch and more) are never loaded."""
 
 
 def python_of(environment: Path) -> Path:
@@ -35,7 +38,7 @@ def python_of(environment: Path) -> Path:
 
 
 def main(arguments: list[str]) -> None:
-    """Make what is missing; a self-check needs the predecessor's environment alone."""
+    """Create the missing environments; a self-check needs only that of the predecessor."""
     if "--self-check" in arguments:
         if not python_of(PREDECESSOR).exists():
             make_predecessor("pydantic")
@@ -45,11 +48,11 @@ def main(arguments: list[str]) -> None:
 
 
 def make_ours() -> None:
-    stamp = _digest(sys.version, EXTRAS, (ROOT / "pyproject.toml").read_text())
+    stamp = _digest(sys.version, EXTRAS, BESIDE, (ROOT / "pyproject.toml").read_text())
     if _is_fresh(OURS, stamp):
         return
     _new_environment(OURS)
-    _pip(OURS, "install", "--editable", f"{ROOT}[{EXTRAS}]")
+    _pip(OURS, "install", "--editable", f"{ROOT}[{EXTRAS}]", BESIDE)
     _seal(OURS, stamp)
 
 
@@ -73,7 +76,7 @@ def _make_predecessor(pydantic: str, stamp: str) -> None:
 
 @contextmanager
 def _alone(environment: Path) -> Iterator[None]:
-    """Keep other processes, such as those of a test run, from making the same one meanwhile."""
+    """Hold a lock, so that no other process creates the same environment at the same time."""
     with open(f"{environment}.lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -15,7 +15,7 @@ async def open_store(path: Path) -> MessageStore:
 
 
 async def fill(path: Path, stored: int, spread: int) -> None:
-    """Make a file of so many messages in so many conversations."""
+    """Create a file with this number of messages and conversations."""
     store = await open_store(path)
     for conversation in conversations(spread):
         await store.store_conversation(conversation)
@@ -24,7 +24,7 @@ async def fill(path: Path, stored: int, spread: int) -> None:
 
 
 class Fill(Scenario):
-    """Makes a file and measures nothing."""
+    """Creates a file, and measures nothing."""
 
     def __init__(self, folder: Path, path: str, stored: int, spread: int) -> None:
         super().__init__(folder)

@@ -39,7 +39,7 @@ class Lab:
         return folder
 
     def keep(self, name: str, make: Callable[[Path], Path]) -> Path:
-        """Return the folder that `make` has filled; it is called once in a run for each name."""
+        """Return the folder that `make` has filled; it is called once for each name."""
         if name not in self._kept:
             self._kept[name] = make(self.folder())
         return self._kept[name]
@@ -55,9 +55,9 @@ class Lab:
     def race(self, ours: Side, other: Side, *, rounds: int, fresh: bool = False) -> Series:
         """Measure both sides in turn, `rounds` times after a warm-up round.
 
-        Each pair is measured back to back, and the side that begins alternates, so that drift of
-        the machine meets both alike. `fresh` gives every measurement a process of its own, and
-        needs no warm-up.
+        The two measurements of a pair follow each other, and the side that begins alternates, so
+        that changes of the machine's speed affect both sides. With `fresh`, every measurement has
+        its own process, and there is no warm-up round.
         """
         if fresh:
             one, two = lambda: self._once(ours), lambda: self._once(other)
@@ -77,7 +77,7 @@ class Lab:
 def alternate(
     ours: Callable[[], Figures], other: Callable[[], Figures], rounds: int, warm_up: bool = True
 ) -> Series:
-    """Measure two things in turn; the pairs of all rounds but the warm-up."""
+    """Measure two sides in turn, and return the pairs of all rounds after the warm-up."""
     found: list[tuple[Figures, Figures]] = []
     for turn in range(rounds + warm_up):
         if turn % 2:

@@ -12,7 +12,7 @@ from benchmarks.frame import environments
 
 @dataclass(frozen=True)
 class Library:
-    """An interpreter, and where the predecessor lies if that is what it shall import."""
+    """An interpreter, and the path of the predecessor if it must import that one."""
 
     name: str
     python: Path
@@ -28,10 +28,10 @@ PREDECESSOR = Library(
 
 
 def load_predecessor(source: Path) -> None:
-    """Let `import jazzmine.core.…` find the predecessor without running its package's imports.
+    """Make `import jazzmine.core.…` find the predecessor without the imports of its packages.
 
-    Its `__init__` modules import models and training code that no store needs; bare modules with
-    the right search path take their place.
+    Its `__init__` modules import models and training code that no store needs; they are replaced
+    by empty modules with the same search path.
     """
     package = source / "jazzmine"
     for name, folder in (("jazzmine", package), ("jazzmine.core", package / "core")):

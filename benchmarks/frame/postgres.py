@@ -31,12 +31,12 @@ STORED = 5_000
 MANY = 2_000
 NEW_BATCHES = 40
 NEW = 1_000_000
-"""Numbers of messages that come and go start here."""
+"""The first number of messages that are added and deleted."""
 
 
 @contextmanager
 def database(fsync: bool) -> Iterator[str]:
-    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of our own."""
+    """A DSN of an empty database: JAZZMINE_TEST_POSTGRES, or a server of this run."""
     given = os.environ.get("JAZZMINE_TEST_POSTGRES")
     if given:
         yield given
@@ -48,7 +48,7 @@ def database(fsync: bool) -> Iterator[str]:
 
 
 def schema_of_this_process() -> str:
-    """Each library has tables of its own; the predecessor knows the schema of the session alone."""
+    """Each library has its own tables; the predecessor uses the default schema of its session."""
     import jazzmine
 
     ours = getattr(jazzmine, "__file__", None) is not None
@@ -66,7 +66,7 @@ async def open_store(dsn: str, **options: object) -> Any:
 
 
 class Fill(Scenario):
-    """Makes a library's tables and puts the messages there."""
+    """Creates the tables of a library, and fills them."""
 
     def __init__(self, folder: Path, dsn: str) -> None:
         super().__init__(folder)
@@ -84,7 +84,7 @@ class Fill(Scenario):
 
 
 class NewSchemas(Scenario):
-    """Drops what an earlier run left behind."""
+    """Drops the schemas of an earlier run."""
 
     def __init__(self, folder: Path, dsn: str) -> None:
         super().__init__(folder)
@@ -171,7 +171,8 @@ def trace(number: int, message: str | None = None) -> TurnTrace:
 def _calls(store: Any, name: str) -> dict[str, Callable[[int], Awaitable[object]]]:
     """The calls that are measured, each for a number that grows."""
     made = messages(NEW, NEW + MANY, SPREAD)
-    # Made beforehand, and only for the call that needs them: they would slow down all others.
+    # Created before the measurement, and only for the call that needs them, because they would
+    # slow down all other calls.
     new = range(4 * NEW, 4 * NEW + NEW_BATCHES * 1_000 * (name == "store_messages, new"), 1_000)
     new_batches = iter([messages(first, first + 1_000, SPREAD) for first in new])
     chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
@@ -240,13 +241,13 @@ class Call(Scenario):
 
 
 def intercept(client: Any, wrap: Callable[[Any], Any]) -> None:
-    """Put something of the caller's in the place of each method that runs a statement."""
+    """Replace each method that runs a statement."""
     for name in ("rows", "write", "count"):
         setattr(client, name, wrap(getattr(client, name)))
 
 
 class Recorded(Scenario):
-    """The statement and the parameters of a call, as the store hands them to its client."""
+    """The statement and the parameters that a store passes to its client."""
 
     def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
         super().__init__(folder)
@@ -308,7 +309,7 @@ PLAIN: dict[str, tuple[str, Callable[[int], list[Any]]]] = {
         lambda n: [conversation_id(n % SPREAD), 20],
     ),
 }
-"""What comes after WHERE in a query that a user of psycopg would write, and its parameters."""
+"""The WHERE clause of a query for psycopg, and its parameters."""
 
 
 class Plain(Scenario):
@@ -346,7 +347,7 @@ class Plain(Scenario):
 
 
 class Mapping(Recorded):
-    """What a call does beside its statement: records to parameters, or rows to records."""
+    """The conversion of a call: records to parameters, or rows to records."""
 
     async def prepare(self) -> None:
         self._store = await open_store(self._dsn)
@@ -379,11 +380,11 @@ class Mapping(Recorded):
 
 
 class Concurrent(Scenario):
-    """So many tasks that store so many messages each; the time of one message."""
+    """Concurrent tasks that store messages; the time of one message."""
 
     def __init__(self, folder: Path, dsn: str, workers: int, each: int) -> None:
         super().__init__(folder)
-        self._dsn, self._workers, self._each = dsn, workers, each
+        self._dsn, self._workers = dsn, workers
         self._messages = messages(2 * NEW, 2 * NEW + workers * each, SPREAD)
 
     async def prepare(self) -> None:

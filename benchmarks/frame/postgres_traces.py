@@ -11,7 +11,7 @@ from benchmarks.frame.scenario import Figures, Scenario
 
 
 class FillTraces(Scenario):
-    """Puts so many traces there, of 50 agents with 20 tools, by a query."""
+    """Stores this number of traces, of 50 agents with 20 tools, by one query."""
 
     def __init__(self, folder: Path, dsn: str, count: int) -> None:
         super().__init__(folder)
@@ -54,7 +54,7 @@ FROM generate_series(1, COUNT) AS n
 
 
 class Traces(Scenario):
-    """One call that looks back at traces, after another."""
+    """Calls that search traces, one after another."""
 
     def __init__(self, folder: Path, dsn: str, call: str) -> None:
         super().__init__(folder)

@@ -1,4 +1,4 @@
-"""The measured values, the limits that they must reach, and the table of both."""
+"""The measured values, the limits for them, and the table of both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Unit = Literal["s", "B", ""]
 
 @dataclass(frozen=True)
 class Pairs:
-    """Both sides of every round; `other` is empty where nothing was compared."""
+    """The values of both sides in every round; `other` is empty without a comparison."""
 
     ours: list[float]
     other: list[float]
@@ -22,19 +22,19 @@ Series = dict[str, Pairs]
 
 @dataclass(frozen=True)
 class Bar:
-    """What a row must reach: a ratio of the two sides or a value of ours."""
+    """The limit of a row: for the ratio of the two sides, or for our value."""
 
     kind: Literal["times as fast", "times its cost", "at most", "exactly"]
     limit: float
 
 
 def at_least_as_fast(times: float) -> Bar:
-    """The other side must take at least so many times as long."""
+    """The other side must take at least this many times as long."""
     return Bar("times as fast", times)
 
 
 def within(times: float) -> Bar:
-    """Ours may cost at most so many times what the other side costs."""
+    """Our value may be at most this many times the other one."""
     return Bar("times its cost", times)
 
 
@@ -56,11 +56,11 @@ class Row:
     beside: str = "predecessor"
     unit: Unit = "s"
     as_speed: bool = False
-    """Tell the ratio as speed although no bar asks for it."""
+    """Whether to show the ratio as a speed, even without a limit."""
 
     @property
     def ratios(self) -> list[float]:
-        """Pair by pair: how many times as fast ours is, or how many times its cost."""
+        """Return the ratio of each pair: of the speeds, or of the costs."""
         both = list(zip(self.pairs.ours, self.pairs.other, strict=False))
         if self.tells_speed:
             return [theirs / mine for mine, theirs in both]
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median reaches the bar; None where there is none to reach."""
+        """Return whether the median is within the limit; None without a limit."""
         if self.bar is None:
             return None
         limit = self.bar.limit

@@ -1,4 +1,4 @@
-"""The base class of what a worker process runs."""
+"""The base class of the scenarios that a worker process runs."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 Figures = dict[str, float]
-"""What one measurement found: seconds, bytes or counts, by name."""
+"""The result of one measurement: seconds, bytes or counts, by name."""
 
 
 class Scenario:
-    """One case of a question: made ready once, then measured as often as the driver asks.
+    """One case of a benchmark: prepared once, then measured several times.
 
     A scenario is made in the worker from a folder of its own and the options of its side (JSON
-    values). Its methods may be plain or coroutines; the driver can call any of them by name.
+    values). Its methods may be functions or coroutines; the driver can call any of them by name.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def prepare(self) -> Awaitable[None] | None:
-        """Set up what is not measured."""
+        """Prepare the measurements."""
         return None
 
     def measure(self) -> Awaitable[Figures] | Figures:
-        """Do it once, and tell what it cost."""
+        """Make one measurement, and return its result."""
         raise NotImplementedError
 
     def finish(self) -> Awaitable[None] | None:
-        """Release what `prepare` opened."""
+        """Close everything that `prepare` opened."""
         return None

@@ -20,7 +20,7 @@ ENDINGS = ("complete_flow", "cancel_flow", "fail_flow")
 
 
 def turn(number: int) -> Iterator[Step]:
-    """Every update there is, in an order that makes each of them apply."""
+    """Return every kind of update, in an order in which each of them applies."""
     yield "begin_turn", (turn_cache(number),)
     yield "start_flow", (_flow(number),)
     yield "register_slots", (_slots(),)
@@ -39,7 +39,7 @@ def turn(number: int) -> Iterator[Step]:
 
 
 def turn_cache(number: int) -> TurnCache:
-    """What enhancer, retrieval and flow selection hand over: a few kilobytes of text."""
+    """Return the data of a turn as an agent provides it: a few kilobytes of text."""
     episodes = [
         {"id": f"episode-{n}", "short_summary": "The customer asked about a parcel. " * 4}
         for n in range(number, number + 5)

@@ -21,7 +21,7 @@ from benchmarks.frame.scenario import Scenario
 
 
 class Server:
-    """Answers requests one after another; coroutines run on one loop that lives as long as it."""
+    """Answers requests one after another; coroutines run on one event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -62,7 +62,7 @@ def serve(requests: TextIO, replies: TextIO) -> None:
 
 
 def main(source: str) -> None:
-    """Serve on the standard streams; whatever a scenario prints goes to the error stream."""
+    """Serve on the standard streams; the output of a scenario goes to the error stream."""
     if source:
         load_predecessor(Path(source))
     replies = os.fdopen(os.dup(1), "w")

@@ -41,7 +41,7 @@ class Worker:
         return self.receive()
 
     def send(self, method: str, **arguments: object) -> None:
-        """Start a call; several workers can be under way before the first `receive`."""
+        """Start a call; several workers can run calls before the first `receive`."""
         self._send({"call": method, "arguments": arguments})
 
     def receive(self) -> Any:

@@ -1,8 +1,10 @@
-"""The first half of the demo: an agent on an event loop uses the async API."""
+"""The first half of the demo: an async agent, which is killed while a flow waits for an answer."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 import time
 
@@ -11,7 +13,7 @@ from jazzmine.core import MessageStore, WorkingMemoryStore
 
 
 async def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> str:
-    """Hear the user, answer, and store the whole turn: all of it or nothing."""
+    """Answer a message of the user, and store the whole turn: all of it or nothing."""
     began = time.time()
     cid = rules.CONVERSATION
     known = await memory.get_or_create(cid, rules.USER, rules.AGENT)
@@ -28,10 +30,11 @@ async def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> st
 
 
 async def main(path: str) -> None:
-    """Hold the first four turns."""
+    """Run the first four turns, and end without closing anything."""
+    database = {"storage": "sqlite", "path": path}
     async with (
-        await MessageStore.initialize(f"json:{path}") as store,
-        await WorkingMemoryStore.initialize("memory:") as memory,
+        await MessageStore.initialize(database) as store,
+        await WorkingMemoryStore.initialize(database) as memory,
     ):
         for text in (
             "Hello, where is my order 4711?",
@@ -40,7 +43,8 @@ async def main(path: str) -> None:
             "It came damaged.",
         ):
             print(f"  Ada   {text}")
-            print(f"  Desk  {await turn(store, memory, text)}")
+            print(f"  Desk  {await turn(store, memory, text)}", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 asyncio.run(main(sys.argv[1]))

@@ -34,7 +34,7 @@ CANCELLATIONS = ("never mind", "forget it")
 
 @dataclass
 class ReturnOrder:
-    """The flow that takes an order back; its class name is the flow's type."""
+    """The flow that returns an order; the name of the class is the flow's type."""
 
     id: str = "return-order"
     name: str = "Return an order"
@@ -43,7 +43,7 @@ class ReturnOrder:
 
 @dataclass
 class Reply:
-    """The answer of the desk, and its data for the trace."""
+    """The answer of the agent, and its data for the trace."""
 
     text: str
     intent: str
@@ -167,7 +167,7 @@ def _conclude(memory: WorkingMemory, text: str) -> Reply:
 
 
 def conversation(memory: WorkingMemory) -> Conversation:
-    """Return the conversation, with the working memory in its metadata for the next process."""
+    """Return the record of the conversation."""
     return Conversation(
         id=CONVERSATION,
         user_id=USER,
@@ -175,7 +175,6 @@ def conversation(memory: WorkingMemory) -> Conversation:
         title="An order comes back",
         created_at=int(memory.created_at * 1000),
         last_updated_at=int(memory.last_updated * 1000),
-        metadata={"working_memory": memory.to_dict()},
     )
 
 

@@ -1,4 +1,4 @@
-"""The second half of the demo: a sync script continues the agent's conversation."""
+"""The second half of the demo: a sync script goes on in the middle of the agent's flow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jazzmine.sync import MessageStore, TraceFilter, WorkingMemory, WorkingMemor
 
 
 def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> rules.Reply:
-    """Hear the user, answer, and store the whole turn: all of it or nothing."""
+    """Answer a message of the user, and store the whole turn: all of it or nothing."""
     began = time.time()
     cid = rules.CONVERSATION
     known = memory.get_or_create(cid, rules.USER, rules.AGENT)
@@ -27,16 +27,15 @@ def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> rules.Re
 
 
 def main(path: str) -> None:
-    """Hold the last three turns, and show what there is to show."""
+    """Run the last three turns, and print the stored data."""
+    database = {"storage": "sqlite", "path": path}
     with (
-        MessageStore.initialize(f"json:{path}") as store,
-        WorkingMemoryStore.initialize("memory:") as memory,
+        MessageStore.initialize(database) as store,
+        WorkingMemoryStore.initialize(database) as memory,
     ):
-        conversation = store.get_conversation_by_id(rules.CONVERSATION)
-        assert conversation is not None
-        restored = WorkingMemory.from_dict(conversation.metadata["working_memory"])
-        restored.revision = 0  # this store has never had it
-        memory.save(restored)
+        found = memory.get(rules.CONVERSATION)
+        assert found is not None
+        show_flow(found)
         for text in (
             "By the way, when do you open on Saturday?",
             "Good. Pick it up on 2026-12-01, please.",
@@ -45,10 +44,7 @@ def main(path: str) -> None:
             print(f"  Ada   {text}")
             reply = turn(store, memory, text)
             print(f"  Desk  {reply.text}")
-        print("\nWhat the next prompt is given, the six newest messages:")
-        for message in store.get_immediate_context(rules.CONVERSATION, 6):
-            print(f"  {message.role.value:<9}  {message.original_content}")
-        print("\nand the tool calls as they stood before the last reply:")
+        print("\nWhat the model is given for the last reply: the tool calls so far,")
         print(reply.tool_sections)
         now = memory.get(rules.CONVERSATION)
         assert now is not None
@@ -56,10 +52,20 @@ def main(path: str) -> None:
         print(f"  it, that        {', '.join(entity.name for entity in now.salient_entities)}")
         print(f"  topic shifts    {', '.join(topic.intent for topic in now.topic_history)}")
         print(f"  flows completed {', '.join(now.flows_completed_names)}")
-        print("\nWhat the turns were about, from their traces:")
+        print("\nWhat the turns of both processes were about, from their traces:")
         for usage in store.summarize_usage(TraceFilter(agent_id=rules.AGENT), by="intent"):
             print(f"  {usage.key:<14} {usage.turns} turn(s), at most {usage.max_latency_ms} ms")
-        print(f"\nAll of it is in {path}, one record a line.")
+        stored = store.get_messages_by_conversation_id(rules.CONVERSATION)
+        print(f"\n{len(stored)} messages and the working memory are in {path}.")
+
+
+def show_flow(memory: WorkingMemory) -> None:
+    """Print the flow that the other process left unfinished."""
+    flow = memory.active_flow
+    assert flow is not None
+    known = ", ".join(f"{name} = {value}" for name, value in flow.collected_slot_values.items())
+    print(f"  (found: {flow.flow_name!r}, {memory.status.value};")
+    print(f"   {known}; still to ask: {', '.join(slot.name for slot in memory.pending_slots)})")
 
 
 main(sys.argv[1])

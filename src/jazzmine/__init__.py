@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jazzmine.errors import *
     from jazzmine.records.enums import *
     from jazzmine.records.flow import *
+    from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.tool_call import *
     from jazzmine.records.traces import *

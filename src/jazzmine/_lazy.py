@@ -1,7 +1,7 @@
 """Names that are imported when they are first used, so that importing a package costs little.
 
-Defining the records takes pydantic, which takes longer to import than many a script runs, and a
-store's module imports its driver.
+The records need pydantic, whose import can take longer than a whole script runs, and the module
+of a store imports its driver.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 __all__ = ["MEMORY_RECORDS", "MESSAGE_RECORDS", "attach"]
 
 MESSAGE_RECORDS = (
+    "jazzmine.records.log",
     "jazzmine.records.messages",
     "jazzmine.records.traces",
     "jazzmine.records.usage",
@@ -32,8 +33,8 @@ def attach(
     """Give a module a `__getattr__`, an `__all__` and a `__dir__` (PEP 562).
 
     Args:
-        namespace: the module's `globals()`, which keep each name once it was used.
-        modules: the modules whose `__all__` it exports, in the order in which a name is looked for.
+        namespace: the module's `globals()`, to which each name is added when it is first used.
+        modules: the modules whose `__all__` it exports, in the order of the search for a name.
         stores: the modules of further names: `{name: module}`.
     """
     named = dict(stores or {})

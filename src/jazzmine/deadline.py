@@ -1,17 +1,19 @@
-"""The time by which a call has to be over."""
+"""The time by which a call has to be over, and the pauses between its attempts."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from time import monotonic
 
-__all__ = ["Deadline"]
+__all__ = ["Deadline", "backoff"]
 
 
 class Deadline:
-    """A moment in the future.
+    """The time at which a call must have ended.
 
     Args:
-        timeout: when it comes, in s from now.
+        timeout: the time until then, in s.
     """
 
     __slots__ = ("_at",)
@@ -23,14 +25,22 @@ class Deadline:
         return self._at < other._at
 
     def remaining(self) -> float:
-        """Return how much time is left, in s; 0 if none is."""
+        """Return the remaining time in s, 0 after the deadline."""
         return max(0.0, self._at - monotonic())
 
     @property
     def expired(self) -> bool:
-        """Whether it has come."""
+        """Whether the deadline has passed."""
         return monotonic() >= self._at
 
     def within(self, timeout: float) -> Deadline:
-        """Return the earlier one of this deadline and `timeout` s from now."""
+        """Return this deadline, or one in `timeout` s if that is earlier."""
         return min(self, Deadline(timeout))
+
+
+def backoff(first: float, longest: float) -> Iterator[float]:
+    """Yield pauses, in s, that grow from about `first` to about `longest`, with jitter."""
+    pause = first
+    while True:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, longest)

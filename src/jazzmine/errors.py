@@ -15,7 +15,7 @@ JazzmineError
 └── ConflictError
     └── StaleWorkingMemoryError
 
-Other errors come from elsewhere: an invalid record raises pydantic's `ValidationError`, a
+Other errors are not defined here: an invalid record raises pydantic's `ValidationError`, a
 malformed JSON file `json.JSONDecodeError`, a file that cannot be read or written `OSError`.
 """
 
@@ -92,7 +92,17 @@ class NewerFormatError(JazzmineError):
 
 
 class ConflictError(JazzmineError):
-    """Another call has changed the data that this call is based on: read it again and decide."""
+    """Another call has changed the data that this call is based on: read it again and decide.
+
+    Args:
+        message: what has changed.
+        newest_id: the id of the conversation's newest message, if an append was refused because
+            the caller expected another one; None if the conversation has none.
+    """
+
+    def __init__(self, message: str = "", *, newest_id: str | None = None) -> None:
+        super().__init__(message)
+        self.newest_id: str | None = newest_id
 
 
 class StaleWorkingMemoryError(ConflictError):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from jazzmine.backends.json.change import Change
+from jazzmine.change import Change
 
 __all__ = ["Committer", "Ledger", "adding", "in_order", "refuse"]
 
@@ -15,7 +15,7 @@ Ledger = list[Any]
 
 
 class Committer:
-    """Applies changes to a list; a commit may be held up, and may fail."""
+    """Applies changes to a list; a test can delay a commit, and make it fail."""
 
     def __init__(self) -> None:
         self.ledger: Ledger = []
@@ -57,5 +57,5 @@ def adding(item: Any) -> partial[Any]:
     return partial(add, item)
 
 
-def in_order(ledger: Ledger, who: int) -> list[int]:
-    return [number for each, number in ledger if each == who]
+def in_order(ledger: Ledger, caller: int) -> list[int]:
+    return [number for each, number in ledger if each == caller]

@@ -23,7 +23,7 @@ def _message(message_id: str, content: str) -> Message:
 
 
 def main(disk: Path) -> None:
-    """Fail if the store does not keep its promise."""
+    """Fail unless a failed write leaves the file unchanged."""
     path = disk / "messages.json"
     conversation = Conversation(
         id="c1", user_id="u1", agent_id="a1", title="", created_at=1, last_updated_at=1

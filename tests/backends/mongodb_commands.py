@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from pymongo import monitoring
 
-from jazzmine._compat import async_mongodb, sync_mongodb
+from jazzmine._async.message_store import mongodb_types as async_types
+from jazzmine._sync.message_store import mongodb_types as sync_types
 
 __all__ = ["Commands"]
 
 _CLIENTS = {
-    "jazzmine._async.message_store.mongodb_client.Client": async_mongodb.Client,
-    "jazzmine._sync.message_store.mongodb_client.Client": sync_mongodb.Client,
+    "jazzmine._async.message_store.mongodb_client.Client": async_types.Client,
+    "jazzmine._sync.message_store.mongodb_client.Client": sync_types.Client,
 }
 
 
 class Commands(monitoring.CommandListener):
-    """The names of the commands that were sent since it was emptied; commit apart."""
+    """The names of the commands that were sent, except commits, which are counted."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sent: list[str] = []

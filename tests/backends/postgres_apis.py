@@ -57,7 +57,7 @@ async def opened(api: str, config: dict[str, object]) -> AsyncIterator[Any]:
 def network(
     route: str, schema: str, **options: object
 ) -> Iterator[tuple[Proxy, dict[str, object]]]:
-    """A proxy before the server or before its pooler, and what opens a store behind it."""
+    """A proxy in front of the server or its pooler, and the configuration of a store through it."""
     address = postgres.dsn() if route == "direct" else pgbouncer.running()
     with Proxy(postgres.port_of(address)) as proxy:
         dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)

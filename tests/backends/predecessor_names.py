@@ -1,7 +1,7 @@
 """Find the public names of jazzmine 0.1.42's two packages, for `predecessor_names.json`.
 
 Its source is parsed, never run, since it imports drivers that nothing else here needs. To write
-the file anew: python -m tests.backends.predecessor_names > tests/backends/predecessor_names.json
+the file again: python -m tests.backends.predecessor_names > tests/backends/predecessor_names.json
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FILE = Path(__file__).with_suffix(".json")
 PACKAGES = ("message_store", "working_memory")
 
 REQUIRED, MADE, ENUM = "required", "made by a function", "the member of an enum"
-"""How the default of a parameter is told; any other stands in a list of one."""
+"""The JSON of a parameter's default; any other value is in a list of one."""
 
 
 def names_of_source() -> dict[str, Any]:
-    """Return the public names of each module: what it exports, and what its classes have."""
+    """Return the public names of each module: its exports, and the members of its classes."""
     environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
     core = environments.PREDECESSOR_SOURCE / "jazzmine" / "core"
     files = [path for package in PACKAGES for path in sorted((core / package).rglob("*.py"))]

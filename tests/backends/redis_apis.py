@@ -47,7 +47,7 @@ class Opened:
         return lambda *arguments: self.run(method(*arguments))
 
     def run(self, call: Any) -> Any:
-        """Run something on the loop to its end."""
+        """Run a coroutine on the loop until it ends."""
         return self._loop.run_until_complete(call)
 
     @contextmanager

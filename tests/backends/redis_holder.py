@@ -1,7 +1,7 @@
 """A process that uses a Redis store: python -m tests.backends.redis_holder WHAT URL [OPTIONS].
 
-hold URL LOCK_TIMEOUT    takes the lock of "c", says so, and saves when a line comes in.
-update URL COUNT NAME    makes COUNT updates of "c" when a line comes in, and prints for each the
+hold URL LOCK_TIMEOUT    takes the lock of "c", prints a line, and saves when it reads one.
+update URL COUNT NAME    makes COUNT updates of "c" when it reads a line, and prints for each the
                          revision it found, NAME, and when it entered and left the block.
 """
 

@@ -33,13 +33,13 @@ LIMIT = 2.0
 
 @dataclass
 class Topology:
-    """Servers, how to open a store of either API on them, and how to disturb the way there.
+    """Servers, functions that open a store of either API on them, and proxies in front of them.
 
     Attributes:
-        open: opens a store behind the proxies.
-        open_beside: opens a sync store that goes around them.
-        proxies: before each primary.
-        primaries: a client of each.
+        open: opens a store through the proxies.
+        open_beside: opens a sync store that bypasses them.
+        proxies: the proxy in front of each primary.
+        primaries: a client of each primary.
     """
 
     open: Callable[..., Any]
@@ -48,14 +48,14 @@ class Topology:
     primaries: list[Any]
 
     def proxy_of(self, conversation_id: str) -> Proxy:
-        """The proxy on the way to a conversation."""
+        """The proxy in front of the server that stores a conversation."""
         if len(self.proxies) == 1:
             return self.proxies[0]
         slot = key_slot(Keys(conversation_id).memory.encode())
         return self.proxies[slot * len(self.proxies) // 16384]
 
     def keys(self, pattern: str) -> list[bytes]:
-        """All keys of a pattern."""
+        """All keys that match a pattern."""
         return [key for primary in self.primaries for key in primary.keys(pattern)]
 
 
@@ -67,7 +67,7 @@ def retry(asynchronous: bool, retries: int) -> Any:
 def sentinel_client(
     sentinels: Sentinels, asynchronous: bool, proxy: Proxy | None = None, limit: float = LIMIT
 ) -> Any:
-    """A client of the primary that Sentinels name, as the documentation recommends it."""
+    """A client of the primary that the Sentinels report, as documented."""
     base: Any = redis.asyncio.sentinel.Sentinel if asynchronous else redis.sentinel.Sentinel
     found = ("127.0.0.1", proxy.port) if proxy else None
 
@@ -93,7 +93,7 @@ def sentinel_client(
 def cluster_client(
     cluster: Cluster, asynchronous: bool, remap: Any = None, limit: float = LIMIT
 ) -> Any:
-    """A client of a cluster, as the documentation recommends it."""
+    """A client of a cluster, as documented."""
     nodes: Any = [(host, port) for host, port in cluster.addresses]
     if asynchronous:
         kind: Any = redis.asyncio.RedisCluster
@@ -128,7 +128,7 @@ def close_sync(client: Any) -> None:
 
 
 def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Callable[..., Any]:
-    """Return what opens a store with a client that is made for it, and closes both at the end."""
+    """Return a function that opens a store with its own client, and closes both at the end."""
 
     def open_store(**options: Any) -> Any:
         if asynchronous:
@@ -150,10 +150,10 @@ def opener(stack: ExitStack, asynchronous: bool, make: Callable[[], Any]) -> Cal
 
 @contextmanager
 def topology(name: str, api: Any, limit: float = LIMIT) -> Iterator[Topology]:
-    """Have an empty Redis of a kind in a block, for an API.
+    """Provide an empty Redis deployment of a kind for a block.
 
     Args:
-        limit: the time-outs of the clients behind Sentinel and of a cluster, in s.
+        limit: the time-outs of the clients for Sentinel and for a cluster, in s.
     """
     assert api in APIS
     asynchronous = api is open_async

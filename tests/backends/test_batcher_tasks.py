@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import subprocess
+import sys
+import threading
 from typing import Any
 
-from jazzmine._compat.async_concurrency import Batcher
+import pytest
+
+from jazzmine._async.batcher import Batcher
 from tests.backends.committer import Committer, Ledger, adding, in_order, refuse
 
 
@@ -20,16 +26,16 @@ async def test_tasks_have_each_change_committed_once_and_in_order() -> None:
     commit = Committer()
     batcher = Batcher(commit)
 
-    async def work(who: int) -> list[Any]:
-        return [await batcher.run(adding((who, number))) for number in range(100)]
+    async def work(caller: int) -> list[Any]:
+        return [await batcher.run(adding((caller, number))) for number in range(100)]
 
     results = await asyncio.gather(*map(work, range(16)))
     await batcher.close()
 
-    assert results == [[(who, number) for number in range(100)] for who in range(16)]
+    assert results == [[(caller, number) for number in range(100)] for caller in range(16)]
     assert len(commit.ledger) == sum(commit.batches) == 1600
-    for who in range(16):
-        assert in_order(commit.ledger, who) == list(range(100))
+    for caller in range(16):
+        assert in_order(commit.ledger, caller) == list(range(100))
 
 
 async def test_changes_of_tasks_that_arrive_during_a_commit_share_the_next() -> None:
@@ -132,6 +138,45 @@ async def test_a_task_cancelled_during_its_commit_affects_no_other() -> None:
     assert commit.ledger == ["first", "second"]
 
 
+async def test_a_task_cancelled_when_it_becomes_the_leader_leaves_that_to_the_next() -> None:
+    commit = Committer()
+    batcher = Batcher(commit)
+    first = await start_held_task(batcher, commit)
+    leader = asyncio.create_task(batcher.run(adding("leader")))
+    second = asyncio.create_task(batcher.run(adding("second")))
+    await asyncio.sleep(0)
+    choose_leader = batcher._choose_leader
+
+    def choose_and_cancel() -> None:
+        choose_leader()
+        leader.cancel()
+
+    batcher._choose_leader = choose_and_cancel  # type: ignore[method-assign]
+    commit.go_on.set()
+    await asyncio.wait_for(asyncio.gather(first, second), 10)
+    await batcher.close()
+
+    assert leader.cancelled()
+    assert commit.ledger == ["first", "second"]
+
+
+async def test_a_leader_cancelled_before_its_commit_begins_commits_nothing() -> None:
+    commit = Committer()
+    batcher = Batcher(commit)
+    busy = threading.Event()
+    batcher._executor._functions.put(lambda: busy.wait(10))
+    leader = asyncio.create_task(batcher.run(adding("leader")))
+    await asyncio.sleep(0)
+
+    leader.cancel()
+    await asyncio.wait([leader])
+    busy.set()
+    await batcher.close()
+
+    assert commit.batches == []
+    assert await asyncio.wait_for(Batcher(commit).run(adding("after")), 10) == "after"
+
+
 async def test_a_cancelled_change_whose_commit_failed_leaves_no_unseen_error() -> None:
     unseen: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))
@@ -164,3 +209,45 @@ async def test_closing_waits_for_the_commits_of_all_tasks() -> None:
     assert not was_closed
     assert commit.ledger == ["first", "second"]
     assert (await first, await second) == ("first", "second")
+
+
+async def test_a_batcher_that_is_dropped_ends_its_thread() -> None:
+    batcher = Batcher(Committer())
+    await batcher.run(adding("first"))
+    threads = [thread for thread in threading.enumerate() if thread.name == "jazzmine-writer"]
+
+    del batcher
+    gc.collect()
+
+    assert threads
+    for thread in threads:
+        await asyncio.to_thread(thread.join, 10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit", "await batcher.close()"])
+def test_a_program_that_ends_during_a_commit_finishes_it(ending: str) -> None:
+    program = f"""
+import asyncio, time
+from jazzmine._async.batcher import Batcher
+
+def commit(changes):
+    for change in changes:
+        change.claim()
+    print("begun", flush=True)
+    time.sleep(0.5)
+    print("finished", flush=True)
+
+async def main():
+    batcher = Batcher(commit)
+    call = asyncio.create_task(batcher.run(None))
+    await asyncio.sleep(0.1)
+    {ending}
+
+asyncio.run(main())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False
+    )
+
+    assert (ended.stdout.split(), ended.stderr) == (["begun", "finished"], "")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from jazzmine._compat.sync_concurrency import Batcher
+from jazzmine._sync.batcher import Batcher
+from jazzmine.change import Change
 from tests.backends.committer import Committer, Ledger, adding, in_order, refuse
 
 
 class InterruptError(BaseException):
-    """What a signal handler raises in the main thread."""
+    """Raised by a signal handler in the main thread."""
 
 
 def wait_until_waiting(batcher: Batcher[Ledger], count: int) -> None:
@@ -28,7 +30,7 @@ def wait_until_waiting(batcher: Batcher[Ledger], count: int) -> None:
 def start_held(
     threads: ThreadPoolExecutor, batcher: Batcher[Ledger], commit: Committer
 ) -> Future[Any]:
-    """A commit of the item "first" is under way and goes no further until it may."""
+    """Start a commit of the item "first", which pauses until it is released."""
     commit.hold()
     first = threads.submit(batcher.run, adding("first"))
     commit.begun.wait(10)
@@ -39,16 +41,16 @@ def test_threads_have_each_change_committed_once_and_in_order() -> None:
     commit = Committer()
     batcher = Batcher(commit)
 
-    def work(who: int) -> list[Any]:
-        return [batcher.run(adding((who, number))) for number in range(100)]
+    def work(caller: int) -> list[Any]:
+        return [batcher.run(adding((caller, number))) for number in range(100)]
 
     with ThreadPoolExecutor(16) as threads:
         results = list(threads.map(work, range(16)))
 
-    assert results == [[(who, number) for number in range(100)] for who in range(16)]
+    assert results == [[(caller, number) for number in range(100)] for caller in range(16)]
     assert len(commit.ledger) == sum(commit.batches) == 1600
-    for who in range(16):
-        assert in_order(commit.ledger, who) == list(range(100))
+    for caller in range(16):
+        assert in_order(commit.ledger, caller) == list(range(100))
 
 
 def test_changes_of_threads_that_arrive_during_a_commit_share_the_next() -> None:
@@ -147,7 +149,7 @@ def test_an_interrupted_commit_of_several_is_made_again_without_the_interrupted_
     assert len(interrupted) == 8
 
 
-def test_what_an_interrupted_commit_refused_is_judged_anew() -> None:
+def test_a_change_that_an_interrupted_commit_refused_is_tried_again() -> None:
     commit = Committer()
     batcher = Batcher(commit)
     interrupted = threading.Event()
@@ -195,6 +197,53 @@ def test_a_thread_interrupted_while_it_waits_withdraws_its_change() -> None:
     batcher.run(adding("second"))
 
     assert commit.ledger == ["first", "second"]
+
+
+def test_interrupts_at_any_moment_leave_the_other_threads_at_work() -> None:
+    batcher = Batcher(commit_all)
+    is_over = False
+    is_armed = False
+    counts: list[int] = []
+
+    def write() -> None:
+        count = 0
+        while not is_over:
+            batcher.run(adding("other"))
+            count += 1
+        counts.append(count)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if is_armed:
+            raise InterruptError
+
+    threads = [threading.Thread(target=write, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for number in range(500):
+            signal.setitimer(signal.ITIMER_REAL, 0.00002 * (1 + number % 40))
+            try:
+                is_armed = True
+                batcher.run(adding("own"))
+                is_armed = False
+            except InterruptError:
+                is_armed = False
+    finally:
+        is_armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    is_over = True
+    for thread in threads:
+        thread.join(10)
+
+    assert len(counts) == 3
+
+
+def commit_all(changes: Sequence[Change[Ledger]]) -> None:
+    for change in changes:
+        if change.claim():
+            change.result = change.apply([])
 
 
 def test_closing_waits_for_the_commit_of_another_thread() -> None:

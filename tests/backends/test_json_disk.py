@@ -29,8 +29,8 @@ with FileLock(sys.argv[1]):
     time.sleep(60)
 """
 
-# Root may write anywhere, so another user is needed that may not; modules are imported before,
-# because that user may not read the library either.
+# Root may write anywhere, so another user is needed. Modules are imported before the change of
+# user, because that user may not be able to read the library.
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
     path.chmod(0o644)
     os.unlink(f"{path}.lock")
     for folder in path.parents[1:]:
-        # The run's own folders, so that `nobody` may enter them; no other folder is touched.
+        # Only folders of this run are changed, so that `nobody` may enter them.
         if os.getuid() == 0 and folder.is_relative_to(entered()):
             folder.chmod(folder.stat().st_mode | 0o055)
     path.parent.chmod(0o555)
@@ -107,7 +107,7 @@ def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
     assert unknown == "None"
 
 
-# A disk of its own, which it takes a mount namespace, but no root, to have.
+# A disk of its own needs a mount namespace, but not root.
 IN_A_NAMESPACE = ["unshare", "--user", "--map-root-user", "--mount"]
 
 
@@ -118,7 +118,7 @@ def may_mount() -> bool:
 CURE = "run it as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1"
 
 
-@pytest.mark.skipif(not may_mount(), reason=f"nobody may mount a disk of their own here ({CURE})")
+@pytest.mark.skipif(not may_mount(), reason=f"this machine allows no mount namespace ({CURE})")
 def test_a_full_disk_leaves_the_file_and_the_memory_as_they_were(tmp_path: Path) -> None:
     script = Path(__file__).with_name("full_disk.py")
     command = 'mount -t tmpfs -o size=64k tmpfs "$1" && exec "$2" "$3" "$1"'
@@ -184,7 +184,7 @@ def limited(kind: int, limit: int) -> Iterator[None]:
 
 @contextmanager
 def descriptors_left(spare: int) -> Iterator[None]:
-    """Leave this process so many descriptors to open."""
+    """Limit the number of descriptors that this process can still open."""
     taken = [os.open(os.devnull, os.O_RDONLY)]
     with limited(resource.RLIMIT_NOFILE, taken[0] + 64):
         with suppress(OSError):
@@ -199,7 +199,7 @@ def descriptors_left(spare: int) -> Iterator[None]:
                 os.close(descriptor)
 
 
-def test_a_store_whose_folder_vanishes_says_so_until_it_is_back(
+def test_a_store_whose_folder_vanishes_raises_until_it_is_back(
     store: JSONMessageStore, path: Path
 ) -> None:
     kept = path.read_bytes()
@@ -304,7 +304,9 @@ def test_a_lock_held_by_a_stuck_process_ends_in_an_error_that_names_it(
     store.store_message(message("m2"))
 
 
-def test_what_a_killed_process_left_is_cleared_away(path: Path, store: JSONMessageStore) -> None:
+def test_the_temporary_file_of_a_killed_process_is_removed(
+    path: Path, store: JSONMessageStore
+) -> None:
     left = Path(f"{path}.tmp")
     left.write_text("half a fi")
 
@@ -313,7 +315,18 @@ def test_what_a_killed_process_left_is_cleared_away(path: Path, store: JSONMessa
     assert not left.exists()
 
 
-def test_what_a_writing_process_needs_is_not_cleared_away(
+def test_the_temporary_file_of_a_killed_process_is_erased_with_a_user(
+    path: Path, store: JSONMessageStore
+) -> None:
+    left = Path(f"{path}.tmp")
+    left.write_text('{"id": "m9", "user_id": "ann"')
+
+    store.erase_user("ann")
+
+    assert not left.exists()
+
+
+def test_the_temporary_file_of_a_writing_process_is_not_removed(
     path: Path, store: JSONMessageStore
 ) -> None:
     left = Path(f"{path}.tmp")
@@ -338,7 +351,7 @@ def test_a_link_laid_where_the_new_file_goes_is_not_followed(
     assert not path.is_symlink()
 
 
-def test_a_file_that_turns_bad_fails_reads_and_writes_until_it_is_mended(
+def test_a_file_that_becomes_invalid_fails_reads_and_writes_until_it_is_corrected(
     path: Path, store: JSONMessageStore
 ) -> None:
     good = path.read_bytes()

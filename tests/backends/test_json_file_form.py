@@ -170,7 +170,7 @@ def test_a_pretty_printed_file_opens(filled: Path) -> None:
         assert len(store.get_messages_by_conversation_id("c1")) == 2
 
 
-def test_what_the_predecessor_needs_stands_in_our_file(filled: Path) -> None:
+def test_fields_that_the_predecessor_needs_are_in_our_file(filled: Path) -> None:
     data = json.loads(filled.read_text())
 
     assert "metadata" not in data["messages"][0]
@@ -198,7 +198,7 @@ def test_a_truncated_file_is_refused_with_its_line_and_column(filled: Path) -> N
 
 
 @pytest.mark.parametrize("content", [b"", b"[1", b"\xff\xfe{}", b'{"a": "\\ud800', b"[" * 100_000])
-def test_what_is_no_json_is_refused_with_its_line_and_column(path: Path, content: bytes) -> None:
+def test_invalid_json_is_refused_with_its_line_and_column(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
     with pytest.raises(json.JSONDecodeError, match="line 1 column") as caught:

@@ -27,7 +27,7 @@ from tests.behaviour.samples import conversation, message
 LOCK_TIMEOUT = 1.0
 LATE = 0.5
 
-# Holds the lock, has children of each kind, and is killed; the children do nothing.
+# Holds the lock, starts a child of each kind, and is killed; the children do nothing.
 HELD_BY_A_KILLED_PARENT = """
 import asyncio, multiprocessing, os, signal, subprocess, sys, threading, time
 from pathlib import Path
@@ -202,7 +202,7 @@ async def test_a_task_whose_time_is_not_up_is_stored_when_the_lock_is_free(
         with held_elsewhere(path) as release:
             first = asyncio.ensure_future(opened.store_message(message("first")))
             await asyncio.sleep(LOCK_TIMEOUT / 4)
-            # These two share a flush, and have different times left.
+            # These two calls share a flush, and have different remaining times.
             early = asyncio.ensure_future(opened.store_message(message("early")))
             await asyncio.sleep(LOCK_TIMEOUT / 2)
             late = asyncio.ensure_future(opened.store_message(message("late")))
@@ -250,7 +250,7 @@ async def test_a_store_whose_only_call_is_cancelled_waits_for_the_lock_no_longer
 
 @pytest.fixture
 def slow_flush(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Each write stops before its file is in place; the value says that one has."""
+    """Each write pauses before its file is renamed; the value is set when one has paused."""
     replace, begun = os.replace, threading.Event()
 
     def replace_slowly(source: str, target: str) -> None:
@@ -283,7 +283,7 @@ async def test_a_cancelled_change_takes_no_effect_after_a_later_call_has_returne
 
 
 class InterruptError(BaseException):
-    """What a signal handler raises in the main thread."""
+    """Raised by a signal handler in the main thread."""
 
 
 def test_an_interrupted_change_takes_no_effect_after_a_later_call_has_returned(
@@ -297,8 +297,8 @@ def test_an_interrupted_change_takes_no_effect_after_a_later_call_has_returned(
         with ThreadPoolExecutor(2) as threads:
             first = threads.submit(store.store_message, message("m1"))
             assert slow_flush.wait(10)
-            # While the first is written, this thread and another one wait for the next flush,
-            # which the other one makes, having come first.
+            # While the first message is written, this thread and another one wait for the next
+            # flush. The other thread makes it, because it came first.
             second = threads.submit(store.store_message, message("m2"))
             signal.setitimer(signal.ITIMER_REAL, 0.45)
             with pytest.raises(InterruptError):

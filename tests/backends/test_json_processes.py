@@ -120,7 +120,7 @@ def test_writes_that_arrive_during_a_flush_share_the_next(
     assert len(flushes) < 32
 
 
-async def test_fifty_writes_at_once_take_two_flushes(
+async def test_fifty_writes_at_once_take_two_flushes_at_most(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import asyncio
@@ -140,7 +140,7 @@ async def test_fifty_writes_at_once_take_two_flushes(
         await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(50)))
 
         assert len(await store.get_messages_by_conversation_id("c1")) == 50
-    assert len(flushes) == 2
+    assert 1 <= len(flushes) <= 2
 
 
 def test_one_bad_write_of_a_shared_flush_fails_alone(path: Path, store: JSONMessageStore) -> None:
@@ -168,7 +168,7 @@ def test_a_forked_child_writes_while_a_thread_of_its_parent_was_writing(
         store._file.lock,
         warnings.catch_warnings(),
     ):
-        # Python warns of forking with threads, as servers and workers do all the same.
+        # Python warns of a fork with threads; servers and workers fork nevertheless.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
         if child == 0:

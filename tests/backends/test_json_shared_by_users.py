@@ -19,7 +19,7 @@ from tests.behaviour.samples import conversation
 
 ALICE, BOB, TEAM = 64_101, 64_102, 64_103
 
-# What is to be imported is imported as root: the other users may not read the library.
+# Modules are imported as root, because the other users may not be able to read the library.
 STORE_AS_USER = """
 import os, sys
 from jazzmine.sync.message_store import Conversation, MessageStore
@@ -48,7 +48,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act for
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder that every user can reach, which pytest's own is not."""
+    """A folder that every user can reach; pytest's own folder is not."""
     with tempfile.TemporaryDirectory() as made:
         yield Path(made)
 
@@ -183,7 +183,7 @@ def test_the_owner_may_replace_a_file_that_is_read_only(folder: Path, path: Path
 
 
 @needs_root
-def test_a_lock_that_keeps_the_group_out_is_named_and_mended_by_its_owner(
+def test_a_lock_file_that_excludes_the_group_is_named_and_corrected_by_its_owner(
     folder: Path, path: Path
 ) -> None:
     share(folder, TEAM, 0o2770)
@@ -192,12 +192,12 @@ def test_a_lock_that_keeps_the_group_out_is_named_and_mended_by_its_owner(
     path.chmod(0o660)
 
     outcome = store_as(path, "c2", BOB, TEAM)
-    mended = store_as(path, "c3", ALICE, TEAM)
+    corrected = store_as(path, "c3", ALICE, TEAM)
 
     assert "PermissionError" in outcome
     assert str(lock_of(path)) in outcome
     assert "the same group and mode" in outcome
-    assert mended == "stored"
+    assert corrected == "stored"
     assert access(lock_of(path)) == (TEAM, 0o660)
     assert store_as(path, "c4", BOB, TEAM) == "stored"
 
@@ -215,8 +215,10 @@ def test_root_leaves_a_file_and_its_lock_to_their_user(folder: Path, path: Path)
 
 
 @needs_root
-def test_what_root_cannot_give_away_in_a_container_is_refused(folder: Path, path: Path) -> None:
-    # Inside, TEAM has no number of its own: not even this root can give a file to it.
+def test_a_file_that_root_cannot_give_away_in_a_container_is_refused(
+    folder: Path, path: Path
+) -> None:
+    # In the namespace TEAM has no number: even its root cannot give a file to TEAM.
     inside = ["unshare", "--user", "--map-root-user"]
     if shutil.which("unshare") is None or subprocess.run([*inside, "true"]).returncode:
         pytest.skip("this machine allows no user namespace")
@@ -239,7 +241,7 @@ def test_what_root_cannot_give_away_in_a_container_is_refused(folder: Path, path
     assert access(path) == (TEAM, 0o660)
 
 
-# What a user can do alone.
+# The rights of one user alone.
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o660, 0o664, 0o666], ids=oct)

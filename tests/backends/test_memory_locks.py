@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._compat.async_concurrency import KeyedLocks
+from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine.errors import (
     JazzmineError,
@@ -25,11 +25,11 @@ def working_memory(cid: str = "c") -> WorkingMemory:
 
 
 def locks_in_use(store: InMemoryWorkingMemoryStore) -> tuple[int, int]:
-    return len(store._locks), len(store._holders)
+    return len(store._locks), len(store._held)
 
 
 def settle() -> Awaitable[None]:
-    """Let every task that can go on do so."""
+    """Let every task run until it waits."""
     return asyncio.sleep(0.005)
 
 
@@ -121,42 +121,43 @@ async def test_a_task_cancelled_while_it_waits_for_a_lock_leaves_the_queue() -> 
 
     async with store.locked("c"):
         cancelled = asyncio.create_task(store.end_turn("c", "cancelled", "greet"))
-        behind = asyncio.create_task(store.end_turn("c", "behind", "greet"))
+        following = asyncio.create_task(store.end_turn("c", "following", "greet"))
         await settle()
         cancelled.cancel()
         await settle()
         was_cancelled = cancelled.cancelled()
-    updated = await behind
+    updated = await following
 
     assert was_cancelled
-    assert (updated.last_agent_response, updated.revision) == ("behind", 3)
+    assert (updated.last_agent_response, updated.revision) == ("following", 3)
     assert locks_in_use(store) == (0, 0)
 
 
-async def test_a_task_cancelled_in_the_moment_it_gets_the_lock_hands_it_on() -> None:
+async def test_a_task_cancelled_in_the_moment_it_gets_the_lock_passes_it_on() -> None:
     store = InMemoryWorkingMemoryStore()
     await store.save(working_memory())
     async with store.locked("c"):
         cancelled = asyncio.create_task(store.end_turn("c", "cancelled", "greet"))
-        behind = asyncio.create_task(store.end_turn("c", "behind", "greet"))
+        following = asyncio.create_task(store.end_turn("c", "following", "greet"))
         await settle()
 
-    # The lock is handed over, and the task that has it now has not run since.
+    # The lock has been passed on, and the task that has it now has not run since.
     cancelled.cancel()
-    updated = await behind
+    updated = await following
 
     assert cancelled.cancelled()
-    assert (updated.last_agent_response, updated.revision) == ("behind", 3)
+    assert (updated.last_agent_response, updated.revision) == ("following", 3)
     assert locks_in_use(store) == (0, 0)
 
 
-async def test_a_task_cancelled_in_the_moment_it_gives_up_leaves_the_lock_alone() -> None:
+async def test_a_task_cancelled_at_its_deadline_does_not_change_the_lock() -> None:
     locks = KeyedLocks()
     await locks.acquire("c", 1)
     waiting = asyncio.create_task(locks.acquire("c", 5))
     await asyncio.sleep(0)
-    # What the timer does, with no chance for the task to notice before it is cancelled.
-    locks._waiting["c"][0].set_result(False)
+    # As the timer does; the task cannot notice before it is cancelled.
+    [waiter] = locks._waiting["c"][0]._waiting
+    waiter.set_result(False)
 
     waiting.cancel()
     await asyncio.wait([waiting])
@@ -166,7 +167,7 @@ async def test_a_task_cancelled_in_the_moment_it_gives_up_leaves_the_lock_alone(
     assert len(locks) == 0
 
 
-async def test_a_task_cancelled_in_a_block_saves_nothing_and_lets_the_lock_go() -> None:
+async def test_a_task_cancelled_in_a_block_saves_nothing_and_releases_the_lock() -> None:
     store = InMemoryWorkingMemoryStore()
     saved = await store.save(working_memory())
 
@@ -273,19 +274,19 @@ async def test_a_task_that_timed_out_is_passed_over() -> None:
     locks = KeyedLocks()
     await locks.acquire("c", 1)
     impatient = asyncio.create_task(locks.acquire("c", 0.001))
-    patient = asyncio.create_task(locks.acquire("c", 5))
+    waiting = asyncio.create_task(locks.acquire("c", 5))
     gave_up = await impatient
 
     locks.release("c")
 
     assert gave_up is False
-    assert await patient is True
+    assert await waiting is True
     locks.release("c")
     assert len(locks) == 0
 
 
 async def use_all(store: InMemoryWorkingMemoryStore) -> list[type[BaseException]]:
-    """The kinds of error that calls of every kind raise."""
+    """Call every method, and return the classes of the errors."""
 
     async def enter() -> None:
         async with store.locked("c"):

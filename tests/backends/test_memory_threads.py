@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine._compat.sync_concurrency import Affinity, KeyedLocks
+from jazzmine._compat.sync_concurrency import Affinity
+from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine.errors import (
     LockLostError,
     LockTimeoutError,
@@ -25,7 +26,7 @@ from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemo
 
 
 class InterruptError(BaseException):
-    """What a signal handler raises in the main thread."""
+    """Raised by a signal handler in the main thread."""
 
 
 def working_memory(cid: str = "c") -> WorkingMemory:
@@ -33,12 +34,12 @@ def working_memory(cid: str = "c") -> WorkingMemory:
 
 
 def locks_in_use(store: InMemoryWorkingMemoryStore) -> tuple[int, int]:
-    return len(store._locks), len(store._holders)
+    return len(store._locks), len(store._held)
 
 
 @contextmanager
 def held_elsewhere(store: InMemoryWorkingMemoryStore, cid: str) -> Iterator[None]:
-    """Another thread is in a block of the conversation."""
+    """Hold the conversation's lock in another thread."""
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -71,7 +72,7 @@ def interrupted_in(seconds: float) -> Iterator[None]:
 
 
 def in_a_child(check: Callable[[], bool]) -> bool:
-    """Whether it is true in a forked process; one that hangs is killed after 10 s."""
+    """Return the result of a condition in a forked process, which is killed after 10 s."""
     pid = os.fork()
     if pid == 0:
         signal.alarm(10)
@@ -157,7 +158,7 @@ def test_a_very_long_lock_timeout_is_allowed() -> None:
     assert updated.revision == 2
 
 
-def test_a_thread_that_gives_up_waiting_leaves_the_lock_with_its_holder() -> None:
+def test_a_thread_that_ends_waiting_does_not_change_the_lock() -> None:
     locks = KeyedLocks()
     locks.acquire("c", 1)
 
@@ -166,6 +167,29 @@ def test_a_thread_that_gives_up_waiting_leaves_the_lock_with_its_holder() -> Non
     assert gave_up is False
     assert len(locks) == 1
     locks.release("c")
+    assert len(locks) == 0
+
+
+def test_a_thread_that_comes_again_does_not_overtake_one_that_waits() -> None:
+    locks = KeyedLocks()
+    served: list[str] = []
+
+    def wait() -> None:
+        locks.acquire("c", 5)
+        served.append("waiting")
+        locks.release("c")
+
+    locks.acquire("c", 1)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(wait)
+        threading.Event().wait(0.1)  # by then it waits
+        locks.release("c")
+        locks.acquire("c", 5)
+        served.append("again")
+        locks.release("c")
+        waiting.result()
+
+    assert served == ["waiting", "again"]
     assert len(locks) == 0
 
 
@@ -181,7 +205,7 @@ def test_an_interrupt_while_waiting_for_a_lock_leaves_the_store_usable() -> None
     assert updated.revision == saved.revision + 2
 
 
-def test_an_interrupt_in_a_block_saves_nothing_and_lets_the_lock_go() -> None:
+def test_an_interrupt_in_a_block_saves_nothing_and_releases_the_lock() -> None:
     store = InMemoryWorkingMemoryStore(lock_timeout=5)
     saved = store.save(working_memory())
 
@@ -212,7 +236,7 @@ def test_a_forked_child_works_at_once_though_a_thread_of_its_parent_holds_the_lo
 
 
 @forks
-def test_what_a_forked_child_saves_is_its_own() -> None:
+def test_a_forked_child_saves_its_own_working_memory() -> None:
     store = InMemoryWorkingMemoryStore()
     saved = store.save(working_memory())
 

@@ -1,4 +1,4 @@
-"""Calls that wait for their turn are sent together, and each has an outcome of its own."""
+"""Calls that wait are sent in one batch, and each has its own outcome."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jazzmine.deadline import Deadline
 
 
 class Writer:
-    """Notes what it is given; the first call waits for `go`, and "bad" is refused."""
+    """Records the items of each batch; the first call waits for `go`, and "bad" is refused."""
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
@@ -78,7 +78,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_is_never_sent() -> None:
 async def two_in_a_batch(
     writer: Writer,
 ) -> tuple[MicroBatcher[str], asyncio.Future[None], asyncio.Future[None]]:
-    """The batcher and the calls of a batch, "b" and "c", that goes on until `writer.go` is set."""
+    """The batcher, and the calls "b" and "c" of a batch that runs until `writer.go` is set."""
     one_by_one = batcher(writer, 1)
     first, *calls = start(one_by_one, "a", "b", "c")
     await asyncio.sleep(0)
@@ -103,7 +103,7 @@ async def test_a_cancelled_call_ends_with_its_batch() -> None:
     await other
 
 
-async def test_a_slow_batch_of_which_a_call_is_cancelled_is_given_up_and_sent_without_it() -> None:
+async def test_a_slow_batch_with_a_cancelled_call_is_abandoned_and_sent_without_it() -> None:
     writer = Writer()
     _, cancelled, other = await two_in_a_batch(writer)
 
@@ -132,7 +132,7 @@ async def test_a_call_that_is_cancelled_twice_does_not_end_before_its_batch() ->
     await other
 
 
-async def test_an_item_that_waits_is_given_up_at_its_own_deadline() -> None:
+async def test_a_waiting_item_ends_at_its_own_deadline() -> None:
     writer = Writer()
     one_by_one = batcher(writer, 1)
     [first] = start(one_by_one, "a")

@@ -36,14 +36,14 @@ async def test_messages_that_are_stored_at_once_are_few_commands(
 
 async def test_a_write_continues_at_once_when_the_deletion_has_ended() -> None:
     gate, deadline = DeletionGate(), Deadline(10)
-    assert await gate.begin_deleting("c1", deadline)
+    assert await gate.begin_deleting(["c1"], deadline)
     writing = asyncio.ensure_future(gate.begin_writing(["c1"], deadline))
     other = await gate.begin_writing(["c2"], deadline)
     await asyncio.sleep(0.05)
     assert other
     assert not writing.done()
 
-    await gate.end_deleting("c1")
+    gate.end_deleting(["c1"])
 
     assert await asyncio.wait_for(writing, 1)
 
@@ -52,17 +52,17 @@ async def test_a_deletion_waits_for_the_writes_and_leaves_nothing_at_its_deadlin
     gate = DeletionGate()
     assert await gate.begin_writing(["c1", "c1"], Deadline(10))
 
-    assert not await gate.begin_deleting("c1", Deadline(0.05))
+    assert not await gate.begin_deleting(["c1"], Deadline(0.05))
     assert await gate.begin_writing(["c1"], Deadline(10))
-    await gate.end_writing(["c1"])
-    await gate.end_writing(["c1", "c1"])
-    assert await gate.begin_deleting("c1", Deadline(10))
+    gate.end_writing(["c1"])
+    gate.end_writing(["c1", "c1"])
+    assert await gate.begin_deleting(["c1"], Deadline(10))
 
 
-async def test_a_deletion_that_is_cancelled_while_it_waits_lets_writes_go_on() -> None:
+async def test_a_deletion_that_is_cancelled_while_it_waits_lets_writes_continue() -> None:
     gate = DeletionGate()
     await gate.begin_writing(["c1"], Deadline(10))
-    deleting = asyncio.ensure_future(gate.begin_deleting("c1", Deadline(10)))
+    deleting = asyncio.ensure_future(gate.begin_deleting(["c1"], Deadline(10)))
     await asyncio.sleep(0.05)
 
     deleting.cancel()
@@ -73,14 +73,14 @@ async def test_a_deletion_that_is_cancelled_while_it_waits_lets_writes_go_on() -
 
 def test_threads_are_woken_too() -> None:
     gate = SyncDeletionGate()
-    gate.begin_deleting("c1", Deadline(10))
+    gate.begin_deleting(["c1"], Deadline(10))
     done: list[Any] = []
     thread = threading.Thread(target=lambda: done.append(gate.begin_writing(["c1"], Deadline(10))))
     thread.start()
     time.sleep(0.05)
     assert not done
 
-    gate.end_deleting("c1")
+    gate.end_deleting(["c1"])
     thread.join(5)
 
     assert done == [True]

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
+from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_OF_AGENT,
     CONVERSATIONS_OF_USER,
     MESSAGES_OF_CONVERSATION,
     MESSAGES_OF_USER,
+    NEWEST_MESSAGES,
     TRACES_FOUND,
     TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
-    VISIBLE_MESSAGES,
     Listing,
     equal,
     visible,
@@ -44,7 +45,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 @pytest.fixture
 def store(config: Config, commands: Commands) -> Iterator[MessageStore]:
-    """A store that knows the conversation "c1", in which are "m1" with the trace "t1", and "m2"."""
+    """A store that knows the conversation "c1" with the messages "m1" (trace "t1") and "m2"."""
     with MessageStore.initialize(config) as opened:
         opened.store_conversation(conversation())
         opened.store_messages(messages("m1", "m2"))
@@ -72,6 +73,8 @@ SINGLE: dict[str, Callable[[Any], Any]] = {
     "get_messages_by_ids": lambda store: store.get_messages_by_ids(["m1", "m2"]),
     "get_messages_by_conversation_id": lambda store: store.get_messages_by_conversation_id("c1"),
     "get_immediate_context": lambda store: store.get_immediate_context("c1", 1),
+    "get_context_window": lambda store: store.get_context_window("c1", max_tokens=9),
+    "get_or_create_conversation": lambda store: store.get_or_create_conversation(conversation()),
     "flag_message": lambda store: store.flag_message("m1"),
     "get_turn_trace_by_id": lambda store: store.get_turn_trace_by_id("t1"),
     "get_turn_trace_by_message_id": lambda store: store.get_turn_trace_by_message_id("m1"),
@@ -168,6 +171,57 @@ def test_a_cascade_is_at_most_four_commands_besides_commit(
     assert commands.sent.count("commitTransaction") == 1
 
 
+LOG_CALLS: dict[str, tuple[Callable[[MessageStore], object], list[str]]] = {
+    "append_messages": (
+        lambda store: store.append_messages("c1", messages("a", "b"), expected_last="m2"),
+        ["update", "find", "insert", "commitTransaction"],
+    ),
+    "pop_message": (
+        lambda store: store.pop_message("c1"),
+        ["update", "find", "delete", "delete", "commitTransaction"],
+    ),
+    "rewind_conversation": (
+        lambda store: store.rewind_conversation("c1", after=None),
+        ["update", "find", "delete", "delete", "commitTransaction"],
+    ),
+    "fork_conversation": (
+        lambda store: store.fork_conversation("c1", conversation("c2")),
+        [*["find"] * 2, "insert", "find", "insert", "find", "find", "insert", "commitTransaction"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "expected"), LOG_CALLS.values(), ids=LOG_CALLS)
+def test_a_change_of_a_log_is_one_transaction(
+    store: MessageStore,
+    commands: Commands,
+    call: Callable[[MessageStore], object],
+    expected: list[str],
+) -> None:
+    call(store)
+
+    assert commands.sent == expected
+    assert len({body["txnNumber"] for body in commands.bodies}) == 1
+
+
+def test_a_message_with_an_earlier_clock_costs_one_command_more(
+    store: MessageStore, commands: Commands
+) -> None:
+    store.append_messages("c1", [message("a", timestamp=0)])
+
+    assert commands.besides_commit == ["update", "find", "update", "insert"]
+
+
+def test_an_appended_message_gets_its_place_among_equals_from_the_server(
+    store: MessageStore, commands: Commands
+) -> None:
+    store.append_messages("c1", [message("a")])
+    store.append_messages("c1", messages("b", "c"))
+
+    inserted = [body for body in commands.bodies if "insert" in body]
+    assert not any("_id" in document for body in inserted for document in body["documents"])
+
+
 def test_writes_are_acknowledged_by_a_majority_and_journaled(
     store: MessageStore, commands: Commands
 ) -> None:
@@ -232,8 +286,28 @@ LISTINGS: dict[str, tuple[str, Listing, dict[str, Any], str]] = {
         "conversation_id",
     ),
     "messages of a user": (MESSAGES, MESSAGES_OF_USER, MESSAGES_OF_USER.of("u1"), "user_id"),
-    "immediate context": (MESSAGES, VISIBLE_MESSAGES, visible("c1"), "conversation_id"),
-    "a message": (MESSAGES, VISIBLE_MESSAGES, equal(id="m1"), "id"),
+    "immediate context": (MESSAGES, NEWEST_MESSAGES, visible("c1"), "conversation_id"),
+    "a window": (MESSAGES, NEWEST_MESSAGES, visible("c1", calls=True), "conversation_id"),
+    "the next page of a window": (
+        MESSAGES,
+        NEWEST_MESSAGES,
+        NEWEST_MESSAGES.after(visible("c1", calls=True), {"timestamp": 5, "_id": 1}),
+        "conversation_id",
+    ),
+    "the newest message": (
+        MESSAGES,
+        NEWEST_MESSAGES,
+        NEWEST_MESSAGES.of("c1"),
+        "conversation_id",
+    ),
+    "messages since a time": (MESSAGES, NEWEST_MESSAGES, since("c1", 5), "conversation_id"),
+    "the oldest conversations": (
+        "conversations",
+        OLDEST_CONVERSATIONS,
+        older_than(5),
+        "last_updated_at",
+    ),
+    "a message": (MESSAGES, NEWEST_MESSAGES, equal(id="m1"), "id"),
     "the trace of a message": (TRACES, TRACES_FOUND, equal(message_id="m1"), "message_id"),
     "traces of a conversation": (
         TRACES,
@@ -276,13 +350,13 @@ LISTINGS: dict[str, tuple[str, Listing, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
-def test_a_query_walks_its_index(
+def test_a_query_uses_its_index(
     store: MessageStore, config: Config, listing: tuple[str, Listing, dict[str, Any], str]
 ) -> None:
-    # The test server plans a sort even where the index has that order, so that only the
-    # index itself can be asked for; MongoDB reads the sorted page off it. And it overlooks
-    # an index where an explicit $eq, which MongoDB takes for the same as the value alone,
-    # or a condition on other fields stands beside it.
+    # The test server plans a sort even if the index has that order, so only the index is checked;
+    # MongoDB reads the sorted page from the index. The test server also ignores an index if the
+    # query has an explicit $eq (in MongoDB the same as the value alone) or a condition on another
+    # field.
     # https://www.mongodb.com/docs/manual/tutorial/sort-results-with-indexes/
     # https://www.mongodb.com/docs/manual/reference/operator/query/eq/
     collection, order, query, first_field = listing
@@ -298,7 +372,7 @@ def _indexed_part(query: dict[str, Any]) -> dict[str, Any]:
     return {
         field: wanted["$eq"] if isinstance(wanted, dict) and "$eq" in wanted else wanted
         for field, wanted in query.items()
-        if field not in ("$or", "is_flagged")
+        if field not in ("$or", "$nor", "is_flagged")
     }
 
 

@@ -14,7 +14,7 @@ from pymongo.errors import BulkWriteError
 
 from jazzmine import IntegrityError, RecordTooLargeError
 from jazzmine.backends.mongodb import documents, usage
-from jazzmine.sync.message_store import MessageStore, TraceFilter
+from jazzmine.sync.message_store import MessageStore, MongoDBMessageStore, TraceFilter
 from tests.behaviour.samples import (
     conversation,
     full_message,
@@ -82,7 +82,7 @@ def test_numbers_keep_their_kind(store: MessageStore) -> None:
     assert [(type(n), n) for n in found.metadata["numbers"]] == [(type(n), n) for n in numbers]
 
 
-def test_a_record_of_16_mib_is_refused_and_takes_nothing_along(store: MessageStore) -> None:
+def test_a_record_of_16_mib_is_refused_and_no_other_record(store: MessageStore) -> None:
     large = message("large", original_content="x" * 16 * 2**20)
 
     with pytest.raises(RecordTooLargeError, match="large"):
@@ -128,7 +128,8 @@ def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> N
 
     with_own = store.summarize_usage(TraceFilter(), by="agent")
     models_with_own = store.summarize_usage(TraceFilter(), by="model")
-    store._client.has_percentiles = False  # type: ignore[attr-defined]
+    assert isinstance(store, MongoDBMessageStore)
+    store._client.has_percentiles = False
 
     assert store.summarize_usage(TraceFilter(), by="agent") == with_own
     assert store.summarize_usage(TraceFilter(), by="model") == models_with_own
@@ -155,7 +156,7 @@ def test_a_store_looks_a_conversation_up_once_and_then_knows_it(
 
 # What jazzmine 0.1 stored
 
-# Runs its own code; bare packages with its path keep the rest of it from being imported.
+# Runs the code of jazzmine 0.1; empty packages with its path keep its other modules unimported.
 PREDECESSOR = """
 import asyncio, sys, types
 from unittest.mock import MagicMock
@@ -181,7 +182,7 @@ asyncio.run(main())
 
 @pytest.fixture(scope="session")
 def predecessor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of jazzmine 0.1.42, whose dependencies but the driver's are left out."""
+    """The folder of jazzmine 0.1.42, without its dependencies other than the driver."""
     folder = tmp_path_factory.mktemp("predecessor")
     download = [sys.executable, "-m", "pip", "-q", "download", "--no-deps", "jazzmine==0.1.42"]
     subprocess.run([*download, "-d", str(folder)], check=True)
@@ -191,7 +192,7 @@ def predecessor(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.packaging
-def test_what_the_predecessor_stored_is_read_updated_and_deleted(
+def test_data_of_the_predecessor_is_read_updated_and_deleted(
     config: Config, predecessor: Path
 ) -> None:
     unknown = {"metadata"}

@@ -39,14 +39,14 @@ SECRET = "s3cr3t-passw0rd"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[mongodb.Server]:
-    """One to silence and to kill, which the next test finds running again."""
+    """A server that a test may suspend and kill; it runs again before the next test."""
     with mongodb.Server() as started:
         yield started
 
 
 @pytest.fixture
 def config(server: mongodb.Server) -> Config:
-    """A database of the test's own: a transaction that was given up may hold what it wrote."""
+    """A database for one test: an abandoned transaction may keep locks on its documents."""
     name = f"jazzmine_test_{uuid4().hex}"
     return {"storage": "mongodb", "uri": server.url, "db": name, "timeout": TIMEOUT}
 
@@ -67,7 +67,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_silent_server_is_given_up_at_the_deadline(
+def test_a_call_to_a_silent_server_ends_at_the_deadline(
     server: mongodb.Server, config: Config, call: Callable[[Any], Any]
 ) -> None:
     with MessageStore.initialize(config) as store:
@@ -83,7 +83,7 @@ def test_a_silent_server_is_given_up_at_the_deadline(
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_a_silent_server_is_given_up_at_the_deadline_of_an_async_call(
+async def test_an_async_call_to_a_silent_server_ends_at_the_deadline(
     server: mongodb.Server, config: Config, call: Callable[[Any], Any]
 ) -> None:
     async with await AsyncMessageStore.initialize(config) as store:
@@ -98,7 +98,7 @@ async def test_a_silent_server_is_given_up_at_the_deadline_of_an_async_call(
         await store.store_messages(messages("m8", "m9"))
 
 
-def test_a_server_that_went_away_is_given_up_at_the_deadline_and_found_again(
+def test_a_call_without_a_server_ends_at_the_deadline_and_works_again_later(
     server: mongodb.Server, config: Config
 ) -> None:
     with MessageStore.initialize(config) as store:
@@ -117,7 +117,7 @@ def test_a_server_that_went_away_is_given_up_at_the_deadline_and_found_again(
 
 
 @pytest.mark.parametrize("standalone", [False, True], ids=["replica set", "standalone"])
-def test_calls_go_on_over_a_restart(standalone: bool) -> None:
+def test_calls_continue_after_a_restart(standalone: bool) -> None:
     with (
         mongodb.Server(*["--standalone"] * standalone) as server,
         MessageStore.initialize({"storage": "mongodb", "uri": server.url}) as store,
@@ -140,9 +140,9 @@ def _failing(uri: str, commands: list[str], times: int, **how: Any) -> None:
     )
 
 
-# A transaction that the server could not be told to abort holds what it wrote for up to 60 s:
+# The server keeps the locks of an abandoned transaction for up to 60 s:
 # https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
-# so what comes after one here writes other messages.
+# so later calls of a test write other messages.
 
 # Fail points: https://github.com/mongodb/mongo/wiki/The-%22failCommand%22-fail-point
 NOT_PRIMARY = 10107
@@ -155,8 +155,8 @@ NOT_PRIMARY = 10107
 def test_a_call_is_repeated_after_a_cut_or_a_change_of_primary(
     shared: Config, how: dict[str, Any], call: Callable[[Any], Any]
 ) -> None:
-    # The driver asks a server that said so again at the next heartbeat, every 10 s by default:
-    # a real change of primary is told at once.
+    # After this reply the driver waits for the next heartbeat, every 10 s by default; it learns
+    # of a real change of primary at once.
     uri = f"{shared['uri']}/?heartbeatFrequencyMS=500"
     with MessageStore.initialize({**shared, "uri": uri}) as store:
         store.store_conversation(conversation())
@@ -269,7 +269,7 @@ def _store_in_a_child(store: MessageStore, number: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_opens_a_client_of_its_own(shared: Config) -> None:
+def test_a_forked_child_opens_its_own_client(shared: Config) -> None:
     with MessageStore.initialize(shared) as store:
         store.store_conversation(conversation())
         store.store_message(message("parent"))
@@ -319,7 +319,7 @@ async def test_a_cancelled_call_leaves_the_store_usable(
         assert await store.delete_conversation("c1")
 
 
-def test_a_closed_store_says_so(shared: Config) -> None:
+def test_a_closed_store_raises(shared: Config) -> None:
     store = MessageStore.initialize(shared)
     store.close()
 

@@ -71,14 +71,14 @@ def test_a_trace_whose_start_is_no_number_hides_no_other(
     assert store.get_turn_traces_by_agent_id("a1") == [trace("m1")]
 
 
-# MongoDB takes these two from any program; the server of the tests does not.
+# MongoDB accepts these two from any program; the test server does not.
 
 OPTIONS = DEFAULT_CODEC_OPTIONS.with_options(**LENIENT)
 
 
 def test_text_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
     stored = bson.encode({"_id": 1, **message(original_content="--half--").model_dump(mode="json")})
-    # As programs write half of a surrogate pair that know nothing of pairs.
+    # Half of a surrogate pair, as programs write it that do not handle pairs.
     broken = stored.replace(b"--half--", b"--\xed\xa0\x80---")
 
     found = read_message(bson.decode(broken, OPTIONS), Repairs())

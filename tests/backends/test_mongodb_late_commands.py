@@ -50,12 +50,19 @@ WRITES: dict[str, Callable[[Any], Any]] = {
     "a conversation": lambda store: store.store_conversation(conversation(title="old")),
     "a flag": lambda store: store.flag_message("m1"),
     "a deletion": lambda store: store.delete_message("m1"),
+    "an append": lambda store: store.append_messages("c1", [message("m2")]),
+    "a pop": lambda store: store.pop_message("c1"),
+    "a rewind": lambda store: store.rewind_conversation("c1", after=None),
+    "a new conversation": lambda store: store.get_or_create_conversation(conversation("c2")),
+    "a copy": lambda store: store.fork_conversation("c1", conversation("c2")),
+    "an erasure": lambda store: store.erase_user("u1"),
+    "a clean-up": lambda store: store.prune_conversations(before=2**62),
     "a trace": lambda store: store.store_turn_trace(trace("m1", turn_number=9)),
 }
 
 
 def deliver(proxy: Proxy) -> None:
-    """Let all that is held arrive, and wait until the server has dealt with it."""
+    """Deliver all held data, and wait until the server has processed it."""
     assert proxy.held
     proxy.deliver()
     for _ in range(100):
@@ -66,7 +73,7 @@ def deliver(proxy: Proxy) -> None:
 
 
 def let_new_connections_pass(proxy: Proxy) -> None:
-    """Keep what is held, cut the other connections, and hold nothing on those still to come."""
+    """Keep the held data, cut the other connections, and hold nothing on future connections."""
     proxy._hold_after = None
     for connection in proxy.open:
         if not connection.held:
@@ -74,14 +81,14 @@ def let_new_connections_pass(proxy: Proxy) -> None:
 
 
 def cut_clients(proxy: Proxy) -> None:
-    """Have the client's calls fail, keep what is held, and hold nothing more."""
+    """Make the client's calls fail, keep the held data, and hold nothing more."""
     proxy._hold_after = None
     for connection in proxy.open:
         connection.cut_client() if connection.held else connection.cut()
 
 
 def pass_on_what_is_held(proxy: Proxy) -> None:
-    """Let what is held arrive, and hold what the client sends next on the same connections."""
+    """Deliver the held data, and hold what the client sends next on the same connections."""
     for connection in proxy.open:
         if connection.held:
             connection.deliver()
@@ -89,7 +96,7 @@ def pass_on_what_is_held(proxy: Proxy) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
+    """Wait until a condition is true."""
     end = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < end
@@ -97,7 +104,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_a_write_that_was_given_up_does_not_undo_a_later_one(
+def test_an_abandoned_write_does_not_undo_a_later_one(
     proxy: Proxy, config: Config, write: Callable[[Any], Any]
 ) -> None:
     with MessageStore.initialize(config) as store:
@@ -113,9 +120,11 @@ def test_a_write_that_was_given_up_does_not_undo_a_later_one(
         assert store.get_message_by_id("m1") == NEW
         assert store.get_conversation_by_id("c1") == conversation()
         assert store.get_turn_trace_by_message_id("m1") == trace("m1")
+        assert store.get_conversation_by_id("c2") is None
+        assert len(store.get_messages_by_user_id("u1")) == 1
 
 
-def test_a_read_waits_until_a_write_that_was_given_up_can_do_nothing(
+def test_a_read_waits_until_an_abandoned_write_cannot_take_effect(
     proxy: Proxy, config: Config
 ) -> None:
     with MessageStore.initialize(config) as store:
@@ -134,7 +143,7 @@ def test_a_read_waits_until_a_write_that_was_given_up_can_do_nothing(
 def test_a_repeated_write_without_effect_is_not_carried_out_later(
     proxy: Proxy, config: Config
 ) -> None:
-    # The server notes the number of a statement that changed something, and of no other.
+    # The server stores the number of a statement only if it changed a document.
     with MessageStore.initialize({**config, "timeout": 10}) as store:
         store.store_turn(conversation=conversation(), messages=[NEW])
         store.flag_message("m1")

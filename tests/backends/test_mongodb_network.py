@@ -47,7 +47,7 @@ def config_of(*ports: int) -> Config:
 
 
 def fall_silent(proxy: Proxy) -> None:
-    """Let no connection that there is carry anything any more, as a firewall that forgot it."""
+    """Make all open connections silent, like a firewall that has dropped its state."""
     for connection in proxy.open:
         connection.hold()
 
@@ -56,7 +56,7 @@ def test_only_one_call_is_late_after_a_firewall_forgot_all_connections(proxy: Pr
     with MessageStore.initialize(config_of(proxy.port)) as store:
         store.store_conversation(conversation())
         with ThreadPoolExecutor(6) as threads:
-            proxy.delay = 0.1  # so that each thread takes a connection of its own
+            proxy.delay = 0.1  # so that each thread uses another connection
             list(threads.map(lambda n: store.store_message(message(f"m{n}")), range(12)))
         proxy.delay = 0.0
         fall_silent(proxy)
@@ -169,4 +169,4 @@ def test_a_program_that_does_not_close_its_store_ends_though_the_server_is_silen
             program.kill()
 
     assert (program.returncode, out, err) == (0, "end\n", "")
-    assert took < 1 + 2  # two seconds of lenience for a busy machine
+    assert took < 1 + 2  # two seconds more for a busy machine

@@ -45,7 +45,7 @@ FOREIGN: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN)
-def test_an_index_of_another_definition_is_refused_and_left_alone(
+def test_an_index_of_another_definition_is_refused_and_not_changed(
     config: Config, foreign: tuple[str, Any, dict[str, Any]]
 ) -> None:
     collection, keys, options = foreign
@@ -74,7 +74,7 @@ def test_the_indexes_of_the_predecessor_are_taken_as_they_are(
     assert "createIndexes" not in commands.sent
 
 
-def test_documents_of_another_application_are_refused_and_left_alone(config: Config) -> None:
+def test_documents_of_another_application_are_refused_and_not_changed(config: Config) -> None:
     database(config)[MESSAGES].insert_many([{"subject": "Re: lunch"}, {"subject": "lunch"}])
 
     with pytest.raises(ConfigurationError, match=MESSAGES):
@@ -107,9 +107,7 @@ def test_several_traces_of_one_message_are_reported(config: Config) -> None:
     assert database(config).list_collection_names() == [TRACES]
 
 
-def test_indexes_have_a_deadline_of_their_own(
-    config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_indexes_have_their_own_deadline(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     commands = Commands(monkeypatch)
 
     MessageStore.initialize({**config, "timeout": 10, "migration_timeout": 500}).close()
@@ -119,7 +117,7 @@ def test_indexes_have_a_deadline_of_their_own(
     assert all(400_000 < limit <= 500_000 for limit in limits)
 
 
-# The test server grants everything to everybody, and does not say what it grants.
+# The test server grants all rights to all users, and does not report them.
 
 
 def status(*privileges: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ LONE = "half \ufffd"
 def old(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, Any], set[str]]]:
-    """The configuration of a back end that 0.1.42 filled, and the ids that it could store."""
+    """The configuration of a store with data of 0.1.42, and the ids that 0.1.42 could store."""
     with ExitStack() as stack:
         config: dict[str, Any] = {"storage": request.param}
         if request.param == "json":
@@ -100,7 +100,7 @@ def test_an_empty_id_is_unknown_and_can_be_looked_up(store: MessageStore) -> Non
     assert found[0].agent_id == "unknown"
 
 
-def test_what_belongs_to_a_record_with_an_empty_id_still_does(store: MessageStore) -> None:
+def test_records_that_refer_to_an_empty_id_still_do(store: MessageStore) -> None:
     (conversation,) = store.get_conversations_by_user_id("v")
     (message,) = store.get_messages_by_conversation_id("unknown")
     (trace,) = store.get_turn_traces_by_conversation_id("unknown")
@@ -143,7 +143,7 @@ def test_a_large_integer_is_its_text_or_the_nearest_that_a_number_can_be(
         assert store.get_messages_by_conversation_id("c")[-1] == message
 
 
-def test_what_no_text_can_hold_is_a_replacement_character(
+def test_a_character_that_no_text_can_contain_is_replaced(
     store: MessageStore, traces: dict[str, TurnTrace], stored: set[str]
 ) -> None:
     if "t zero key" in stored:
@@ -157,7 +157,7 @@ def test_what_no_text_can_hold_is_a_replacement_character(
         assert [message.original_content] == message.explicit_context == message.errors == [LONE]
 
 
-def test_what_is_nested_too_deeply_is_json_text(traces: dict[str, TurnTrace]) -> None:
+def test_data_that_is_nested_too_deeply_is_json_text(traces: dict[str, TurnTrace]) -> None:
     value: Any = traces["deep data"].tool_traces[0].api_calls[0]["deep"]
     for _ in range(63):
         (value,) = value
@@ -165,7 +165,7 @@ def test_what_is_nested_too_deeply_is_json_text(traces: dict[str, TurnTrace]) ->
     assert json.loads(value) == [[[[[[["deep"]]]]]]]
 
 
-def test_the_sums_leave_out_what_is_no_number(store: MessageStore) -> None:
+def test_the_sums_leave_out_values_that_are_no_numbers(store: MessageStore) -> None:
     where = TraceFilter(conversation_id="c")
 
     (sums,) = store.summarize_usage(where, by="conversation")
@@ -173,7 +173,7 @@ def test_the_sums_leave_out_what_is_no_number(store: MessageStore) -> None:
     assert (sums.total_energy_kwh, sums.total_co2_g) == (0.0, 0.0)
 
 
-def test_the_calls_of_models_are_summed_up_with_what_large_integers_are_read_as(
+def test_the_calls_of_models_are_summed_up_with_the_replacements_of_large_integers(
     store: MessageStore, stored: set[str]
 ) -> None:
     sums = store.summarize_usage(TraceFilter(conversation_id="c"), by="model")

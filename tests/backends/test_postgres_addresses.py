@@ -56,7 +56,7 @@ def test_a_malformed_address_is_refused_and_not_repeated(
         ({"port": "1"}, ":1"),
     ],
 )
-def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
+def test_a_wrong_address_raises_within_a_second_and_keeps_the_secret(
     change: dict[str, str], says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     dsn = postgres.changed(postgres.dsn(), **change)
@@ -70,7 +70,7 @@ def test_a_wrong_address_says_so_within_a_second_and_keeps_the_secret(
     assert postgres.PASSWORD not in shown
 
 
-async def test_the_other_api_says_the_same_of_a_wrong_password() -> None:
+async def test_the_async_api_raises_the_same_error_for_a_wrong_password() -> None:
     dsn = postgres.changed(postgres.dsn(), password="wr0ng-secret")
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="password authentication failed"):

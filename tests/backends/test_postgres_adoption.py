@@ -1,4 +1,4 @@
-"""A database that jazzmine 0.1.42 made and filled is adopted, with all of its data."""
+"""The tables of jazzmine 0.1.42 are migrated with all of their data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def schema() -> Iterator[str]:
 
 @pytest.fixture
 def old(schema: str) -> dict[str, Any]:
-    """What the predecessor wrote into the schema, as it read it itself."""
+    """The records that 0.1.42 stored in the schema, as 0.1.42 itself read them."""
     environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
     python = environments.python_of(environments.PREDECESSOR)
     source = str(environments.PREDECESSOR_SOURCE)
@@ -82,7 +82,7 @@ def test_a_database_of_jazzmine_0_1_is_adopted(store: MessageStore, old: dict[st
     traces = store.find_turn_traces(TraceFilter(agent_id="a"))
     assert plain(traces) == with_defaults(TurnTrace, old["traces"])
 
-    # Equal times keep the order in which they were stored, and what is new comes behind.
+    # Equal times keep the order in which they were stored, and new records come after them.
     assert [one.id for one in conversations] == ["c3 \ufdd0", "c1", "c2"]
     store.store_message(new_message("m0"))
     held = [one.id for one in store.get_messages_by_conversation_id("c1")]
@@ -101,7 +101,7 @@ def test_the_rules_hold_in_an_adopted_database(store: MessageStore) -> None:
     with pytest.raises(IntegrityError, match="nowhere"):
         store.store_message(new_message("m0").model_copy(update={"conversation_id": "nowhere"}))
 
-    # A trace needs its message alone, and its numbers may be large now.
+    # A trace needs only its message, and its numbers may be larger than in 0.1.
     elsewhere = trace.model_copy(update={"conversation_id": "nowhere", "total_tokens": 2**40})
     store.store_turn_trace(elsewhere)
     assert store.get_turn_trace_by_message_id("m7") == elsewhere

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from jazzmine._async.message_store.postgres_connection import Connection
+from jazzmine._sync.message_store.postgres_connection import Connection as SyncConnection
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
@@ -30,7 +32,7 @@ def schema() -> Iterator[str]:
 
 @contextmanager
 def black_hole() -> Iterator[int]:
-    """The port of a host that answers nothing: its queue of new connections is full."""
+    """A port that never answers, because its queue of new connections is full."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -48,10 +50,10 @@ def black_hole() -> Iterator[int]:
                 client.close()
 
 
-async def seconds(call: object) -> float:
-    """How long a call takes, whether it fails or not."""
+async def seconds(call: Awaitable[object]) -> float:
+    """Return the duration of a call in s, even if it fails."""
     started = time.monotonic()
-    await asyncio.gather(call, return_exceptions=True)  # type: ignore[call-overload]
+    await asyncio.gather(call, return_exceptions=True)
     return time.monotonic() - started
 
 
@@ -158,10 +160,49 @@ def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
         ({"keepalives": "0"}, "keepalives=0"),
     ],
 )
-def test_an_address_that_says_how_to_notice_it_is_obeyed(own: dict[str, str], kept: str) -> None:
+def test_the_keepalive_options_of_an_address_are_kept(own: dict[str, str], kept: str) -> None:
     address = Address.of(postgres.changed(postgres.dsn(), **own), 12.0)
     assert kept in address.conninfo.split()
     assert address.conninfo.count(kept.partition("=")[0] + "=") == 1
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_connection_attempt_that_times_out_leaves_no_connection(api: str) -> None:
+    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        proxy.swallow_replies = True
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
+        started = time.monotonic()
+        connecting: Awaitable[object]
+        if api == "async":
+            connecting = Connection.connect_within(0.3, dsn)
+        else:
+            connecting = asyncio.to_thread(SyncConnection.connect_within, 0.3, dsn)
+        with pytest.raises(psycopg.errors.ConnectionTimeout, match=r"within 0\.3 s") as raised:
+            await connecting
+        assert time.monotonic() - started < 1.5
+        await until_closed(proxy)
+        del raised  # the error may be kept; that must not keep the socket
+
+
+async def test_a_connection_attempt_that_is_cancelled_leaves_no_connection() -> None:
+    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        proxy.swallow_replies = True
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
+        connecting = asyncio.ensure_future(Connection.connect_within(30.0, dsn))
+        await asyncio.sleep(0.2)
+        assert len(proxy.open) == 1
+        connecting.cancel()
+        await asyncio.wait([connecting])
+        assert connecting.cancelled()
+        await until_closed(proxy)
+
+
+async def until_closed(proxy: Proxy) -> None:
+    """Return when the proxy has no connection open any more."""
+    deadline = time.monotonic() + 5
+    while proxy.open:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
 
 
 # Several hosts
@@ -210,7 +251,7 @@ def test_a_list_of_ports_that_does_not_fit_the_hosts_is_refused(ports: str) -> N
         Address.of(f"host=a,b port={ports}")
 
 
-def test_standbys_are_preferred_where_the_address_says_so() -> None:
+def test_prefer_standby_tries_the_standbys_first() -> None:
     address = Address.of("host=a,b target_session_attrs=prefer-standby")
     attempts = [(one.host, one.session) for one in address.attempts()]
     assert attempts == [("a", "standby"), ("b", "standby"), ("a", "any"), ("b", "any")]
@@ -236,7 +277,7 @@ async def test_a_host_that_has_no_address_is_named(api: str, host: str, schema: 
             pass
 
 
-# Servers that change their part
+# Servers that change their role
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -281,7 +322,7 @@ async def test_a_read_only_server_among_several_is_left_for_one_that_is_not(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_what_a_read_only_server_holds_can_be_read(api: str, schema: str) -> None:
+async def test_the_records_on_a_read_only_server_can_be_read(api: str, schema: str) -> None:
     with postgres.own() as server:
         options = config(schema, dsn=server.dsn, timeout=1.5)
         async with opened(api, options) as store:

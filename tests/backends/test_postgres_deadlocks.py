@@ -1,4 +1,4 @@
-"""Writers that name the same records in opposite orders never deadlock."""
+"""Concurrent writes of the same records in opposite orders never deadlock."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import psycopg
 import pytest
 
 from jazzmine.core.message_store import MessageStore
-from jazzmine.errors import IntegrityError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Message
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
 ROUNDS = 30
+REFUSED = (ConflictError, IntegrityError, NotFoundError)
 CONVERSATIONS = [conversation("c1"), conversation("c2")]
 
 
@@ -33,7 +34,7 @@ BOTH = [one for pair in zip(said("c1"), said("c2"), strict=True) for one in pair
 """Messages of two conversations, in an order that is not that of the ids."""
 
 Steps = Callable[[Any, int], list[tuple[str, tuple[Any, ...], dict[str, Any]]]]
-"""What one writer does in a round: names of methods, and their arguments."""
+"""The calls of one writer in a round: names of methods, and their arguments."""
 
 
 def turns(direction: int) -> Steps:
@@ -79,6 +80,43 @@ def single(store: Any, n: int) -> list[tuple[str, tuple[Any, ...], dict[str, Any
     ]
 
 
+def appends(direction: int) -> Steps:
+    """Append new messages to both conversations, and messages that others store."""
+
+    def steps(store: Any, n: int) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+        calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        for owner in ("c1", "c2")[::direction]:
+            new = [f"{owner} {n} {k}" for k in range(5)][::direction]
+            stored = [one for one in BOTH if one.conversation_id == owner][n % 40 :][:1]
+            added = [message(one).model_copy(update={"conversation_id": owner}) for one in new]
+            calls += [("append_messages", (owner, added), {})]
+            calls += [("append_messages", (owner, stored), {}), ("pop_message", (owner,), {})]
+        return calls
+
+    return steps
+
+
+def cuts(store: Any, n: int) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    here, there = ("c1", "c2")[:: 1 - 2 * (n % 2)]
+    copy = conversation(f"copy {n % 3}")
+    return [
+        ("fork_conversation", (here, copy), {}),
+        ("rewind_conversation", (there,), {"after": None}),
+        ("fork_conversation", (copy.id, CONVERSATIONS[n % 2]), {}),
+        ("get_or_create_conversation", (CONVERSATIONS[n % 2],), {}),
+        ("delete_conversation", (copy.id,), {}),
+    ]
+
+
+def erasures(store: Any, n: int) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+    if n % 3:
+        return [("prune_conversations", (), {"before": 2**62, "limit": 1 + n % 3})]
+    return [
+        ("erase_user", (BOTH[0].user_id,), {}),
+        *(("get_or_create_conversation", (one,), {}) for one in CONVERSATIONS),
+    ]
+
+
 CASES: dict[str, tuple[Steps, ...]] = {
     "turns": (turns(1), turns(-1)),
     "batches": (batches(1), batches(-1)),
@@ -86,6 +124,9 @@ CASES: dict[str, tuple[Steps, ...]] = {
     "turns and deletions": (turns(1), deletions, turns(-1)),
     "batches and deletions": (batches(1), deletions, batches(-1)),
     "moves and deletions": (moves, deletions, batches(1)),
+    "appends": (appends(1), appends(-1), single),
+    "appends and batches": (appends(1), appends(-1), batches(-1), moves),
+    "forks and erasures": (cuts, cuts, appends(-1), erasures, erasures),
     "everything": (turns(1), turns(-1), batches(-1), deletions, moves, single),
 }
 
@@ -97,11 +138,11 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def schema(version: str) -> Iterator[str]:
-    """The name of a schema; at the end no statement may have met a deadlock."""
+    """The name of a schema; at the end, fail if the server has counted a deadlock."""
     with postgres.new_schema(version) as name, postgres.connect(postgres.dsn(version)) as beside:
         before = deadlocks(beside)
         yield name
-        # A session counts what it met when it ends.
+        # A session reports its deadlocks when it ends.
         others = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE %s"
         until = monotonic() + 10
         while beside.execute(others, [f'%"{name}".messages%']).fetchone() != (0,):
@@ -127,7 +168,7 @@ async def test_async_writers_of_opposite_orders(
     version: str, schema: str, writers: tuple[Steps, ...]
 ) -> None:
     async def work(steps: Steps) -> None:
-        # Each has its own store: one store would let a writer wait in the process.
+        # Each writer has its own store, because one store would make a writer wait in the process.
         async with await MessageStore.initialize(options(version, schema)) as store:
             for n in range(ROUNDS):
                 for name, arguments, keywords in steps(store, n):
@@ -146,10 +187,10 @@ async def fill(store: MessageStore) -> None:
 
 
 async def tolerant(call: Awaitable[object]) -> None:
-    """Wait for a call that may find its conversation or its message deleted."""
+    """Wait for a call that may find its conversation or its message deleted, or stored."""
     try:
         await call
-    except IntegrityError:
+    except REFUSED:
         return
 
 
@@ -165,7 +206,7 @@ def test_sync_writers_of_opposite_orders(
                 for name, arguments, keywords in steps(store, n):
                     try:
                         getattr(store, name)(*arguments, **keywords)
-                    except IntegrityError:
+                    except REFUSED:
                         continue
                     except BaseException as error:
                         failures.append(error)
@@ -184,7 +225,7 @@ def test_sync_writers_of_opposite_orders(
 
 
 async def test_new_messages_of_opposite_orders(version: str, schema: str) -> None:
-    """Rows that neither writer sees yet: they can't be locked before they are inserted."""
+    """Neither writer sees these rows yet, so it cannot lock them before inserting them."""
 
     async def work(direction: int) -> None:
         async with await MessageStore.initialize(options(version, schema)) as store:

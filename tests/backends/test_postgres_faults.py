@@ -37,7 +37,7 @@ def proxy() -> Iterator[Proxy]:
 
 
 def kill_backends(schema: str) -> int:
-    """End every other session that uses the schema, as an administrator would."""
+    """Terminate every other session that uses the schema, as an administrator can."""
     with postgres.connect(postgres.dsn()) as admin:
         found = admin.execute(
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
@@ -144,7 +144,7 @@ def test_a_server_that_is_gone_is_reported_at_the_deadline() -> None:
 # Silence
 
 
-async def test_a_silent_server_is_given_up_at_the_deadline(proxy: Proxy, schema: str) -> None:
+async def test_a_call_to_a_silent_server_ends_at_the_deadline(proxy: Proxy, schema: str) -> None:
     options = behind(proxy, schema, timeout=1.0, pool_min=1, pool_max=2)
     async with await MessageStore.initialize(options) as store:
         await store.store_conversation(conversation())
@@ -183,7 +183,7 @@ def test_opening_a_store_at_a_silent_server_keeps_the_deadline(
     assert time.monotonic() - started < timeout + 0.5
 
 
-async def test_a_call_that_finds_no_free_connection_is_given_up_at_the_deadline(
+async def test_a_call_without_a_free_connection_ends_at_the_deadline(
     schema: str,
 ) -> None:
     options = config(schema, timeout=1.0, pool_min=1, pool_max=1)
@@ -247,7 +247,7 @@ def test_another_event_loop_is_refused(schema: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_connections_of_its_own(schema: str) -> None:
+def test_a_forked_child_has_its_own_connections(schema: str) -> None:
     with SyncMessageStore.initialize(config(schema)) as store:
         store.store_conversation(conversation())
         child = os.fork()
@@ -264,7 +264,7 @@ def test_a_forked_child_has_connections_of_its_own(schema: str) -> None:
         store.ping()
 
 
-async def test_a_closed_store_says_so_and_closes_again(schema: str) -> None:
+async def test_a_closed_store_raises_and_can_be_closed_again(schema: str) -> None:
     store = await MessageStore.initialize(config(schema))
     await store.close()
     await store.close()

@@ -38,7 +38,7 @@ def said(text: str, message_id: str = "m1") -> Message:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
+    """Wait until a condition is true."""
     until = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < until
@@ -47,7 +47,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @contextmanager
 def locked(schema: str, table: str, record_id: str) -> Iterator[None]:
-    """A record that another client holds locked."""
+    """Lock a record with another client for a block."""
     with postgres.connect(postgres.dsn(), application_name=OTHER) as other, other.transaction():
         sql = f'SELECT FROM "{schema}".{table} WHERE id = %s FOR UPDATE'
         other.execute(sql.encode(), [record_id])
@@ -58,8 +58,8 @@ class Backends:
     """Counts the server processes whose statements name a schema; a context manager.
 
     Attributes:
-        most: the largest number of them at a time that were running a statement. A loaded server
-            takes its time to end those whose clients have closed the connection.
+        most: the largest number of them at a time that were running a statement. A loaded
+            server needs some time to end those whose clients have closed the connection.
     """
 
     QUERY = (
@@ -91,7 +91,7 @@ class Backends:
         return int(found[0])
 
     def active_within(self, seconds: float) -> int:
-        """How many are running a statement, as soon as none is, or after so many seconds."""
+        """Wait until none runs a statement, at most so many seconds; return how many do."""
         until = time.monotonic() + seconds
         while (active := self.active) and time.monotonic() < until:
             time.sleep(0.02)
@@ -102,12 +102,12 @@ class Backends:
             self.most = max(self.most, self.active)
 
 
-# Pile-up
+# Statements do not pile up
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("api", APIS)
-async def test_statements_that_were_given_up_do_not_pile_up_on_the_server(
+async def test_abandoned_statements_do_not_pile_up_on_the_server(
     api: str, route: str, schema: str
 ) -> None:
     with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=1.0) as (proxy, options):
@@ -126,7 +126,7 @@ async def test_statements_that_were_given_up_do_not_pile_up_on_the_server(
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("api", APIS)
-async def test_a_write_that_was_given_up_does_not_take_effect_after_close(
+async def test_an_abandoned_write_does_not_take_effect_after_close(
     api: str, route: str, schema: str
 ) -> None:
     with network(route, schema, pool_max=POOL_MAX, timeout=0.7) as (_, options):
@@ -205,9 +205,7 @@ async def test_a_write_that_arrives_after_a_later_call_changes_nothing(
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("api", APIS)
-async def test_a_write_that_was_sent_again_takes_no_effect_of_its_own_later(
-    api: str, route: str, schema: str
-) -> None:
+async def test_a_repeated_write_takes_no_effect_later(api: str, route: str, schema: str) -> None:
     with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=5.0) as (proxy, options):
         async with opened(api, options) as store:
             await store.store_conversation(conversation())
@@ -226,7 +224,7 @@ async def test_a_write_that_was_sent_again_takes_no_effect_of_its_own_later(
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("api", APIS)
-async def test_a_deletion_whose_reply_was_lost_says_that_the_record_was_there(
+async def test_a_deletion_whose_reply_was_lost_returns_true(
     api: str, route: str, schema: str
 ) -> None:
     with network(route, schema, pool_min=1, pool_max=POOL_MAX) as (proxy, options):
@@ -346,7 +344,7 @@ async def test_each_call_of_a_batch_keeps_its_own_deadline(schema: str) -> None:
         assert await store.get_message_by_id("m1") == said("first")
 
 
-async def test_a_call_that_waits_for_its_turn_is_given_up_at_its_own_deadline(schema: str) -> None:
+async def test_a_waiting_call_ends_at_its_own_deadline(schema: str) -> None:
     async with opened("async", config(schema, pool_min=1, pool_max=1, timeout=1)) as store:
         await store.store_conversation(conversation())
         await store.store_message(said("first"))

@@ -22,7 +22,7 @@ from tests.backends.postgres_samples import config, conversation, message
 from tests.servers import postgres
 
 SHORT = 1.0
-"""A call's deadline that the changes do not keep, in s."""
+"""The deadline of a call, in s; the changes take longer."""
 
 HELD = 2.5
 """How long a table is locked, in s."""
@@ -44,7 +44,7 @@ def schema() -> Iterator[str]:
 
 @contextmanager
 def locked(schema: str, seconds: float) -> Iterator[None]:
-    """Hold a lock on a table that the migrations change, for so long at most."""
+    """Hold a lock on a table that the migrations change, for at most so many seconds."""
     with psycopg.connect(postgres.dsn()) as holder:
         holder.execute(bind("LOCK TABLE $schema.messages IN ACCESS SHARE MODE", schema))
         timer = threading.Timer(seconds, holder.rollback)
@@ -115,7 +115,7 @@ def test_others_wait_and_say_so_once(schema: str, caplog: pytest.LogCaptureFixtu
     assert all("another process is changing the tables" in one for one in said)
 
 
-def test_one_that_waits_gives_up_at_its_own_migration_timeout(schema: str) -> None:
+def test_a_waiting_process_ends_at_its_own_migration_timeout(schema: str) -> None:
     with locked(schema, 60), ThreadPoolExecutor(1) as threads:
         first = threads.submit(MessageStore.initialize, config(schema, migration_timeout=5))
         with pytest.raises(StoreUnavailableError, match="migration_timeout of 1 s"):

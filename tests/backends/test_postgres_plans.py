@@ -9,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from jazzmine.backends.postgres import log_statements as log_sql
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres.rows import filter_parameters
 from jazzmine.backends.postgres.schema import bind
@@ -86,7 +87,11 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
         {"conversation": "{}"},
         {"conversations_pkey"},
     ),
-    "store message": (sql.STORE_MESSAGE, MESSAGES_GIVEN, {"messages_pkey"}),
+    "store message": (
+        sql.STORE_MESSAGE,
+        MESSAGES_GIVEN,
+        {"messages_pkey", "conversations_pkey"},
+    ),
     "store messages": (
         sql.STORE_MESSAGES,
         MESSAGES_GIVEN,
@@ -138,9 +143,27 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
         {"owner": "c7", "limit": 500, "timestamp": 9, "seq": 9},
         {"idx_msg_conv"},
     ),
-    "context": (sql.newest_visible(20), {"owner": "c7", "limit": 20}, {"idx_msg_visible"}),
+    "context": (
+        log_sql.newest(20, False, False),
+        {"owner": "c7", "limit": 20},
+        {"idx_msg_visible"},
+    ),
+    "context window": (
+        log_sql.newest(20, True, False),
+        {"owner": "c7", "limit": 20},
+        {"idx_msg_visible", "idx_msg_flagged_calls"},
+    ),
+    "context window, after": (
+        log_sql.newest(20, True, True),
+        {"owner": "c7", "limit": 20, "after": "m6"},
+        {"idx_msg_visible", "idx_msg_flagged_calls", "messages_pkey"},
+    ),
     "flag": (sql.FLAG_MESSAGE, {"id": "m7", "flagged": True}, {"messages_pkey"}),
-    "delete message": (sql.DELETE_MESSAGE, {"id": "m7"}, {"messages_pkey"}),
+    "delete message": (
+        sql.DELETE_MESSAGE,
+        {"id": "m7"},
+        {"messages_pkey", "conversations_pkey"},
+    ),
     "delete conversation": (
         sql.DELETE_CONVERSATION,
         {"id": "c7"},
@@ -216,7 +239,7 @@ def test_each_filter_of_traces_uses_its_index(
 ) -> None:
     conditions, given = filter_parameters(where)
     found = indexes(filled, find_traces(conditions, False, 100), **given, limit=100)
-    # The newest traces are looked at before an index of their elements is used.
+    # The newest traces are read before an index of their elements is used.
     assert found - ({"idx_tt_time"} if index.endswith("_gin") else set()) == {index}
 
 
@@ -227,7 +250,7 @@ def test_each_filter_uses_its_index_after_a_trace_too(
     conditions, given = filter_parameters(where)
     statement = find_traces(conditions, True, 100)
     found = indexes(filled, statement, **given, limit=100, after="t25000")
-    # Beside the filter's index, the planner may ask another which traces are older.
+    # In addition to the filter's index, the planner may use another one to find older traces.
     assert found - {"idx_tt_time"} == {index, "turn_traces_pkey"} - {"idx_tt_time"}
 
 
@@ -257,14 +280,35 @@ def test_a_context_costs_the_same_after_flagged_messages(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
     connection, schema = filled
-    before = blocks(filled, sql.newest_visible(20), owner="c7", limit=20)
+    before = blocks(filled, log_sql.newest(20, False, False), owner="c9", limit=20)
+    # They stay there, so they are in a conversation that no other test reads.
     flagged = """
         INSERT INTO $schema.messages
             (id, conversation_id, user_id, role, original_content, timestamp, is_flagged)
-        SELECT 'flagged ' || n, 'c7', 'u', 'user', 'text', 1000000 + n, true
+        SELECT 'flagged ' || n, 'c9', 'u', 'user', 'text', 1000000 + n, true
         FROM generate_series(1, 5000) AS n"""
     connection.execute(bind(flagged, schema))
-    assert blocks(filled, sql.newest_visible(20), owner="c7", limit=20) <= before + 5
+    assert blocks(filled, log_sql.newest(20, False, False), owner="c9", limit=20) <= before + 5
+
+
+FUNCTIONS = {
+    "append": "jazzmine_append('c7', '{new}', true, NULL, 1)",
+    "append to each": """jazzmine_append_to_each(
+        '{c7,c8}', '{1,1}', '{new,newer}', '{true,false}', '{\"\",m7}', '{1,1}')""",
+    "pop": "jazzmine_newest('c7')",
+    "delete": "jazzmine_delete_message('m20006')",
+    "rewind": "jazzmine_rewind('c7', 'm180006')",
+    "fork": "jazzmine_fork('c7', 'c8', 20006, 9223372036854775807, 'salt')",
+    "fork source": "jazzmine_fork_source('c7', 'm20006')",
+    "erase": "jazzmine_erase('u7', 20)",
+    "erase elsewhere": "jazzmine_erase('elsewhere', 20)",
+    "erase traces": "jazzmine_erase('traced', 20)",
+    "prune": "jazzmine_prune(300000, 1)",
+}
+ELSEWHERE_ROWS = """
+UPDATE $schema.messages SET user_id = 'elsewhere' WHERE timestamp < 100;
+UPDATE $schema.turn_traces SET user_id = 'traced' WHERE turn_number > 49900
+"""
 
 
 @pytest.mark.parametrize("offset", [100, 900])
@@ -322,7 +366,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("limit", [1, 100])
 @pytest.mark.parametrize("after", [None, "t25000", "t100"])
 @pytest.mark.parametrize("where", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_a_page_holds_what_a_simple_query_finds(
+def test_a_page_has_the_traces_that_a_simple_query_finds(
     filled: tuple[psycopg.Connection[Any], str],
     where: TraceFilter | tuple[TraceFilter, str],
     after: str | None,
@@ -344,10 +388,10 @@ def test_a_page_holds_what_a_simple_query_finds(
     assert [json.loads(text)["id"] for text, seq in found if seq is not None] == expected
 
 
-def test_an_element_of_medium_frequency_is_found_by_walking_on(
+def test_an_element_of_medium_frequency_is_found_by_reading_on(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
-    # The newest 500 traces hold 100 with one of 5 modes; its index would name 10,000.
+    # 100 of the newest 500 traces have one of 5 modes; its index would find 10,000 traces.
     connection, schema = filled
     connection.execute(bind(MEDIUM, schema))
     conditions, given = filter_parameters(TraceFilter(tool={"mode": "mode 3"}))
@@ -363,3 +407,24 @@ MEDIUM = """
 UPDATE $schema.turn_traces
 SET tool_traces = jsonb_set(tool_traces, '{0,mode}', to_jsonb('mode ' || turn_number % 5))
 """
+
+
+# These are the last ones: the rows that they roll back stay in the tables.
+@pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("call", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_the_functions_of_a_log_and_of_erasure_read_no_whole_table(
+    filled: tuple[psycopg.Connection[Any], str], call: str, plan: str
+) -> None:
+    """Each of some 100 rows that they delete takes a few blocks in each of its indexes."""
+    connection, _ = filled
+    with connection.transaction(force_rollback=True):
+        connection.execute(bind(ELSEWHERE_ROWS, filled[1]))
+        connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
+        connection.execute("SET LOCAL track_functions = 'none'")
+        blocks(filled, "SELECT * FROM $schema.jazzmine_prune(-1, 1)")  # reads the catalogs
+        connection.execute("SAVEPOINT before")
+        blocks(filled, f"SELECT * FROM $schema.{call}")
+        connection.execute("ROLLBACK TO before")
+        read = blocks(filled, f"SELECT * FROM $schema.{call}")
+    size = f"SELECT pg_relation_size('{filled[1]}.messages') / 8192"
+    assert 0 < read < 1_500 < connection.execute(size.encode()).fetchall()[0][0]

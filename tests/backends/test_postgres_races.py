@@ -43,7 +43,7 @@ async def test_one_trace_stored_many_times_at_once_is_stored_once(schema: str) -
 async def test_messages_stored_in_opposite_orders_at_once_do_not_deadlock(
     schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A deadlock would be tried again.
+    # After a deadlock the call would be repeated.
     monkeypatch.setattr(postgres_client, "is_transient", lambda error: False)
     async with await MessageStore.initialize(config(schema, pool_min=4)) as store:
         await store.store_conversation(conversation())
@@ -62,7 +62,7 @@ async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
         assert await store.get_conversation_by_id(long) is None
 
 
-# Writes that find no connection free go together
+# Writes that find no free connection are sent in one batch
 
 
 async def test_of_writes_that_went_together_only_the_one_to_blame_fails(schema: str) -> None:
@@ -106,10 +106,10 @@ async def test_writes_that_find_no_connection_free_share_round_trips(
         assert len(await store.get_messages_by_conversation_id("c1")) == 50
 
 
-# What is stored again
+# Records that are stored again
 
 
-async def test_what_is_stored_again_as_it_is_is_not_written_again(schema: str) -> None:
+async def test_a_record_that_is_stored_again_unchanged_is_not_written(schema: str) -> None:
     async with await MessageStore.initialize(config(schema)) as store:
         given = [message(f"m{n}") for n in range(3)]
 
@@ -127,7 +127,7 @@ async def test_what_is_stored_again_as_it_is_is_not_written_again(schema: str) -
 
 
 def row_places(schema: str) -> list[tuple[object, ...]]:
-    """Where the rows lie in their tables; a row that is written again lies elsewhere."""
+    """The physical addresses of rows; a row that is written again gets another one."""
     with postgres.connect(postgres.dsn()) as connection:
         connection.execute("SELECT set_config('search_path', %s, false)", [schema])
         return connection.execute(
@@ -137,7 +137,7 @@ def row_places(schema: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, -0.0), (1, 1.0), (1, True), (None, "")])
-async def test_what_is_equal_and_not_the_same_is_written(
+async def test_an_equal_value_of_another_form_is_written(
     schema: str, before: object, after: object
 ) -> None:
     async with await MessageStore.initialize(config(schema)) as store:

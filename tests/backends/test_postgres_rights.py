@@ -11,13 +11,14 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from jazzmine.backends.postgres.ownership import RIGHTS
+from jazzmine.backends.postgres.schema import MESSAGES, Migration, migrations
 from jazzmine.errors import ConfigurationError
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
 WORD = "open-sesame"
+MIGRATION = "jazzmine._sync.message_store.postgres_migration"
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def schema() -> Iterator[str]:
 
 @pytest.fixture
 def role(admin: psycopg.Connection[tuple[Any, ...]], schema: str) -> Iterator[str]:
-    """A role that may connect, and nothing else."""
+    """A role that has only the right to connect."""
     name = f"jazzmine_test_{uuid4().hex[:8]}"
     admin.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{WORD}'".encode())
     yield name
@@ -50,7 +51,7 @@ def open_as(role: str, schema: str) -> MessageStore:
 
 @pytest.fixture
 def granted(admin: psycopg.Connection[tuple[Any, ...]], schema: str, role: str) -> str:
-    """The role, which may read and write the tables, and nothing else."""
+    """The role, with only the rights to read and write the tables."""
     MessageStore.initialize(config(schema)).close()
     admin.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'.encode())
     rights = "SELECT, INSERT, UPDATE, DELETE"
@@ -74,7 +75,7 @@ def test_rights_on_the_tables_are_all_that_a_store_needs(schema: str, granted: s
         assert store.delete_conversation("c1")
 
 
-TABLE_RIGHTS = [(table, right) for table, rights in RIGHTS.items() for right in rights]
+TABLE_RIGHTS = [(table, right) for table, rights in MESSAGES.rights.items() for right in rights]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +149,15 @@ def test_a_role_that_may_not_make_tables_gets_an_error(
 
 
 def test_a_role_that_may_not_change_tables_is_referred_to_their_owner(
-    admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
+    admin: psycopg.Connection[tuple[Any, ...]],
+    schema: str,
+    granted: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    admin.execute(f'DELETE FROM "{schema}".jazzmine_migrations WHERE version > 4'.encode())
-    admin.execute(f'DROP FUNCTION "{schema}".jazzmine_message_numbers'.encode())
-    admin.execute(f'DROP INDEX "{schema}".idx_msg_visible'.encode())
+    known = migrations()
+    index = "CREATE INDEX idx_msg_next ON $schema.messages (role)"
+    newer = (*known, Migration(known[-1].version + 1, "next", index))
+    monkeypatch.setattr(f"{MIGRATION}.migrations", lambda _: newer)
     admin.execute(f'GRANT CREATE ON SCHEMA "{schema}" TO {granted}'.encode())
     with pytest.raises(ConfigurationError, match=r"must be owner.*once as their owner"):
         open_as(granted, schema)

@@ -51,7 +51,7 @@ def test_24_processes_that_initialise_at_once_all_succeed(schema: str) -> None:
         process.stdin.flush()
     for process in processes:
         said = process.communicate(timeout=60)[1]
-        # Those that wait for another say so, once.
+        # Each process that waits logs it once.
         lines = said.splitlines()
         others = [line for line in lines if not line.startswith(b"another process is changing")]
         outcomes.append((process.returncode, len(lines) <= 1, others))
@@ -91,13 +91,15 @@ def test_a_schema_may_have_any_name_without_quotes() -> None:
             connection.execute(f'DROP SCHEMA "{name}" CASCADE'.encode())
 
 
-def test_a_migration_that_fails_leaves_nothing_behind(
+def test_a_migration_that_fails_changes_nothing(
     schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = migrations()[0]
     broken = (first, first._replace(version=2, sql="CREATE TABLE $schema.half (); SELECT 1 / 0"))
     with monkeypatch.context() as patch:
-        patch.setattr("jazzmine._sync.message_store.postgres_migration.migrations", lambda: broken)
+        patch.setattr(
+            "jazzmine._sync.message_store.postgres_migration.migrations", lambda _: broken
+        )
         with pytest.raises(Exception, match="division by zero"):
             open_store(schema)
     with postgres.connect(postgres.dsn()) as connection:

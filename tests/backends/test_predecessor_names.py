@@ -1,6 +1,6 @@
 """Every public name of jazzmine 0.1.42 works: import paths, parameter names and defaults.
 
-What differs on purpose stands in `DIFFERENCES`, each with its reason.
+Intended differences are in `DIFFERENCES`, each with its reason.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ ATTRIBUTES = [
     if f"{name}.{attribute}" not in DIFFERENCES
 ]
 METHODS = [
-    pytest.param(module, name, method, told, id=f"{name}.{method}")
+    pytest.param(module, name, method, expected, id=f"{name}.{method}")
     for module, name, members in CLASSES
-    for method, told in members.get("methods", {}).items()
+    for method, expected in members.get("methods", {}).items()
     if f"{name}.{method}" not in DIFFERENCES
 ]
-each_method = pytest.mark.parametrize(("module", "owner", "method", "told"), METHODS)
+each_method = pytest.mark.parametrize(("module", "owner", "method", "expected"), METHODS)
 
 
 def imported(module: str, name: str) -> Any:
@@ -99,39 +99,41 @@ def test_a_property_is_still_there(module: str, owner: str, attribute: str) -> N
 
 @each_method
 def test_parameters_have_the_names_that_they_had(
-    module: str, owner: str, method: str, told: dict[str, Any]
+    module: str, owner: str, method: str, expected: dict[str, Any]
 ) -> None:
-    assert parameters_of(module, owner, method).keys() >= told["parameters"].keys()
+    assert parameters_of(module, owner, method).keys() >= expected["parameters"].keys()
 
 
 @each_method
 def test_parameters_by_position_have_the_order_that_they_had(
-    module: str, owner: str, method: str, told: dict[str, Any]
+    module: str, owner: str, method: str, expected: dict[str, Any]
 ) -> None:
     by_position = [
         name
         for name, parameter in parameters_of(module, owner, method).items()
         if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
     ]
-    # The records of a message store never took their fields by position.
-    were = list(told["parameters"]) if by_position else []
+    # The records of a message store never accepted fields by position.
+    were = list(expected["parameters"]) if by_position else []
 
     assert by_position[: len(were)] == were
 
 
 @each_method
 def test_parameters_have_the_defaults_that_they_had(
-    module: str, owner: str, method: str, told: dict[str, Any]
+    module: str, owner: str, method: str, expected: dict[str, Any]
 ) -> None:
     are = parameters_of(module, owner, method)
 
-    assert [name for name, was in told["parameters"].items() if not is_same(was, are[name])] == []
+    assert [
+        name for name, was in expected["parameters"].items() if not is_same(was, are[name])
+    ] == []
 
 
 def is_same(was: Any, parameter: inspect.Parameter) -> bool:
     default = parameter.default
     if was == REQUIRED:
-        return True  # What had to be given may be given.
+        return True  # Parameters that were required are still accepted.
     if was == MADE:
         return default is not inspect.Parameter.empty
     if was == ENUM:
@@ -141,22 +143,24 @@ def is_same(was: Any, parameter: inspect.Parameter) -> bool:
 
 @each_method
 def test_new_parameters_may_be_left_out(
-    module: str, owner: str, method: str, told: dict[str, Any]
+    module: str, owner: str, method: str, expected: dict[str, Any]
 ) -> None:
     new = [
-        p for n, p in parameters_of(module, owner, method).items() if n not in told["parameters"]
+        p
+        for n, p in parameters_of(module, owner, method).items()
+        if n not in expected["parameters"]
     ]
 
     assert [p.name for p in new if p.default is p.empty and p.kind is not p.VAR_KEYWORD] == []
 
 
 @each_method
-def test_what_was_async_still_is(
-    module: str, owner: str, method: str, told: dict[str, Any]
+def test_async_methods_are_still_async(
+    module: str, owner: str, method: str, expected: dict[str, Any]
 ) -> None:
     function = inspect.unwrap(getattr(imported(module, owner), method))
 
-    assert inspect.iscoroutinefunction(function) == told["waits"]
+    assert inspect.iscoroutinefunction(function) == expected["waits"]
 
 
 @pytest.mark.parametrize("module", sorted(NAMES))

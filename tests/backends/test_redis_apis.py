@@ -21,21 +21,8 @@ from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import open_sync
 from tests.backends.redis_topologies import TOPOLOGIES, topology
 from tests.servers.proxy import Proxy
-from tests.servers.redis import database
 
 LOCK = "wm_lock:{c}"
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with database() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(url, decode_responses=True) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -286,7 +273,7 @@ def hold_for(config: dict[str, object], seconds: float) -> None:
             memory.end_turn("Hello", "greet")
 
 
-def test_what_a_thread_held_when_the_parent_forked_is_not_held_in_the_child(url: str) -> None:
+def test_a_lock_that_a_thread_held_at_a_fork_is_free_in_the_child(url: str) -> None:
     config = {"storage": "redis", "url": url, "lock_timeout": 0.4}
     with sync.WorkingMemoryStore.initialize(config) as store:
         store.get_or_create("c", "user", "agent")
@@ -336,7 +323,7 @@ async def test_closing_the_store_leaves_the_users_client_open(url: str) -> None:
         assert 0 < await mine.ttl("wm:{c}") <= 60
 
 
-def test_a_missing_driver_says_which_extra_to_install() -> None:
+def test_the_error_for_a_missing_driver_names_the_extra_to_install() -> None:
     code = (
         "import sys; sys.modules['redis'] = None\n"
         "from jazzmine.sync.working_memory import RedisWorkingMemoryStore, WorkingMemoryStore\n"

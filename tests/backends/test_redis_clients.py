@@ -23,15 +23,9 @@ from jazzmine.core import working_memory as core
 from jazzmine.core.working_memory import TurnCache
 from jazzmine.errors import ConfigurationError, LockTimeoutError
 from jazzmine.sync import working_memory as sync
-from tests.servers.redis import Cluster, database, running
+from tests.servers.redis import Cluster, running
 
 MANY = 40
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with database() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -238,7 +232,7 @@ def test_a_sync_client_without_a_socket_timeout_draws_a_warning(url: str) -> Non
 
 
 @pytest.mark.parametrize("decode", [True, False])
-def test_a_clients_encoding_is_not_for_what_is_stored(url: str, decode: bool) -> None:
+def test_the_encoding_of_a_client_does_not_affect_stored_text(url: str, decode: bool) -> None:
     with (
         redis.Redis.from_url(url, encoding="latin-1", decode_responses=decode) as client,
         sync.RedisWorkingMemoryStore(client) as store,
@@ -248,7 +242,7 @@ def test_a_clients_encoding_is_not_for_what_is_stored(url: str, decode: bool) ->
         assert store.end_turn("\N{SNOWMAN}", "\N{SNOWMAN}", "greet") == store.get("\N{SNOWMAN}")
 
 
-def test_the_url_of_a_node_stands_for_its_cluster_in_a_sync_store() -> None:
+def test_the_url_of_a_node_opens_its_cluster_in_a_sync_store() -> None:
     cluster = running(Cluster)
     with sync.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:
         for number in range(20):
@@ -259,7 +253,7 @@ def test_the_url_of_a_node_stands_for_its_cluster_in_a_sync_store() -> None:
             assert store.delete(f"c{number}") is True
 
 
-async def test_the_url_of_a_node_stands_for_its_cluster_in_an_async_store() -> None:
+async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
     cluster = running(Cluster)
     async with await core.WorkingMemoryStore.initialize(cluster.primaries[1].url) as store:
         for number in range(20):

@@ -64,7 +64,7 @@ def test_a_large_write_to_a_silent_server_ends_at_its_deadline(api: Any, server:
         assert store.end_turn("c", "Hello", "greet").last_agent_response == "Hello"
 
 
-async def test_what_a_large_write_left_unsent_is_dropped(server: Server) -> None:
+async def test_the_unsent_rest_of_a_large_write_is_dropped(server: Server) -> None:
     config = {"storage": "redis", "url": server.url, "timeout": TIMEOUT}
     async with await core.WorkingMemoryStore.initialize(config) as store:
         await store.get_or_create("c", "user", "agent")

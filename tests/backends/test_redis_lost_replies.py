@@ -85,7 +85,9 @@ def proxy_of(name: str, servers: Topology) -> Proxy:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_takes_so_many_round_trips(store: Any, servers: Topology, name: str) -> None:
+def test_each_call_needs_a_fixed_number_of_round_trips(
+    store: Any, servers: Topology, name: str
+) -> None:
     proxy, read = proxy_of(name, servers), store.get(CID)
     before = proxy.round_trips
 
@@ -120,7 +122,7 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_an_update_whose_connection_falls_silent_ends_over_another(
+def test_an_update_whose_connection_becomes_silent_continues_on_another(
     store: Any, servers: Topology, number: int
 ) -> None:
     revision = store.get(CID).revision
@@ -137,9 +139,7 @@ def test_an_update_whose_connection_falls_silent_ends_over_another(
     assert servers.keys("wm_lock:*") == []
 
 
-def test_a_delete_whose_reply_is_lost_still_says_that_there_was_something(
-    store: Any, servers: Topology
-) -> None:
+def test_a_delete_whose_reply_is_lost_still_returns_true(store: Any, servers: Topology) -> None:
     proxy_of("delete", servers).lose_reply(2)
 
     assert store.delete(CID) is True

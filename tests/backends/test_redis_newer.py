@@ -9,13 +9,11 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-import redis
 
 from jazzmine.errors import NewerFormatError
 from jazzmine.records.memory_json import to_json
 from tests.backends.redis_apis import APIS
 from tests.behaviour.memory_samples import UPDATES, Update, busy
-from tests.servers.redis import database
 
 MEMORY, LOCK, CORRUPT = "wm:{c}", "wm_lock:{c}", "wm_corrupt:{c}"
 
@@ -23,18 +21,6 @@ MEMORY, LOCK, CORRUPT = "wm:{c}", "wm_lock:{c}", "wm_corrupt:{c}"
 @pytest.fixture(params=APIS)
 def api(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with database() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(url, decode_responses=True) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -52,7 +38,7 @@ def put(client: Any, **changes: Any) -> str:
     return blob
 
 
-def test_an_update_keeps_what_this_version_does_not_know(store: Any, client: Any) -> None:
+def test_an_update_keeps_unknown_fields(store: Any, client: Any) -> None:
     put(client, mood={"of": ["the user"]})
 
     updated = store.end_turn("c", "Hello", "greet")

@@ -116,7 +116,7 @@ def test_a_server_that_was_restarted_is_found_again(store: Any, server: Server) 
     assert store.get_or_create("c", "user", "agent").revision == 1
 
 
-def test_a_call_goes_on_while_the_server_is_restarted(api: Any, server: Server) -> None:
+def test_a_call_continues_while_the_server_is_restarted(api: Any, server: Server) -> None:
     with api(server.url, timeout=10) as store:
         store.get_or_create("c", "user", "agent")
         server.kill()

@@ -15,21 +15,8 @@ from jazzmine._compat.async_redis import time_limit
 from jazzmine.core import working_memory as core
 from jazzmine.records.working_memory import WorkingMemory
 from tests.servers.proxy import Proxy
-from tests.servers.redis import database
 
 CIDS = [f"c{number}" for number in range(50)]
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with database() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(url, decode_responses=True) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ async def test_after_a_failover_under_load_no_update_is_there_twice(sentinels: S
     await close(client)
 
 
-def test_threads_go_on_after_a_failover_and_no_update_is_there_twice(
+def test_threads_continue_after_a_failover_and_no_update_is_stored_twice(
     sentinels: Sentinels,
 ) -> None:
     client = sentinel_client(sentinels, asynchronous=False)

@@ -9,14 +9,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jazzmine.backends.redis.keys import ACQUIRE, RELEASE, SAVE, Keys
 from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.redis_apis import APIS
-from tests.servers.redis import database
 
 LOCK, MEMORY, CORRUPT = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}"
 WEEK = 7 * 24 * 3600
@@ -44,18 +42,6 @@ STRANGE = [
 @pytest.fixture(params=APIS)
 def api(request: pytest.FixtureRequest) -> Any:
     return request.param
-
-
-@pytest.fixture
-def url() -> Iterator[str]:
-    with database() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(url: str) -> Iterator[Any]:
-    with redis.Redis.from_url(url, decode_responses=True) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -102,6 +88,17 @@ def test_reading_does_not_renew_the_expiry(store: Any, client: Any) -> None:
     store.get("c")
 
     assert client.ttl(MEMORY) <= 5
+
+
+def test_reading_runs_no_script(store: Any, client: Any) -> None:
+    store.get_or_create("c", "user", "agent")
+    client.config_resetstat()
+
+    store.get("c")
+
+    calls = {name: each["calls"] for name, each in client.info("commandstats").items()}
+    assert calls["cmdstat_hget"] == 1
+    assert "cmdstat_evalsha" not in calls
 
 
 def test_get_or_create_renews_the_expiry(open_store: Callable[..., Any], client: Any) -> None:
@@ -151,7 +148,7 @@ def test_a_state_that_is_no_utf8_is_moved_aside(store: Any, client: Any) -> None
     assert client.exists(CORRUPT)
 
 
-def test_what_cannot_be_read_is_moved_aside_under_the_lock_as_well(
+def test_an_unreadable_value_is_moved_aside_under_the_lock_as_well(
     store: Any, client: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.hset(MEMORY, "data", '{"secret": "swordfish"}')
@@ -209,7 +206,7 @@ def test_counting_never_asks_for_all_keys_at_once(store: Any, client: Any) -> No
     assert "cmdstat_keys" not in commands
 
 
-def test_what_the_predecessor_stored_can_be_read(store: Any, client: Any) -> None:
+def test_data_of_the_predecessor_can_be_read(store: Any, client: Any) -> None:
     stored = {
         "conversation_id": "c",
         "user_id": "user",
@@ -237,7 +234,7 @@ def test_what_the_predecessor_stored_can_be_read(store: Any, client: Any) -> Non
 
 
 @pytest.mark.parametrize("cid", STRANGE, ids=ascii)
-def test_any_id_names_a_conversation_of_its_own(store: Any, cid: str) -> None:
+def test_every_id_names_another_conversation(store: Any, cid: str) -> None:
     for other in STRANGE:
         store.get_or_create(other, f"user of {other}", "agent")
 
@@ -294,7 +291,7 @@ def test_no_two_conversations_share_a_key(one: str, other: str) -> None:
 
 
 @given(ids)
-def test_all_keys_of_a_conversation_lie_in_one_slot_that_its_id_alone_chooses(cid: str) -> None:
+def test_all_keys_of_a_conversation_are_in_one_slot_that_depends_on_its_id(cid: str) -> None:
     tags = {key[key.index("{") + 1 : key.index("}")] for key in names(cid)}
 
     assert len(tags) == 1

@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
-from tests.behaviour.toy_backend import toy_storage
+import jazzmine.config.choice
+from jazzmine._async.message_store import factory as async_factory
+from jazzmine._sync.message_store import factory as sync_factory
+from tests.behaviour.toy_backend import ToyConfig, ToyData
 from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
 __all__ = ["MEMORY_BACKENDS", "MESSAGE_BACKENDS", "Backend", "Config"]
@@ -30,6 +34,8 @@ class Backend:
         embedded: whether it needs no server.
         remembers: whether a store assumes that a conversation which it has found exists, until
             it deletes the conversation itself.
+        variant: whether it is a version or a way of connecting of another one here. Each test
+            runs on it with the first of its values alone, unless JAZZMINE_SOAK is 1.
         missing: why it cannot be tested here, and what it needs; its tests are then skipped.
     """
 
@@ -39,6 +45,7 @@ class Backend:
     share: float = 1.0
     embedded: bool = False
     remembers: bool = False
+    variant: bool = False
     missing: str = ""
 
     def __str__(self) -> str:
@@ -48,6 +55,30 @@ class Backend:
 @contextmanager
 def _json(folder: Path) -> Iterator[Config]:
     yield {"storage": "json", "path": str(folder / "messages.json"), "fsync": False}
+
+
+@contextmanager
+def _sqlite(folder: Path) -> Iterator[Config]:
+    yield {
+        "storage": "sqlite",
+        "path": str(folder / "messages.db"),
+        "synchronous": "normal",
+    }
+
+
+@contextmanager
+def _toy(folder: Path) -> Iterator[Config]:
+    kinds = (*jazzmine.config.choice._MESSAGE_STORES, ToyConfig)
+    async_store, sync_store = (
+        {ToyConfig: (f"tests.behaviour.{api}.toy_store", "ToyMessageStore")}
+        for api in ("_async", "_sync")
+    )
+    with (
+        patch.object(jazzmine.config.choice, "_MESSAGE_STORES", kinds),
+        patch.dict(async_factory._STORES, async_store),
+        patch.dict(sync_factory._STORES, sync_store),
+    ):
+        yield {"storage": "toy", "data": ToyData()}
 
 
 @contextmanager
@@ -67,7 +98,8 @@ def _postgres(version: str) -> Backend:
         with postgres.empty_schema(version) as schema:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
-    return Backend(f"postgres-{version}", open_config, share=0.2)
+    older = version != postgres.VERSIONS[0]
+    return Backend(f"postgres-{version}", open_config, share=0.2, variant=older)
 
 
 @contextmanager
@@ -79,14 +111,18 @@ def _pgbouncer(folder: Path) -> Iterator[Config]:
 
 MESSAGE_BACKENDS = [
     Backend("json", _json, embedded=True),
-    Backend("toy", toy_storage, embedded=True),
+    Backend("sqlite", _sqlite, embedded=True),
+    Backend("toy", _toy, embedded=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.2, remembers=True),
-    Backend("pgbouncer", _pgbouncer, share=0.1, missing=pgbouncer.MISSING),
+    Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
 ]
 MEMORY_BACKENDS = [
     Backend("memory", _memory, shared=False, embedded=True),
+    Backend("sqlite", _sqlite, embedded=True, share=0.5),
     Backend("redis", redis_configs.alone, share=0.5),
-    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.2),
-    Backend("redis-cluster", redis_configs.on_cluster, share=0.2),
+    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.2, variant=True),
+    Backend("redis-cluster", redis_configs.on_cluster, share=0.2, variant=True),
+    *map(_postgres, postgres.VERSIONS),
+    Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
 ]

@@ -17,10 +17,14 @@ __all__ = ["AFTER", "CALLS", "COUNTS", "ITERATION", "WITH_AN_ID"]
 ITERATION = "iter_messages"
 
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "append_messages": lambda store: store.append_messages("c1", [message("m9")]),
     "delete_conversation": lambda store: store.delete_conversation("c1"),
     "delete_message": lambda store: store.delete_message("m1"),
+    "erase_user": lambda store: store.erase_user("u1"),
     "find_turn_traces": lambda store: store.find_turn_traces(TraceFilter()),
     "flag_message": lambda store: store.flag_message("m1"),
+    "fork_conversation": lambda store: store.fork_conversation("c1", conversation("c9")),
+    "get_context_window": lambda store: store.get_context_window("c1", max_tokens=100),
     "get_conversation_by_id": lambda store: store.get_conversation_by_id("c1"),
     "get_conversations_by_agent_id": lambda store: store.get_conversations_by_agent_id("a1"),
     "get_conversations_by_user_id": lambda store: store.get_conversations_by_user_id("u1"),
@@ -35,7 +39,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "get_turn_traces_by_conversation_id": lambda store: store.get_turn_traces_by_conversation_id(
         "c1"
     ),
+    "get_or_create_conversation": lambda store: store.get_or_create_conversation(conversation()),
     "ping": lambda store: store.ping(),
+    "pop_message": lambda store: store.pop_message("c1"),
+    "prune_conversations": lambda store: store.prune_conversations(before=0),
+    "rewind_conversation": lambda store: store.rewind_conversation("c1", after=None),
     "store_conversation": lambda store: store.store_conversation(conversation()),
     "store_message": lambda store: store.store_message(message()),
     "store_messages": lambda store: store.store_messages([message()]),
@@ -47,14 +55,18 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 }
 
 WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
+    "append_messages": lambda store, value: store.append_messages(value, []),
     "delete_conversation": lambda store, value: store.delete_conversation(value),
     "delete_message": lambda store, value: store.delete_message(value),
+    "erase_user": lambda store, value: store.erase_user(value),
     "flag_message": lambda store, value: store.flag_message(value),
+    "fork_conversation": lambda store, value: store.fork_conversation(value, conversation("c9")),
     "get_conversation_by_id": lambda store, value: store.get_conversation_by_id(value),
     "get_conversations_by_agent_id": lambda store, value: store.get_conversations_by_agent_id(
         value
     ),
     "get_conversations_by_user_id": lambda store, value: store.get_conversations_by_user_id(value),
+    "get_context_window": lambda store, value: store.get_context_window(value, max_tokens=9),
     "get_immediate_context": lambda store, value: store.get_immediate_context(value, 3),
     "get_message_by_id": lambda store, value: store.get_message_by_id(value),
     "get_messages_by_conversation_id": lambda store, value: store.get_messages_by_conversation_id(
@@ -68,6 +80,8 @@ WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
     "get_turn_traces_by_conversation_id": lambda store, value: (
         store.get_turn_traces_by_conversation_id(value)
     ),
+    "pop_message": lambda store, value: store.pop_message(value),
+    "rewind_conversation": lambda store, value: store.rewind_conversation(value, after=None),
 }
 
 AFTER: dict[str, Callable[[Any, Any], Any]] = {
@@ -84,6 +98,7 @@ AFTER: dict[str, Callable[[Any, Any], Any]] = {
     "get_messages_by_user_id": lambda store, value: store.get_messages_by_user_id(
         "u1", after=value
     ),
+    "rewind_conversation": lambda store, value: store.rewind_conversation("c1", after=value),
 }
 
 COUNTS: dict[str, Callable[[Any, Any], Any]] = {
@@ -95,6 +110,9 @@ COUNTS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "get_conversations_by_user_id-limit": lambda store, value: store.get_conversations_by_user_id(
         "u1", limit=value
+    ),
+    "get_context_window-max_tokens": lambda store, value: store.get_context_window(
+        "c1", max_tokens=value
     ),
     "get_immediate_context-n": lambda store, value: store.get_immediate_context("c1", value),
     "get_messages_by_conversation_id-limit": lambda store, value: (

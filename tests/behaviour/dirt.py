@@ -11,40 +11,40 @@ from jazzmine.records.types import MAX_DEPTH
 __all__ = ["FIELDS", "Pair", "free_form"]
 
 NAN, INFINITY, BIG = float("nan"), float("inf"), 2**64
-LONE, MENDED = "half of a \ud83d", "half of a \ufffd"
+LONE, REPLACED = "half of a \ud83d", "half of a \ufffd"
 MAX_INT = 2**63 - 1
 
 Pair = tuple[Any, Any]
-"""A value as it is stored, and as it is read."""
+"""A stored value, and the value that it is read as."""
 
 _CLEAN: list[Pair] = [(value, value) for value in (None, True, 0, -1.5, "", "text", "ü\n")]
 
 # The invalid values that jazzmine 0.1 could store in each back end.
 _DIRTY: dict[str, list[Pair]] = {
-    "json": [(NAN, None), (-INFINITY, None), (BIG, str(BIG)), (-BIG, str(-BIG)), (LONE, MENDED)],
+    "json": [(NAN, None), (-INFINITY, None), (BIG, str(BIG)), (-BIG, str(-BIG)), (LONE, REPLACED)],
     "postgres": [(BIG, str(BIG)), (-BIG, str(-BIG)), (10**400, str(10**400))],
     "mongodb": [(NAN, None), (INFINITY, None), (-INFINITY, None)],
 }
 _DIRTY_KEYS: dict[str, list[tuple[str, str]]] = {
-    "json": [("a\0b", "a\ufffdb"), (LONE, MENDED)],
+    "json": [("a\0b", "a\ufffdb"), (LONE, REPLACED)],
     "postgres": [],
     "mongodb": [],
 }
 
-# Typed fields by their path, each with such a pair.
+# The path of a typed field, with such a pair.
 FIELDS: dict[str, list[tuple[str, Pair]]] = {
     "json": [
         ("user_id", ("", "unknown")),
-        ("agent_id", (LONE, MENDED)),
+        ("agent_id", (LONE, REPLACED)),
         ("total_energy_kwh", (NAN, 0.0)),
         ("total_co2_g", (INFINITY, 0.0)),
         ("ended_at_ms", (BIG, MAX_INT)),
         ("total_tokens", (-BIG, -MAX_INT - 1)),
-        ("detected_intent", (LONE, MENDED)),
-        ("errors.1", (LONE, MENDED)),
+        ("detected_intent", (LONE, REPLACED)),
+        ("errors.1", (LONE, REPLACED)),
         ("llm_calls.0.latency_ms", (BIG, MAX_INT)),
         ("tool_traces.0.peak_memory_bytes", (BIG, MAX_INT)),
-        ("tool_traces.0.generation_attempts.0.parse_error", (LONE, MENDED)),
+        ("tool_traces.0.generation_attempts.0.parse_error", (LONE, REPLACED)),
         ("emission_records.0.co2_g", (NAN, 0.0)),
     ],
     "postgres": [
@@ -62,11 +62,13 @@ FIELDS: dict[str, list[tuple[str, Pair]]] = {
     ],
 }
 
-_DIRTY["toy"], _DIRTY_KEYS["toy"], FIELDS["toy"] = (
-    _DIRTY["json"],
-    _DIRTY_KEYS["json"],
-    FIELDS["json"],
-)
+# What another program may write as JSON.
+for _name in ("sqlite", "toy"):
+    _DIRTY[_name], _DIRTY_KEYS[_name], FIELDS[_name] = (
+        _DIRTY["json"],
+        _DIRTY_KEYS["json"],
+        FIELDS["json"],
+    )
 
 
 def _list(pairs: list[Pair]) -> Pair:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jazzmine import TraceFilter, TurnTrace
+from jazzmine import MessageRole, TraceFilter, TurnTrace
 from tests.behaviour import samples
 from tests.behaviour.samples import llm_call, tool_trace
 
@@ -21,7 +21,7 @@ COUNTS = [0, 1, 2, 3, 5]
 INTENTS = ["book", "cancel"]
 RESULTS = [None, True, 1, 1.0, "1", {"a": "b"}, {"a": "b", "c": "d"}]
 
-# The first of each is the most frequent, so that there are equal ones.
+# The first value of each is drawn most often, so that equal values occur.
 conversation_ids = st.just("c1") | st.sampled_from(CONVERSATIONS)
 times = st.just(0) | st.sampled_from(TIMES)
 message_ids = st.sampled_from(MESSAGES)
@@ -30,6 +30,7 @@ user_ids = st.sampled_from(USERS)
 agent_ids = st.sampled_from(AGENTS)
 counts = st.sampled_from(COUNTS)
 texts = st.sampled_from(["a", "b"])
+roles = st.just(MessageRole.USER) | st.sampled_from(MessageRole)
 
 conversations = st.builds(
     samples.conversation,
@@ -44,6 +45,7 @@ messages = st.builds(
     id=message_ids,
     conversation_id=conversation_ids,
     user_id=user_ids,
+    role=roles,
     original_content=texts,
     timestamp=times,
     is_flagged=st.booleans(),
@@ -51,7 +53,7 @@ messages = st.builds(
 
 
 def _trace(number: int, **fields: Any) -> TurnTrace:
-    """A trace whose figures depend on one number, which is faster than drawing each."""
+    """Return a trace whose numbers depend on one number, which is faster than drawing each."""
     calls = [
         llm_call(model=model, prompt_tokens=number, total_tokens=tokens, latency_ms=7 - tokens)
         for model, tokens in [("big", number % 3), ("small", number % 4), ("big", 2)]

@@ -22,7 +22,7 @@ from tests.behaviour.memory_samples import INVALID_UPDATES, Update, timeless
 
 __all__ = ["CIDS", "BlockError", "MemoryModel", "cids", "ending", "outcome", "updates"]
 
-# Few, so that they repeat, and easy to confuse with each other.
+# Few ids, so that they repeat, and similar ones, which a store may confuse.
 CIDS = ["{c}", "c", "wm:{c}\0"]
 
 EXPECTED_ERRORS = (NotFoundError, StaleWorkingMemoryError, TypeError, ValidationError)

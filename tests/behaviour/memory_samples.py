@@ -139,14 +139,14 @@ UPDATES = [
     Update("fail_flow"),
 ]
 
-# The others have no identity: a second equal step or call may be intended.
+# Steps and calls have no id: a second equal one may be intended.
 REPEATABLE_UPDATES = [
     update
     for update in UPDATES
     if update.name not in ("advance_sequential_step", "record_tool_call")
 ]
 
-# They need a flow or a confirmation, and a new working memory has neither.
+# These transitions need a flow or a confirmation, and a new working memory has neither.
 NOT_APPLYING_UPDATES = [
     update
     for update in UPDATES

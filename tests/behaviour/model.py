@@ -13,9 +13,13 @@ from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from jazzmine import (
+    ANY,
+    AnyMessage,
+    ConflictError,
     Conversation,
     IntegrityError,
     Message,
+    MessageRole,
     NotFoundError,
     TraceFilter,
     TurnTrace,
@@ -63,6 +67,33 @@ class Model:
             if message.conversation_id == conversation_id:
                 self.delete_message(message.id)
         return self.conversations.pop(conversation_id, None) is not None
+
+    def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
+        if conversation.id not in self.conversations:
+            self.store_conversation(conversation)
+        return self.conversations[conversation.id]
+
+    def prune_conversations(self, *, before: int, limit: int) -> int:
+        oldest = sorted(self.conversations.values(), key=lambda c: c.last_updated_at)
+        pruned = 0
+        for conversation in oldest:
+            times = [m.timestamp for m in self.get_messages_by_conversation_id(conversation.id)]
+            if pruned < limit and max([conversation.last_updated_at, *times]) < before:
+                pruned += self.delete_conversation(conversation.id)
+        return pruned
+
+    def erase_user(self, user_id: str) -> tuple[int, int, int]:
+        before = len(self.conversations), len(self.messages), len(self.traces)
+        for conversation in list(self.conversations.values()):
+            if conversation.user_id == user_id:
+                self.delete_conversation(conversation.id)
+        for message in self.get_messages_by_user_id(user_id):
+            self.delete_message(message.id)
+        for trace in list(self.traces.values()):
+            if trace.user_id == user_id:
+                del self.traces[trace.id]
+        after = len(self.conversations), len(self.messages), len(self.traces)
+        return before[0] - after[0], before[1] - after[1], before[2] - after[2]
 
     # Messages
 
@@ -113,6 +144,93 @@ class Model:
         if message_id in self.messages:
             self.messages[message_id].is_flagged = flagged
         return message_id in self.messages
+
+    # A conversation as a log
+
+    def append_messages(
+        self,
+        conversation_id: str,
+        messages: Iterable[Message],
+        *,
+        expected_last: str | AnyMessage | None = ANY,
+    ) -> list[Message]:
+        given = [_copied(message) for message in messages]
+        wanted = [message.id for message in given]
+        if {message.conversation_id for message in given} - {conversation_id}:
+            raise ValueError
+        if len(set(wanted)) < len(wanted):
+            raise ValueError
+        if not given:
+            return []
+        if conversation_id not in self.conversations:
+            raise IntegrityError
+        stored = self.get_messages_by_ids(wanted)
+        if stored:
+            if [_content(one) for one in stored] != [_content(one) for one in given]:
+                raise IntegrityError
+            return stored
+        everything = self.get_messages_by_conversation_id(conversation_id)
+        newest_id = everything[-1].id if everything else None
+        if expected_last not in (ANY, newest_id):
+            raise ConflictError(newest_id=newest_id)
+        for message in given:
+            message.timestamp = max([message.timestamp, *(one.timestamp for one in everything)])
+            everything.append(message)
+        self.store_messages(given)
+        conversation = self.conversations[conversation_id]
+        conversation.last_updated_at = max(conversation.last_updated_at, given[-1].timestamp)
+        return self.get_messages_by_ids(wanted)
+
+    def pop_message(self, conversation_id: str) -> Message | None:
+        everything = self.get_messages_by_conversation_id(conversation_id)
+        if everything:
+            self.delete_message(everything[-1].id)
+        return everything[-1] if everything else None
+
+    def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
+        later = self.get_messages_by_conversation_id(conversation_id, after=after)
+        return sum(self.delete_message(message.id) for message in later)
+
+    def fork_conversation(
+        self, conversation_id: str, new_ids: dict[str, tuple[str, str | None]], copy: Conversation
+    ) -> None:
+        """Copy a conversation's messages under the ids that a store has chosen.
+
+        Args:
+            conversation_id: the conversation to copy.
+            new_ids: the ids of the new message and of its trace, by the id of the copied message.
+            copy: the new conversation.
+        """
+        self.store_conversation(copy)
+        traces = {trace.message_id: trace for trace in self.traces.values()}
+        for message_id, (new_id, _) in new_ids.items():
+            moved = {"id": new_id, "conversation_id": copy.id}
+            self.store_message(self.messages[message_id].model_copy(update=moved))
+        for trace in [trace for trace in traces.values() if trace.message_id in new_ids]:
+            new_id, trace_id = new_ids[trace.message_id]
+            moved = {"id": str(trace_id), "message_id": new_id, "conversation_id": copy.id}
+            self.store_turn_trace(trace.model_copy(update=moved))
+
+    def get_context_window(self, conversation_id: str, *, max_tokens: int) -> list[Message]:
+        window: list[Message] = []
+        callers = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
+        everything = self.get_messages_by_conversation_id(conversation_id)
+        calls: dict[str, Message | None] = {}
+        for number, message in enumerate(everything):
+            if message.role is MessageRole.TOOL:
+                before = [one for one in everything[:number] if one.role in callers]
+                calls[message.id] = before[-1] if before else None
+        shown = {message.id for message in everything if not message.is_flagged}
+        for message in reversed(everything):
+            call = calls.get(message.id, message)
+            if message.id not in shown or call is None or call.id not in shown:
+                continue
+            text = message.enhanced_message or message.original_content
+            max_tokens -= math.ceil(len(text.encode()) / 4)
+            if max_tokens < 0:
+                break
+            window.insert(0, message)
+        return [message for message in window if calls.get(message.id, message) in window]
 
     # Traces
 
@@ -173,8 +291,8 @@ class Model:
     def find_turn_traces(
         self, where: TraceFilter, *, limit: int, after: str | None = None
     ) -> list[TurnTrace]:
-        behind = _page(self._newest_traces(), after=after)
-        return [trace for trace in behind if _meets(trace, where)][:limit]
+        rest = _page(self._newest_traces(), after=after)
+        return [trace for trace in rest if _meets(trace, where)][:limit]
 
     def summarize_usage(self, where: TraceFilter, *, by: str) -> list[UsageSummary]:
         found = self.find_turn_traces(where, limit=len(self.traces))
@@ -184,6 +302,11 @@ class Model:
             for key in sorted(keys)
         ]
         return sorted(groups, key=lambda group: -group.total_tokens)
+
+
+def _content(message: Message) -> dict[str, Any]:
+    """Return what must be the same for an append to be a repetition."""
+    return message.model_dump(exclude={"timestamp", "is_flagged"})
 
 
 def _copied(record: AnyRecord) -> AnyRecord:

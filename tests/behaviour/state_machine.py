@@ -22,7 +22,15 @@ from hypothesis.stateful import (
 )
 from pydantic import ValidationError
 
-from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TraceFilter, TurnTrace
+from jazzmine import (
+    ConflictError,
+    Conversation,
+    IntegrityError,
+    Message,
+    NotFoundError,
+    TraceFilter,
+    TurnTrace,
+)
 from tests.behaviour.draws import (
     CONVERSATIONS,
     MESSAGES,
@@ -40,6 +48,7 @@ from tests.behaviour.draws import (
     trace_ids,
     traces,
 )
+from tests.behaviour.log_rules import LogRules
 from tests.behaviour.model import Model
 
 __all__ = ["SETTINGS", "StoreMachine", "drive"]
@@ -63,7 +72,7 @@ settings.register_profile(
 )
 SETTINGS = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-EXPECTED_ERRORS = (IntegrityError, NotFoundError, ValidationError)
+EXPECTED_ERRORS = (ConflictError, IntegrityError, NotFoundError, ValidationError, ValueError)
 # No back end can store these values, so every store must refuse them.
 WRONG: dict[type, dict[str, Any]] = {
     Conversation: {"title": "\ud800"},
@@ -80,7 +89,7 @@ class Runner(Protocol):
     def collect(self, iterate: Callable[[], Any]) -> list[Any]: ...
 
 
-class StoreMachine(RuleBasedStateMachine):
+class StoreMachine(LogRules, RuleBasedStateMachine):
     """Makes each call to the store and to the model, and compares the results.
 
     There are two stores on the same data, and each call is made to one of them.
@@ -135,6 +144,12 @@ class StoreMachine(RuleBasedStateMachine):
             self.compare_everything()
         else:
             self.last_write = (name, args, kwargs)
+
+    def after_deletion(self) -> None:
+        """Open the other store again if it assumes that a deleted conversation exists."""
+        if self.remembers:
+            self.runner.run(self.stores[1].close())
+            self.stores[1] = self.opened()
 
     def compare_everything(self) -> None:
         """Compare all stored records, with few calls, because this is done often."""
@@ -217,9 +232,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(conversation_id=conversation_ids)
     def delete_conversation(self, conversation_id: str) -> None:
         self.write("delete_conversation", conversation_id)
-        if self.remembers:
-            self.runner.run(self.stores[1].close())
-            self.stores[1] = self.opened()
+        self.after_deletion()
 
     @precondition(lambda self: self.last_write is not None)
     @rule()
@@ -242,8 +255,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(listing=listings, limit=limits, after=st.none() | st.integers(0, 4))
     def read_a_page(self, listing: tuple[str, str], limit: int | None, after: int | None) -> None:
         pool = CONVERSATIONS if listing[0].startswith("get_conversations") else MESSAGES
-        behind = None if after is None else pool[after % len(pool)]
-        self.read(*listing, limit=limit, after=behind)
+        last_id = None if after is None else pool[after % len(pool)]
+        self.read(*listing, limit=limit, after=last_id)
 
     @rule(listing=listings, size=st.integers(1, 3))
     def read_page_by_page(self, listing: tuple[str, str], size: int) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ from tests.behaviour.backends import Config
 from tests.behaviour.toy_backend import ToyData
 from tests.servers import mongodb, postgres
 
-__all__ = ["put"]
+__all__ = ["everything", "put"]
 
 Raw = dict[str, Any]
 
@@ -27,8 +30,55 @@ def put(
         "messages": messages or [],
         "turn_traces": traces or [],
     }
-    write = {"json": _json, "postgres": _postgres, "mongodb": _mongodb, "toy": _toy}
+    write = {
+        "json": _json,
+        "postgres": _postgres,
+        "mongodb": _mongodb,
+        "sqlite": _sqlite,
+        "toy": _toy,
+    }
     write[str(config["storage"])](config, sections)
+
+
+def everything(config: Config) -> bytes:
+    """Return all that a back end holds, the library's own tables and files beside it included."""
+    read = {
+        "json": _json_bytes,
+        "postgres": _postgres_bytes,
+        "mongodb": _mongodb_bytes,
+        "sqlite": _sqlite_bytes,
+        "toy": _toy_bytes,
+    }
+    return read[str(config["storage"])](config)
+
+
+def _json_bytes(config: Config) -> bytes:
+    path = Path(str(config["path"]))
+    return b"".join(one.read_bytes() for one in path.parent.glob(f"{path.name}*"))
+
+
+def _toy_bytes(config: Config) -> bytes:
+    data = config["data"]
+    assert isinstance(data, ToyData)
+    return repr(data.tables).encode()
+
+
+def _mongodb_bytes(config: Config) -> bytes:
+    database = mongodb.client(str(config["uri"]))[str(config["db"])]
+    names = database.list_collection_names()
+    return repr([list(database[name].find()) for name in names]).encode()
+
+
+def _postgres_bytes(config: Config) -> bytes:
+    schema = str(config["schema"])
+    with postgres.connect(str(config["dsn"]), prepare_threshold=None) as connection:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
+        names = [name for (name,) in connection.execute(query, [schema])]
+        rows = [
+            connection.execute(f'SELECT one::text FROM "{schema}"."{name}" AS one'.encode())
+            for name in names
+        ]
+        return repr([found.fetchall() for found in rows]).encode()
 
 
 def _json(config: Config, sections: dict[str, list[Raw]]) -> None:
@@ -41,10 +91,9 @@ def _json(config: Config, sections: dict[str, list[Raw]]) -> None:
 def _toy(config: Config, sections: dict[str, list[Raw]]) -> None:
     data = config["data"]
     assert isinstance(data, ToyData)
-    data.clear()
-    for kind, records in zip(data.tables, sections.values(), strict=True):
-        for record in records:
-            data.put(kind, record)
+    with data.changes() as tables:
+        for kind, records in zip(tables, sections.values(), strict=True):
+            tables[kind] = {record.get("id", ""): record for record in records}
 
 
 def _mongodb(config: Config, sections: dict[str, list[Raw]]) -> None:
@@ -67,3 +116,42 @@ def _postgres(config: Config, sections: dict[str, list[Raw]]) -> None:
                     SELECT {columns}
                     FROM json_populate_record(NULL::"{schema}"."{name}", %s::json)"""
                 connection.execute(statement.encode(), [json.dumps(record)])
+
+
+# Columns of the tables that have other names than the fields of the records, or none.
+_SQLITE_COLUMNS = {"has_errors": "errors"}
+
+
+def _sqlite(config: Config, sections: dict[str, list[Raw]]) -> None:
+    path = str(config["path"])
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("BEGIN")
+        connection.execute("DELETE FROM stored_conversations")
+        for name, records in sections.items():
+            found = connection.execute(f"PRAGMA table_info(stored_{name})").fetchall()
+            columns = [column[1] for column in found if column[1] not in ("seq", "body")]
+            for record in records:
+                values = [_sqlite_value(record, column) for column in columns]
+                connection.execute(
+                    f"INSERT INTO stored_{name} ({', '.join(columns)}, body)"
+                    f" VALUES ({', '.join('?' for _ in columns)}, ?)",
+                    [*values, json.dumps(record)],
+                )
+        connection.execute("COMMIT")
+
+
+def _sqlite_bytes(config: Config) -> bytes:
+    path = Path(str(config["path"]))
+    # Not with a connection, nor in this process: closing a file releases SQLite's locks on it.
+    files = sorted(path.parent.glob(f"{path.name}*"))
+    return subprocess.run(["cat", *map(str, files)], check=True, capture_output=True).stdout
+
+
+def _sqlite_value(record: Raw, column: str) -> str | float:
+    value = record.get(_SQLITE_COLUMNS.get(column, column), 0)
+    if isinstance(value, list):
+        return bool(value)
+    if isinstance(value, int):
+        return max(-(2**63), min(2**63 - 1, value))
+    return value.encode(errors="replace").decode() if isinstance(value, str) else float(value)

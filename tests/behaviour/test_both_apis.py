@@ -11,7 +11,7 @@ from tests.behaviour.backends import Config
 from tests.behaviour.samples import NOW, conversation, full_message, full_trace, ids, message
 
 
-async def test_what_the_async_store_wrote_the_sync_one_reads_and_continues(
+async def test_the_sync_store_reads_and_continues_data_of_the_async_one(
     config: Config,
 ) -> None:
     async with await async_messages.MessageStore.initialize(config) as store:
@@ -36,7 +36,7 @@ async def test_what_the_async_store_wrote_the_sync_one_reads_and_continues(
         assert ids(await store.get_immediate_context("c1", 5)) == ["m1", "m2"]
 
 
-async def test_what_the_sync_store_wrote_the_async_one_reads_and_continues(
+async def test_the_async_store_reads_and_continues_data_of_the_sync_one(
     config: Config,
 ) -> None:
     def begin() -> None:

@@ -12,7 +12,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from jazzmine._async.working_memory.hooks import Lease as AsyncLease
-from jazzmine._compat.sync_concurrency import KeyedLocks
+from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore as AsyncStore
 from jazzmine.core.working_memory import WorkingMemory
@@ -223,14 +223,14 @@ def test_the_state_machine_catches_a_store_that_keeps_the_lock_on_errors() -> No
         locks.test_a_deletion_waits_for_a_block,
     ],
 )
-def test_a_store_that_lets_the_lock_go_after_loading_fails(
+def test_a_store_that_releases_the_lock_after_loading_fails(
     test: Callable[[InMemoryWorkingMemoryStore], None],
 ) -> None:
     with pytest.raises(AssertionError):
         test(LetsTheLockGoAfterLoading())
 
 
-async def test_an_async_store_that_lets_the_lock_go_after_loading_fails() -> None:
+async def test_an_async_store_that_releases_the_lock_after_loading_fails() -> None:
     with pytest.raises(AssertionError):
         await async_locks.test_of_many_at_once_no_update_is_lost(AsyncThatReleasesAfterLoading())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import Phase, settings
@@ -11,8 +12,10 @@ from hypothesis import Phase, settings
 from jazzmine._sync.message_store.hooks import MessageOwner, TraceKey
 from jazzmine.config import JSONStoreConfig
 from jazzmine.records.base import Snapshot
+from jazzmine.records.conversation_log import Erased
 from jazzmine.records.usage import UsageKey
 from jazzmine.sync.message_store import (
+    AnyMessage,
     Conversation,
     JSONMessageStore,
     Message,
@@ -23,8 +26,8 @@ from jazzmine.sync.message_store import (
 from tests.behaviour.state_machine import SETTINGS, drive
 from tests.behaviour.support.sync_support import Runner
 
-# Only a failure is needed, not the shortest sequence; a few sequences are usually enough, but which
-# ones are tried depends on the loaded modules.
+# A failure is enough, so Hypothesis need not find the shortest sequence. Usually a few sequences
+# suffice, but the sequences depend on the loaded modules.
 PROFILE = settings(SETTINGS, max_examples=600, phases=[Phase.generate], report_multiple_bugs=False)
 
 
@@ -60,8 +63,10 @@ class KeepsTracesOfDeletedMessages(JSONMessageStore):
 class IgnoresFlags(JSONMessageStore):
     """Returns flagged messages in the immediate context."""
 
-    def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
-        return self.get_messages_by_conversation_id(conversation_id)[-n:]
+    def _list_newest(
+        self, conversation_id: str, calls: bool, limit: int, after: str | None
+    ) -> list[Message]:
+        return self.get_messages_by_conversation_id(conversation_id)[: -limit - 1 : -1]
 
 
 class StoresHalfATurn(JSONMessageStore):
@@ -100,6 +105,54 @@ class TakesAnotherPercentile(JSONMessageStore):
         ]
 
 
+class AppendsByTheClock(JSONMessageStore):
+    """Appends a message with an earlier timestamp before those that are stored."""
+
+    def _append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+    ) -> list[Message]:
+        super()._append(conversation_id, messages, expected_last)
+        self._store_messages(messages)
+        return [message.record for message in messages]
+
+
+class RewindsOneTooFar(JSONMessageStore):
+    """Deletes the message as well after which all messages are to be deleted."""
+
+    def _rewind(self, conversation_id: str, after: str | None) -> int:
+        deleted = super()._rewind(conversation_id, after)
+        if after is not None and deleted:
+            self._delete_message(after)
+        return deleted
+
+
+class ForksInReverseOrder(JSONMessageStore):
+    """Copies messages with equal timestamps in reverse order."""
+
+    def _fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        ids = super()._fork(conversation_id, until, copy, salt)
+        messages = self.get_messages_by_ids(reversed(ids.values()))
+        traces = self.get_turn_traces_by_conversation_id(copy.record.id)
+        self._rewind(copy.record.id, None)
+        self.store_messages(messages)
+        for trace in traces:
+            self.store_turn_trace(trace)
+        return ids
+
+
+class ErasesConversationsOnly(JSONMessageStore):
+    """Leaves the user's messages in the conversations of others."""
+
+    def _erase(self, user_id: str, limit: int) -> Erased:
+        ids = [found.id for found in self.get_conversations_by_user_id(user_id)]
+        return Erased(conversations=sum(map(self._delete_conversation, ids)))
+
+
 @pytest.mark.parametrize(
     "broken",
     [
@@ -109,6 +162,10 @@ class TakesAnotherPercentile(JSONMessageStore):
         StoresHalfATurn,
         SkipsEqualsBetweenPages,
         TakesAnotherPercentile,
+        AppendsByTheClock,
+        RewindsOneTooFar,
+        ForksInReverseOrder,
+        ErasesConversationsOnly,
     ],
 )
 def test_a_store_that_breaks_a_rule_is_found_out(

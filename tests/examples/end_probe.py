@@ -1,6 +1,6 @@
 """A WSGI application that reports at the end of each process whether its stores were closed.
 
-It is the one of the module that PROBED names, served by gunicorn in a test.
+It is the application of the module in PROBED, served by gunicorn in a test.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def recorded(config: Mapping[str, object] | str | None = None) -> MessageStore:
     return opened[-1]
 
 
-@atexit.register  # before the application registers anything, and so run behind all of it
-def tell() -> None:
+@atexit.register  # registered before the application's exit functions, so it runs after them
+def report() -> None:
     for store in opened:
         try:
             store.ping()

@@ -1,4 +1,4 @@
-"""The databases of the examples in tests: empty, each with the URL that a user would give."""
+"""Empty databases for the examples in tests, each with its URL."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.servers import mongodb, postgres
 
-__all__ = ["MESSAGE_STORES", "json_url", "mongodb_url", "postgres_url"]
+__all__ = ["MESSAGE_STORES", "json_url", "mongodb_url", "postgres_url", "sqlite_url"]
 
 
 @contextmanager
 def json_url(folder: Path) -> Iterator[str]:
     yield f"json:{folder / 'messages.json'}"
+
+
+@contextmanager
+def sqlite_url(folder: Path) -> Iterator[str]:
+    yield f"sqlite:{folder / 'messages.db'}"
 
 
 @contextmanager
@@ -41,6 +46,7 @@ def mongodb_url(folder: Path) -> Iterator[str]:
 
 MESSAGE_STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "json": json_url,
+    "sqlite": sqlite_url,
     "postgres": postgres_url,
     "mongodb": mongodb_url,
 }

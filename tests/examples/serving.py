@@ -1,4 +1,4 @@
-"""Run the examples as a user would: each server in its own process, used over HTTP."""
+"""Run each example server in its own process, and use it over HTTP."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = [
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 _SECONDS_TO_START = 60.0
-_NO_CERTIFICATES = False  # reading all that a machine trusts takes longer than most requests
+_NO_CERTIFICATES = False  # reading the machine's certificates takes longer than most requests
 
 
 @dataclass
 class Served:
-    """A server that runs."""
+    """A running server."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -62,12 +62,12 @@ class Served:
         return str(self.say(conversation, text).raise_for_status().json()["reply"])
 
     def health(self) -> bytes:
-        """What the server says of itself."""
+        """Return the reply of the health check."""
         response = httpx.get(f"{self.url}/health", timeout=10, verify=_NO_CERTIFICATES)
         return response.raise_for_status().content
 
     def ready(self) -> bool:
-        """Whether the server answers."""
+        """Return whether the server answers."""
         try:
             return bool(self.health())
         except httpx.HTTPError:
@@ -87,11 +87,11 @@ def serving(
     environment: Mapping[str, str],
     with_children: bool = False,
 ) -> Iterator[Served]:
-    """Run a server in a block; it must end by itself when asked to, and without a traceback.
+    """Run a server for a block; it must exit after a signal, without a traceback.
 
     Args:
-        command: what to run with Python.
-        with_children: whether its processes are asked, too, as a terminal would.
+        command: the arguments of Python.
+        with_children: whether its child processes get the signal too, as from a terminal.
     """
     log = folder / f"log-{port}"
     with log.open("wb") as output:
@@ -117,7 +117,7 @@ def serving(
             process.terminate()
         code = process.wait(30)
     finally:
-        # Whatever did not end by itself; the group is the server's own.
+        # Kill the remaining processes; the process group is that of the server.
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -156,7 +156,7 @@ def django_project(folder: Path, environment: Mapping[str, str]) -> Iterator[Ser
 
 
 def many(served: Served, said: Sequence[tuple[str, str, Sequence[str]]]) -> list[list[Any]]:
-    """Let users talk at once: for each (conversation, user, texts) the replies, in order."""
+    """Send the texts of many users concurrently; return the replies of each, in order."""
 
     async def talk(
         client: httpx.AsyncClient, conversation: str, user: str, texts: Sequence[str]
@@ -180,14 +180,14 @@ def many(served: Served, said: Sequence[tuple[str, str, Sequence[str]]]) -> list
 
 
 def stored(url: str, conversation: str) -> tuple[list[Message], list[TurnTrace]]:
-    """What a store holds of a conversation, read beside the server."""
+    """Read a conversation from the store, with a store of the test."""
     with MessageStore.initialize(url) as store:
         messages = store.get_messages_by_conversation_id(conversation)
         return messages, store.get_turn_traces_by_conversation_id(conversation)
 
 
 def assert_whole(url: str, conversations: Sequence[str], turns: int) -> list[list[Message]]:
-    """Nothing lost, nothing doubled, in order: question and reply, turn after turn."""
+    """Fail unless each question and its reply are stored once, in order."""
     with MessageStore.initialize(url) as store:
         return [_whole(store, conversation, turns) for conversation in conversations]
 

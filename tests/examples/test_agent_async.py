@@ -107,7 +107,7 @@ def test_an_odd_body_is_refused(chat: Served, body: str) -> None:
     assert answer.status_code == 422
 
 
-def test_the_next_process_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_the_next_process_continues_where_the_last_one_ended(tmp_path: Path) -> None:
     url = f"json:{tmp_path / 'messages.json'}"
     with agent_async(tmp_path, {"JAZZMINE_MESSAGE_STORE": url}) as chat:
         chat.reply("c1", "How much is sencha?")

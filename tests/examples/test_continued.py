@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
@@ -24,9 +24,15 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def apps(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
-    """Both chats at once, each in processes of its own, on one store and one working memory."""
+    """Both chats, each in its own processes, on one store and one working memory.
+
+    SQLite and PostgreSQL hold both kinds of store in one database.
+    """
     folder = tmp_path_factory.mktemp("apps")
-    with redis.database() as memory:
+    with ExitStack() as stack:
+        memory = url
+        if not url.startswith(("sqlite", "postgres")):
+            memory = stack.enter_context(redis.database())
         environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
         with (
             agent_async(folder, environment) as asynchronous,
@@ -77,7 +83,7 @@ def test_a_request_sent_again_to_the_other_gets_the_reply_it_had(
 
 
 @pytest.mark.parametrize(("first", "second"), [(agent_async, wsgi_app), (wsgi_app, agent_async)])
-def test_what_a_lost_working_memory_knew_is_found_in_the_messages(
+def test_the_data_of_a_lost_working_memory_is_found_in_the_messages(
     url: str, tmp_path: Path, first: App, second: App
 ) -> None:
     cid = f"without Redis, {first is agent_async}"

@@ -38,7 +38,7 @@ sys.path[:0] = sys.argv[1:]
 django.setup()
 
 @atexit.register
-def look():  # runs behind what is registered after it
+def look():  # runs after the functions that are registered later
     try:
         opened[0].ping()
     except Exception as error:
@@ -126,7 +126,7 @@ def test_four_workers_hold_conversations_in_order(
         assert_whole(url, ["ten"], 10)
 
 
-def test_a_conversation_goes_on_after_the_autoreloader_restarted_the_server(
+def test_a_conversation_continues_after_the_autoreloader_restarted_the_server(
     tmp_path: Path,
 ) -> None:
     for shared in ("chat_rules.py", "sync_turn.py"):
@@ -148,13 +148,13 @@ def test_a_conversation_goes_on_after_the_autoreloader_restarted_the_server(
 
 
 def reload(chat: Served, source: Path) -> None:
-    """Change a file, and wait until the autoreloader has started a server that knows it."""
+    """Change a file, and wait until the autoreloader has started a server with the change."""
     source.write_text(source.read_text().replace('{"ready": True}', '{"ready": "again"}'))
 
     def known() -> bool:
         try:
             return b"again" in chat.health()
-        except httpx.HTTPError:  # the old server is gone, the new one is not there yet
+        except httpx.HTTPError:  # the old server has ended, the new one has not started
             return False
 
     redis.eventually(known, seconds=60)

@@ -16,7 +16,7 @@ from tests.servers import redis
     ("application", "options", "processes"),
     [
         ("wsgi_app", [], 4),
-        ("wsgi_app", ["--preload"], 5),  # the four workers, and the one they were forked from
+        ("wsgi_app", ["--preload"], 5),  # the four workers, and their parent
         ("desk.wsgi", [], 4),
     ],
 )
@@ -36,10 +36,10 @@ def test_a_store_is_opened_once_a_process_and_closed_at_its_end(
         with serving([*command, "end_probe:application"], port, tmp_path, environment) as chat:
             many(chat, [(f"c{n}", "ada", ["How much is assam?"] * 3) for n in range(32)])
 
-        told = re.findall(r"store (\w+) in (\d+)", chat.log.read_text())
+        reports = re.findall(r"store (\w+) in (\d+)", chat.log.read_text())
 
-    assert {state for state, _ in told} == {"closed"}
-    assert len({process for _, process in told}) == len(told)
-    # A lazy worker that nobody asked anything has nothing to close.
-    assert 1 <= len(told) <= processes
-    assert application != "wsgi_app" or len(told) == processes
+    assert {state for state, _ in reports} == {"closed"}
+    assert len({process for _, process in reports}) == len(reports)
+    # A worker that opens its stores lazily and got no request has nothing to close.
+    assert 1 <= len(reports) <= processes
+    assert application != "wsgi_app" or len(reports) == processes

@@ -1,4 +1,4 @@
-"""What the guides for developers name is there; the site's build checks the links in docs/."""
+"""Every file that the developers' guides name exists; the site's build checks links in docs/."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""The order desk, run as a newcomer runs it, and shown in a guide as it is."""
+"""The order desk, run by the documented command, and its output in the guide."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,34 +14,39 @@ from jazzmine.sync import MessageStore
 
 ROOT = Path(__file__).parents[2]
 DESK = ROOT / "examples" / "order_desk"
+KILLED = "async_turns.py"
 
 
 def run(half: str, path: Path) -> str:
     script = [sys.executable, str(DESK / half), str(path)]
-    return subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    ran = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert ran.returncode == (-signal.SIGKILL if half == KILLED else 0), ran.stderr
+    return ran.stdout
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("desk") / "messages.json"
+    return tmp_path_factory.mktemp("desk") / "agent.db"
 
 
 @pytest.fixture(scope="module")
 def shown(path: Path) -> str:
-    return run("async_turns.py", path) + run("sync_turns.py", path)
+    return run(KILLED, path) + run("sync_turns.py", path)
 
 
 def test_an_invalid_answer_is_asked_again(shown: str) -> None:
     assert "Desk  Sorry, that is none of: damaged, wrong item, changed my mind." in shown
 
 
-def test_the_sync_script_goes_on_where_the_async_one_stopped(shown: str) -> None:
+def test_the_sync_script_continues_in_the_middle_of_the_flow_of_the_killed_one(shown: str) -> None:
     opened = shown.index("By the way, when do you open")
 
+    assert "(found: 'Return an order', collecting_slots;" in shown[:opened]
+    assert "reason = damaged; still to ask: pickup)" in shown[:opened]
     assert "Please tell me the day to pick it up" in shown[opened:]
 
 
-def test_what_cannot_be_undone_is_asked_first(shown: str) -> None:
+def test_an_action_that_cannot_be_undone_needs_a_confirmation(shown: str) -> None:
     assert shown.index("This cannot be undone.") < shown.index("your return label is R-1")
 
 
@@ -56,7 +63,7 @@ def test_the_working_memory_knows_the_topic_shift_and_the_flow(shown: str) -> No
 
 
 def test_every_turn_is_stored_with_its_trace(shown: str, path: Path) -> None:
-    with MessageStore.initialize(f"json:{path}") as store:
+    with MessageStore.initialize({"storage": "sqlite", "path": str(path)}) as store:
         messages = store.get_messages_by_conversation_id("desk-1")
         traces = store.get_turn_traces_by_conversation_id("desk-1")
 
@@ -65,7 +72,21 @@ def test_every_turn_is_stored_with_its_trace(shown: str, path: Path) -> None:
 
 
 def test_the_path_of_the_file_is_shown(shown: str, path: Path) -> None:
-    assert f"All of it is in {path}" in shown
+    assert f"14 messages and the working memory are in {path}." in shown
+
+
+@pytest.mark.skipif(
+    not Path(sys.prefix, ".installed").exists(), reason="scripts/install has not made this Python"
+)
+def test_the_script_of_the_demo_shows_both_halves_and_the_kill(tmp_path: Path) -> None:
+    environment = {**os.environ, "VENV": sys.prefix}
+    script = [str(ROOT / "scripts" / "demo"), str(tmp_path / "agent.db")]
+
+    ran = subprocess.run(script, capture_output=True, text=True, check=True, env=environment)
+
+    assert "(killed with kill -9, while it waits for the answer)" in ran.stdout
+    assert "Desk  Done: your return label is R-1." in ran.stdout
+    assert ran.stderr == ""
 
 
 def test_the_guide_shows_the_turn_as_it_is() -> None:

@@ -143,9 +143,9 @@ def test_forked_workers_share_a_store_that_was_opened_before_the_fork(url: str) 
 
     shown = run("prefork_worker.py", url, "tea-shop")
 
-    told = re.findall(r"(c\d+): flagged (\d)", shown)
+    reports = re.findall(r"(c\d+): flagged (\d)", shown)
     assert len(set(re.findall(r"process (\d+)", shown))) > 1
-    assert sorted(told) == sorted((f"c{number}", "1") for number in range(24))
+    assert sorted(reports) == sorted((f"c{number}", "1") for number in range(24))
     with MessageStore.initialize(url) as store:
         for number in range(24):
             seen = store.get_immediate_context(f"c{number}", 5)

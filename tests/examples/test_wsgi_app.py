@@ -14,7 +14,7 @@ from tests.examples.serving import Served, assert_whole, many, stored, wsgi_app
 from tests.servers import redis
 
 
-@pytest.fixture(scope="module", params=["postgres", "json"])
+@pytest.fixture(scope="module", params=["postgres", "json", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with MESSAGE_STORES[request.param](tmp_path_factory.mktemp("chat")) as address:
         yield address
@@ -70,7 +70,7 @@ def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
     }
 
 
-def test_what_cannot_be_is_refused(chat: Served) -> None:
+def test_invalid_requests_are_refused(chat: Served) -> None:
     address = f"{chat.url}/conversations/c/messages"
 
     assert httpx.post(address, content="no JSON").status_code == 422

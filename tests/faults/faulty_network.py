@@ -8,8 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar
+from unittest.mock import patch
+from uuid import UUID
 
-from jazzmine import LockTimeoutError, StoreUnavailableError
+from jazzmine import Erasure, LockTimeoutError, StoreUnavailableError
+from jazzmine._async.message_store import log as async_log
+from jazzmine._sync.message_store import log as sync_log
 from jazzmine.core import message_store as async_messages
 from jazzmine.core import working_memory as async_memory
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
@@ -17,7 +21,7 @@ from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.calls import CALLS, ITERATION
 from tests.behaviour.memory_samples import UPDATES, Update, busy, timeless
-from tests.behaviour.samples import conversation, message, trace
+from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.behaviour.support.async_support import Runner as AsyncRunner
 from tests.behaviour.support.sync_support import Runner as SyncRunner
 from tests.faults.networks import NETWORKS, Network
@@ -40,7 +44,7 @@ def is_unavailable(result: Any) -> bool:
 
 
 class FaultyStore(ABC):
-    """A store behind a faulty network, and another one that reads what is really stored.
+    """A store behind a faulty network, and another one that reads the stored data.
 
     Args:
         network: the routes to the server through the proxy and around it.
@@ -59,11 +63,11 @@ class FaultyStore(ABC):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Store the few records with which every call starts."""
+        """Store the few records that exist before every call."""
 
     @abstractmethod
     def seen(self) -> list[Any]:
-        """Return all that is stored now."""
+        """Return all stored data."""
 
     @abstractmethod
     def write(self, store: Any) -> Any:
@@ -98,6 +102,16 @@ class FaultyStore(ABC):
             assert time.monotonic() < until, f"it took too long until the store {what}"
 
 
+def _forked(runner: Any, store: Any) -> Any:
+    """Fork with the same new ids in every call, so that results can be compared."""
+    with patch.object(async_log, "uuid4", _same_id), patch.object(sync_log, "uuid4", _same_id):
+        return runner.run(store.fork_conversation(CID, conversation(ANOTHER)))
+
+
+def _same_id() -> UUID:
+    return UUID(int=17)
+
+
 def _made(call: Callable[[Any], Any]) -> Call:
     return lambda runner, store: runner.run(call(store))
 
@@ -122,6 +136,13 @@ class Messages(FaultyStore):
         ),
         "store_turn_trace": lambda runner, store: runner.run(
             store.store_turn_trace(trace(detected_intent="new"))
+        ),
+        "get_or_create_conversation": lambda runner, store: runner.run(
+            store.get_or_create_conversation(conversation(ANOTHER))
+        ),
+        "fork_conversation": lambda runner, store: _forked(runner, store),
+        "prune_conversations": lambda runner, store: runner.run(
+            store.prune_conversations(before=NOW + 1)
         ),
         "update_message": lambda runner, store: runner.run(
             store.update_message(message(intent="new"))
@@ -181,6 +202,7 @@ class Memories(FaultyStore):
         ),
         "delete": lambda runner, store: runner.run(store.delete(CID)),
         "active_count": lambda runner, store: runner.run(store.active_count()),
+        "erase_user": lambda runner, store: runner.run(store.erase_user(busy(CID).user_id)),
         "save": lambda runner, store: runner.run(
             store.save(WorkingMemory(CID, "user", "agent", revision=1, created_at=CREATED_AT))
         ),
@@ -191,7 +213,7 @@ class Memories(FaultyStore):
         for cid in (CID, ANOTHER):
             self.beside.delete(cid)
         memory = busy(CID)
-        memory.created_at = CREATED_AT  # another one than the stored one is refused
+        memory.created_at = CREATED_AT  # a working memory with another revision is refused
         self.beside.save(memory)
         self._works(lambda: self.runner.run(self.store.get(CID)), math.inf, "is prepared")
 
@@ -212,6 +234,8 @@ class Memories(FaultyStore):
 
 
 def _comparable(result: Any) -> Any:
+    if isinstance(result, Erasure):
+        return result.model_copy(update={"erased_at": 0})
     return timeless(result) if isinstance(result, WorkingMemory) else result
 
 
@@ -219,6 +243,7 @@ KINDS: dict[str, type[FaultyStore]] = {
     "postgres": Messages,
     "mongodb": Messages,
     "redis": Memories,
+    "postgres_memory": Memories,
 }
 
 

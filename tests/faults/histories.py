@@ -39,16 +39,20 @@ MISSING = "missing"
 """The result of a call that raised NotFoundError."""
 
 OUTCOME_UNKNOWN = (StoreUnavailableError,)
-NOTHING_WRITTEN = (LockTimeoutError, LockLostError, OSError)  # no lock, a lost one, a failing disk
+NOTHING_WRITTEN = (
+    LockTimeoutError,
+    LockLostError,
+    OSError,
+)  # the lock was not free or was lost, or the disk failed
 
 
 class Recorder:
-    """One client: makes random calls, and remembers when each began and ended.
+    """Makes the random calls of one client, and records when each began and ended.
 
     Args:
-        calls: what each name does to a store, given a number that no other call has.
-        seed: of the client's own choices, and part of its numbers.
-        weights: how often each is made, in proportion.
+        calls: a function for each name, which calls a store with a number that is unique.
+        seed: the seed of the client's random choices, and part of its numbers.
+        weights: the relative frequency of each call.
     """
 
     def __init__(
@@ -64,12 +68,12 @@ class Recorder:
         self.history: list[Operation] = []
 
     def choose(self) -> tuple[str, int]:
-        """The next call: its name and its number."""
+        """Return the name and the number of the next call."""
         self._next += self._random.randrange(1, 4)
         return self._random.choice(self._names), self._next
 
     def pause(self, longest: float) -> float:
-        """A random number of seconds."""
+        """Return a random number of seconds."""
         return self._random.uniform(0, longest)
 
     def call(self, store: Any) -> None:
@@ -77,7 +81,7 @@ class Recorder:
         self.make(store, *self.choose())
 
     def make(self, store: Any, name: str, number: int) -> Any:
-        """Make a call of the sync API, and return its result as it is remembered."""
+        """Make a call of the sync API, and return its result in the form of the history."""
         began = time.monotonic()
         try:
             result = self._calls[name](store, number)
@@ -95,9 +99,9 @@ class Recorder:
         """Make one random call of the async API.
 
         Args:
-            cancelled: how likely it is to be cancelled.
-            soonest: how many seconds after its beginning that is, at least.
-            latest: how many, at most.
+            cancelled: the probability that it is cancelled.
+            soonest: the earliest time of the cancellation, in s after the beginning.
+            latest: the latest time of the cancellation.
         """
         name, number = self.choose()
         after = None
@@ -108,7 +112,7 @@ class Recorder:
     async def make_async(
         self, store: Any, name: str, number: int, cancelled_after: float | None = None
     ) -> Any:
-        """Make a call of the async API, and return its result as it is remembered."""
+        """Make a call of the async API, and return its result in the form of the history."""
         began = time.monotonic()
         call = asyncio.ensure_future(self._calls[name](store, number))
         if cancelled_after is not None:
@@ -151,7 +155,7 @@ MESSAGE_CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def message_model(state: Any, operation: Operation) -> Outcome:
-    """What a call does to the messages of a conversation: pairs of id and number, in order."""
+    """Apply a call to the messages of a conversation: pairs of id and number, in order."""
     stored, number = dict(state), operation.argument
     chosen = _chosen(number)
     result: Any = None
@@ -169,7 +173,7 @@ def message_model(state: Any, operation: Operation) -> Outcome:
 
 
 def is_related(one: Operation, other: Operation) -> bool:
-    """Whether two calls are about a message in common."""
+    """Return whether two calls read or write the same message."""
     return not _ids(one).isdisjoint(_ids(other))
 
 
@@ -182,7 +186,7 @@ def _ids(operation: Operation) -> set[str]:
 
 
 def message_set_model(state: Any, operation: Operation) -> Outcome:
-    """The same without any order among the messages."""
+    """Apply a call to the messages of a conversation, without their order."""
     result, stored = message_model(state, operation)
     pairs: Any = stored
     if operation.name == "list":
@@ -198,7 +202,7 @@ MEMORY_CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def memory_model(state: Any, operation: Operation) -> Outcome:
-    """What a call does to a working memory: its revision and its last response."""
+    """Apply a call to a working memory: its revision and its last response."""
     revision, response = state
     if operation.name == "begin":
         state = (revision + 1, response)
@@ -212,7 +216,7 @@ def _record(number: int) -> str:
 
 
 def record_of(operation: Operation) -> str:
-    """The id of the only record that a call reads or writes."""
+    """Return the id of the only record that a call reads or writes."""
     return _record(operation.argument)
 
 
@@ -230,7 +234,7 @@ MESSAGE_RECORD_CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def message_record_model(state: Any, operation: Operation) -> Outcome:
-    """What a call does to one message, of which the state is the number, or None."""
+    """Apply a call to one message; the state is its number, or None."""
     if operation.name == "read":
         return Outcome(state, state)
     if operation.name == "delete":
@@ -247,7 +251,7 @@ MEMORY_RECORD_CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def memory_record_model(state: Any, operation: Operation) -> Outcome:
-    """What a call does to one working memory: its revision and its last response, or None."""
+    """Apply a call to one working memory: its revision and last response, or None."""
     if operation.name == "delete":
         return Outcome(state is not None, None)
     if operation.name == "create":

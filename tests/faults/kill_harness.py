@@ -1,7 +1,7 @@
 """Run by a test: forks one writer after another, and kills each with kill -9.
 
-A line on stdin, `FIRST DELAY`, starts a writer whose messages are numbered from FIRST on, and
-kills it DELAY s after its first write was acknowledged. On stdout a writer prints `ID NUMBER`
+A line on stdin, `FIRST DELAY`, starts a writer whose messages are numbered from FIRST on; it is
+killed DELAY s after its first write was acknowledged. On stdout a writer prints `ID NUMBER`
 after each write that returned; the harness prints `killed` once the writer is dead.
 """
 
@@ -80,7 +80,7 @@ async def _write_async(path: str, first: int, early: bool) -> None:
 
 
 def _write_in_place(path: str, content: Any, *, fsync: bool) -> durable.FileView:
-    """A wrong way to write: a process that is killed during it leaves half a file."""
+    """Write in place, which is wrong: a process that is killed meanwhile leaves half a file."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     for block in content:
         os.write(fd, block)
@@ -103,7 +103,7 @@ def _live(work: Callable[[int], Any], first: int, delay: float) -> None:
 
 
 def main(path: str, api: str, broken: str) -> None:
-    """Serve until stdin ends."""
+    """Read lines until stdin ends."""
     if broken == "in place":
         vars(json_store)["replace_file"] = _write_in_place
     early = broken == "early"

@@ -1,8 +1,8 @@
 """Check whether a history of concurrent calls is linearizable (Wing, Gong, Lowe).
 
-A call takes effect once between its beginning and its end. One whose outcome is unknown may
-take effect at any moment after its beginning, or never; or, if that is promised, until a later
-call has returned.
+A call takes effect once between its beginning and its end. One whose outcome is unknown may take
+effect at any moment after its beginning, or never; or, if the store promises it, only until a
+later call has returned.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ __all__ = [
 
 
 class _Special(Enum):
-    """A result that says nothing; of an enumeration, as those are the same in every process."""
+    """A result without a value; an Enum, because its members are equal in every process."""
 
     UNKNOWN = "unknown"
 
 
 UNKNOWN = _Special.UNKNOWN
-"""The result of a call that raised an error which leaves its outcome open."""
+"""The result of a call that raised an error and whose outcome is unknown."""
 
 
 class TooHardError(Exception):
-    """There are too many orders to try: whether the history is possible is unknown."""
+    """There are too many orders to try, so it is unknown whether the history is possible."""
 
 
 class Outcome(NamedTuple):
-    """What a call returns on a state, and the state after it."""
+    """The result of a call on a state, and the state after it."""
 
     result: Any
     state: Hashable
@@ -46,10 +46,10 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Operation:
-    """A call: what it was, when it began and ended, and its result.
+    """A call: its name and arguments, when it began and ended, and its result.
 
     Args:
-        until: if the result is UNKNOWN, the time after which it takes effect no more.
+        until: if the result is UNKNOWN, the time after which it cannot take effect.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Operation:
 
     @property
     def deadline(self) -> float:
-        """The time after which it takes effect no more."""
+        """The time after which the call cannot take effect."""
         return self.until if self.result is UNKNOWN else self.ended
 
 
@@ -69,7 +69,9 @@ def bounded(
     history: Sequence[Operation],
     is_related: Callable[[Operation, Operation], bool] = lambda one, other: True,
 ) -> list[Operation]:
-    """Let each call of unknown outcome take effect only until a later, related one has returned."""
+    """Set the time after which a call with an unknown outcome cannot take effect: when a later,
+    related call has returned.
+    """
     known = [operation for operation in history if operation.result is not UNKNOWN]
     found = []
     for operation in history:
@@ -92,17 +94,17 @@ def is_linearizable(
     reads: Collection[str] = (),
     most: int = 10_000,
 ) -> bool:
-    """Return whether some order of the calls explains all results.
+    """Return whether the results are possible for some order of the calls.
 
     Args:
         history: the calls.
-        first: the state before all of them.
-        apply: what a call does on a state; it must leave the state as it is.
-        reads: the names of the calls that never change the state.
-        most: how many partial orders are tried.
+        first: the state before all calls.
+        apply: returns the outcome of a call on a state; it must not change the state.
+        reads: the names of the calls that only read.
+        most: the maximum number of partial orders to try.
 
     Raises:
-        TooHardError: none of those was an answer, and there are more.
+        TooHardError: none of these is possible, and there are more to try.
     """
     search = _Search(sorted(history, key=lambda operation: operation.began), apply, reads)
     seen: set[tuple[int, Hashable]] = set()
@@ -121,7 +123,7 @@ def is_linearizable(
 
 
 class _Search:
-    """The calls in the order of their beginnings; sets of them are the bits of a number."""
+    """The calls in the order of their beginnings; a set of calls is a number, bit by bit."""
 
     def __init__(
         self,
@@ -136,11 +138,11 @@ class _Search:
         self._known = sum(1 << n for n, must in enumerate(self._required) if must)
 
     def is_complete(self, done: int) -> bool:
-        """Whether nothing is left that must have taken effect."""
+        """Return whether all calls that must have taken effect are done."""
         return done & self._known == self._known
 
     def with_reads(self, done: int, state: Hashable) -> int:
-        """Add the reads that may come next: what changes nothing need not wait."""
+        """Add the reads that may come next; they change nothing, so their order is free."""
         while True:
             more = done
             for n in self._next(done):
@@ -151,7 +153,7 @@ class _Search:
             done = more
 
     def without_expired(self, done: int) -> int:
-        """Count as done what need not have taken effect, and can do so no more."""
+        """Count as done the calls of unknown outcome that cannot take effect any more."""
         latest = self._latest(done)
         n = _lowest_zero(done)
         while n < len(self._operations) and self._operations[n].began <= latest:
@@ -161,11 +163,11 @@ class _Search:
         return done
 
     def _latest(self, done: int) -> float:
-        """When the latest call that is done began."""
+        """Return the latest beginning of a call that is done."""
         return self._operations[done.bit_length() - 1].began if done else -math.inf
 
     def steps(self, done: int, state: Hashable) -> list[tuple[int, Hashable]]:
-        """What may come next, the likeliest last: what must come, and soonest."""
+        """Return the calls that may come next; the one that must end first is the last."""
         operations = self._operations
         found = sorted(self._next(done), key=lambda n: (self._required[n], -operations[n].deadline))
         outcomes = [(n, self._apply(state, operations[n])) for n in found]
@@ -174,7 +176,7 @@ class _Search:
         ]
 
     def _next(self, done: int) -> list[int]:
-        """The calls that may come next; none may that ended before another began that is done."""
+        """Return the calls that may come next; not those that ended before a done call began."""
         operations = self._operations
         latest = self._latest(done)
         limit, found = math.inf, []
@@ -195,5 +197,5 @@ class _Search:
 
 
 def _lowest_zero(bits: int) -> int:
-    """The number of the lowest bit that is 0."""
+    """Return the number of the lowest bit that is 0."""
     return (~bits & (bits + 1)).bit_length() - 1

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from tests.servers import mongodb, postgres, redis
 from tests.servers.proxy import Proxy
 
-__all__ = ["NETWORKS", "Config", "Network"]
+__all__ = ["NETWORKS", "Config", "Network", "is_memory"]
 
 Config = dict[str, object]
 
@@ -24,6 +24,11 @@ class Network:
     beside: Config
 
 
+def is_memory(name: str) -> bool:
+    """Return whether a store of this name in the tests of faults is a working memory."""
+    return name in ("memory", "redis", "sqlite_memory", "postgres_memory")
+
+
 @contextmanager
 def _postgres() -> Iterator[Network]:
     address = postgres.dsn()
@@ -31,6 +36,14 @@ def _postgres() -> Iterator[Network]:
         dsn = postgres.changed(address, host="127.0.0.1", port=proxy.port)
         config: Config = {"storage": "postgres", "schema": schema, "pool_min": 1, "pool_max": 2}
         yield Network(proxy, {**config, "dsn": dsn}, {**config, "dsn": address})
+
+
+@contextmanager
+def _postgres_memory() -> Iterator[Network]:
+    with _postgres() as network:
+        for config in (network.through, network.beside):
+            config["lock_timeout"] = 5
+        yield network
 
 
 def _behind(proxy: Proxy) -> str:
@@ -58,4 +71,5 @@ NETWORKS: dict[str, Callable[[], AbstractContextManager[Network]]] = {
     "postgres": _postgres,
     "mongodb": _mongodb,
     "redis": _redis,
+    "postgres_memory": _postgres_memory,
 }

@@ -1,8 +1,8 @@
-"""A model of a disk whose power fails: which files may be found afterwards.
+"""A model of a disk after a power cut: the contents that a file may have.
 
-The calls of a write are recorded. After each of them the power may fail. Then a file whose
-data was not flushed holds what was flushed before, nothing, half, or all of it; and of the
-changes to the folder since it was flushed any may have happened, in their order, or not.
+The calls of a write are recorded. After each of them the power may fail. Then a file whose data
+was not flushed has the data that was flushed before, or none, half or all of its data. Any of
+the changes to the folder since it was flushed may be done, in their order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _File:
 
 @dataclass
 class Disk:
-    """One folder, as the processes see it and as the disk holds it."""
+    """One folder, as processes see it and as it is on the disk."""
 
     folder: Path
     names: dict[str, _File] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Disk:
             self.names[path.name] = self._flushed[path.name] = _File(content, content)
 
     def after_a_power_cut(self, name: str) -> set[bytes | None]:
-        """Everything that a file may hold if the power fails now; None: it is not there."""
+        """Return the possible contents of a file after a power cut now; None for no file."""
         found: set[bytes | None] = set()
         changes = self._unflushed
         for kept in itertools.product([True, False], repeat=len(changes)):
@@ -63,7 +63,7 @@ class Disk:
         return found
 
     def open(self, fd: int, path: str, flags: int) -> None:
-        """A descriptor of a file or of the folder."""
+        """Note the descriptor of a file or of the folder."""
         if Path(path) == self.folder:
             self._open[fd] = None
         elif Path(path).parent == self.folder:
@@ -81,7 +81,7 @@ class Disk:
             file.data += data
 
     def fsync(self, fd: int) -> None:
-        """Flush a file, or the folder's names."""
+        """Flush the data of a file, or the names in the folder."""
         if fd not in self._open:
             return
         file = self._open[fd]
@@ -91,18 +91,18 @@ class Disk:
             self._flushed, self._unflushed = dict(self.names), []
 
     def replace(self, old: str, new: str) -> None:
-        """Give a file another's name."""
+        """Rename a file over another one."""
         file = self.names.pop(Path(old).name)
-        # One change of the folder that happens as a whole: what matters is the new name.
+        # One atomic change of the folder: the new name decides.
         self._link(Path(new).name, file)
 
     def unlink(self, path: str) -> None:
-        """Take a name away."""
+        """Remove a name."""
         del self.names[Path(path).name]
         self._unflushed.append((Path(path).name, None))
 
     def close(self, fd: int) -> None:
-        """Let a descriptor be used again."""
+        """Forget a descriptor."""
         self._open.pop(fd, None)
 
     def _link(self, name: str, file: _File) -> None:
@@ -112,12 +112,12 @@ class Disk:
 
 @contextmanager
 def recorded(disk: Disk, name: str, fails: Callable[[str, int], bool]) -> Iterator[None]:
-    """Follow, in a block, all calls on files; what a power cut may leave goes to `disk.states`.
+    """Record all calls on files for a block; `disk.states` gets the possible contents.
 
     Args:
-        disk: what follows the calls.
-        name: the file whose possible contents are kept, after each call.
-        fails: whether a call, on a descriptor or -1, fails instead of being made.
+        disk: the model of the disk.
+        name: the file whose possible contents are recorded after each call.
+        fails: returns whether a call on a descriptor (or -1) fails instead of being made.
     """
 
     def wrapped(call: str, real: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
-from types import TracebackType
 from typing import Any
 
 from tests.servers.proxy import Proxy
@@ -25,7 +24,7 @@ def seed() -> int:
 
 @dataclass
 class Fault:
-    """What was done to the network, and when, by the clock of the histories."""
+    """A fault of the network, and when it was caused, by the clock of the histories."""
 
     moment: float
     what: str
@@ -39,17 +38,17 @@ class _Step:
 
 
 class Schedule:
-    """Disturbs a network at random while it is entered, and mends it at the end.
+    """Causes random faults of a network in a block, and ends them at the end of the block.
 
-    The same seed makes the same choices in the same order. Which calls they meet depends on the
-    machine, so that a seed repeats a failure often rather than always.
+    The same seed makes the same choices in the same order. Which calls are affected depends on the
+    machine, so a seed often repeats a failure, but not always.
 
     Args:
-        proxy: in front of the server.
-        seed: of the choices.
+        proxy: the proxy in front of the server.
+        seed: the seed of the random choices.
         pause: the longest time between two faults, in seconds.
         longest: the longest time that a fault lasts, in seconds.
-        only_held: whether nothing else happens than that bytes are held and clients cut off.
+        only_held: whether the only faults are held bytes and cut connections of clients.
     """
 
     def __init__(
@@ -77,25 +76,20 @@ class Schedule:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        _mend(self.proxy)
-        self._note("the network is mended, what was held is delivered")
+        _end_faults(self.proxy)
+        self._note("the faults have ended, held data is delivered")
         self.proxy.deliver()
 
     def do(self, what: str, step: Callable[[], object]) -> None:
-        """Disturb the network."""
+        """Cause one random fault."""
         self._note(what)
         step()
 
     def later(self, delay: float, what: str, step: Callable[[], object]) -> None:
-        """Do something else to the network in so many seconds."""
+        """Call a function after so many seconds."""
         self._push(delay, lambda: self.do(what, step))
 
     def _note(self, what: str) -> None:
@@ -116,7 +110,7 @@ class Schedule:
         self._push(self.chance.uniform(0, self._pause), self._disturb)
 
 
-def _mend(proxy: Proxy) -> None:
+def _end_faults(proxy: Proxy) -> None:
     proxy.delay = proxy.drip = 0.0
     proxy.swallow_requests = proxy.swallow_replies = False
     proxy.lose_reply(0)
@@ -139,7 +133,7 @@ def _hold(schedule: Schedule) -> None:
 
 
 def _cut(schedule: Schedule) -> None:
-    """Close one connection or all; what is held stays so."""
+    """Close one connection or all; held data stays held."""
     chance, connections = schedule.chance, schedule.proxy.open
     number = chance.random()
     if chance.random() < 0.5:
@@ -157,7 +151,7 @@ def _lose_a_reply(schedule: Schedule) -> None:
 
 
 def _set(name: str, low: float, high: float) -> Callable[[Schedule], None]:
-    """A fault that is an attribute of the proxy, for a while."""
+    """Set an attribute of the proxy for some time."""
 
     def fault(schedule: Schedule) -> None:
         value: Any = schedule.chance.uniform(low, high)
@@ -180,4 +174,4 @@ FAULTS: dict[Callable[[Schedule], None], int] = {
     _set("swallow_requests", 0, 0): 1,
     _set("swallow_replies", 0, 0): 1,
 }
-"""What can happen to the network, and how often in proportion."""
+"""The faults of the network, and the relative frequency of each."""

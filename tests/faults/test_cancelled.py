@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ import pytest
 
 from jazzmine.core import message_store, working_memory
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
+from tests.backends.memory_tables import PostgresRows, Rows, SQLiteRows
 from tests.behaviour.samples import conversation, message, messages, trace
-from tests.faults.sizes import LENIENCE, size, tell
+from tests.faults.networks import Config, is_memory
+from tests.faults.sizes import LENIENCE, report, size
 from tests.servers import mongodb, postgres, redis
 
-# PyMongo, stopped while it connects, may leave the socket to the garbage collector.
+# If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
@@ -27,6 +29,8 @@ CANCELLATIONS = size(200, 2000)
 POOL = 3
 AT_ONCE = 6
 KEY = "c1"
+SHARED_MEMORIES = ["redis", "sqlite_memory", "postgres_memory"]
+STORES = ["json", "sqlite", "postgres", "mongodb", "memory", *SHARED_MEMORIES]
 
 MESSAGE_CALLS: list[Callable[[Any], Any]] = [
     lambda store: store.store_message(message("m1")),
@@ -49,36 +53,52 @@ async def in_a_block(store: Any) -> None:
 
 
 @asynccontextmanager
-async def opened(name: str, folder: Path) -> AsyncIterator[tuple[Any, list[Callable[[Any], Any]]]]:
+async def opened(
+    name: str, config: Config
+) -> AsyncIterator[tuple[Any, list[Callable[[Any], Any]]]]:
     """A store with a conversation, and the calls to make to it."""
-    if name in ("memory", "redis"):
-        with redis.database() as url:
-            config: dict[str, object] = {"storage": "memory"}
-            if name == "redis":
-                config = {"storage": "redis", "url": url}
-            async with await working_memory.WorkingMemoryStore.initialize(config) as memory:
-                await memory.get_or_create(KEY, "u1", "a1")
-                yield memory, MEMORY_CALLS
+    if is_memory(name):
+        async with await working_memory.WorkingMemoryStore.initialize(config) as memory:
+            await memory.get_or_create(KEY, "u1", "a1")
+            yield memory, MEMORY_CALLS
     else:
-        with postgres.empty_schema() as schema, mongodb.database() as database:
-            configs: dict[str, dict[str, object]] = {
-                "json": {"path": str(folder / "messages.json"), "fsync": False},
-                "postgres": {
-                    "storage": "postgres",
-                    "dsn": postgres.dsn(),
-                    "schema": schema,
-                    "pool_min": POOL,
-                    "pool_max": POOL,
-                },
-                "mongodb": database,
-            }
-            async with await message_store.MessageStore.initialize(configs[name]) as store:
-                await store.store_conversation(conversation(KEY))
-                yield store, MESSAGE_CALLS
+        async with await message_store.MessageStore.initialize(config) as store:
+            await store.store_conversation(conversation(KEY))
+            yield store, MESSAGE_CALLS
+
+
+@contextmanager
+def config_of(name: str, folder: Path) -> Iterator[Config]:
+    """The configuration of an empty store."""
+    with ExitStack() as stack:
+        if name == "json":
+            yield {"path": str(folder / "messages.json"), "fsync": False}
+        elif name.startswith("sqlite"):
+            yield {"storage": "sqlite", "path": str(folder / "agent.db")}
+        elif name.startswith("postgres"):
+            schema = stack.enter_context(postgres.empty_schema())
+            pool = {"pool_min": POOL, "pool_max": POOL}
+            yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **pool}
+        elif name == "mongodb":
+            yield stack.enter_context(mongodb.database())
+        elif name == "redis":
+            yield {"storage": "redis", "url": stack.enter_context(redis.database())}
+        else:
+            yield {"storage": "memory"}
+
+
+def locks_of(config: Config) -> list[Any]:
+    """Return the locks that are held, as the back end has them."""
+    if config["storage"] == "redis":
+        return list(redis.running(redis.Server).client.keys("wm_lock:*"))
+    rows: Rows = SQLiteRows(Path(str(config.get("path"))))
+    if config["storage"] == "postgres":
+        rows = PostgresRows(str(config["schema"]))
+    return rows.run(f"SELECT conversation_id FROM {rows.locks} WHERE {rows.token} IS NOT NULL")
 
 
 async def cancel_at_random(store: Any, calls: list[Callable[[Any], Any]], seed: int) -> None:
-    """Cancel calls among others, and fail unless none suffers by it."""
+    """Cancel calls at random, and fail if another call is affected."""
     chance = random.Random(seed)
     for number in range(0, CANCELLATIONS, 2):
         tasks = [asyncio.ensure_future(chance.choice(calls)(store)) for _ in range(4)]
@@ -96,7 +116,7 @@ async def cancel_at_random(store: Any, calls: list[Callable[[Any], Any]], seed: 
 
 
 async def is_whole(store: Any, calls: list[Callable[[Any], Any]]) -> None:
-    """Fail unless a call is made once locks have ended (100 ms), then as many as ever at once."""
+    """Fail unless a call succeeds after locks have expired (100 ms), and then many at once."""
     call = calls[0]
     try:
         await asyncio.wait_for(call(store), 0.1 + 0.2 + LENIENCE)
@@ -105,32 +125,32 @@ async def is_whole(store: Any, calls: list[Callable[[Any], Any]]) -> None:
         raise AssertionError("a lock or a connection is still held") from None
 
 
-@pytest.mark.parametrize("name", ["json", "postgres", "mongodb", "memory", "redis"])
-async def test_cancelled_calls_leave_nothing_behind(
+@pytest.mark.parametrize("name", STORES)
+async def test_cancelled_calls_hold_no_lock_and_no_connection(
     name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     others = asyncio.all_tasks()
-    async with opened(name, tmp_path) as (store, calls):
-        await cancel_at_random(store, calls, seed=1)
-        await is_whole(store, calls)
-        if name == "redis":
-            await asyncio.sleep(0.1 + LENIENCE / 4)
-            client = redis.running(redis.Server).client
-            assert client.keys("wm_lock:*") == []
+    with config_of(name, tmp_path) as config:
+        async with opened(name, config) as (store, calls):
+            await cancel_at_random(store, calls, seed=1)
+            await is_whole(store, calls)
+            if name in SHARED_MEMORIES:
+                await asyncio.sleep(0.1 + LENIENCE / 4)
+                assert locks_of(config) == []
     await asyncio.sleep(0.05)
     gc.collect()
     assert asyncio.all_tasks() == others, "a task is left over"
     assert "pending" not in caplog.text
-    tell(f"cancelled, {name}: {CANCELLATIONS} cancellations: nothing held, nothing pending")
+    report(f"cancelled, {name}: {CANCELLATIONS} cancellations: nothing held, nothing pending")
 
 
 class LeaksItsLock(InMemoryWorkingMemoryStore):
-    """Keeps the lock of a call that was cancelled."""
+    """Does not release the lock of a cancelled call."""
 
     lock = asyncio.Lock()
 
     async def end_turn(self, *arguments: Any) -> Any:
-        """Acquire a lock that only a call's regular end releases."""
+        """Acquire a lock that is released only if the call ends normally."""
         await self.lock.acquire()
         await asyncio.sleep(0.001)
         self.lock.release()

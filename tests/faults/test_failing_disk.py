@@ -1,4 +1,4 @@
-"""Each call on the disk fails in turn: the write is committed, or has changed nothing."""
+"""Each call on the disk fails in turn: the write takes effect, or changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jazzmine.backends.json import file as json_store
 from jazzmine.backends.json.document import file_content
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message, trace
-from tests.faults.sizes import tell
+from tests.faults.sizes import report
 
 NAMES = (
     "open",
@@ -47,7 +47,7 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 @contextmanager
 def failing(number: int, code: int) -> Iterator[list[str]]:
-    """Have the `number`-th call in a block fail, and every write be a short one."""
+    """Make the `number`-th call in a block fail, and every write write only some bytes."""
     made: list[str] = []
 
     def wrapped(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,7 +84,7 @@ def seen(store: MessageStore) -> list[Any]:
 
 
 def fail_everywhere(path: Path, write: Callable[[Any], Any], code: int) -> int:
-    """Fail unless the write, each of its calls failing in turn, is done or left undone."""
+    """Make each call of the write fail in turn; fail unless it takes effect or changes nothing."""
     for number in range(1, 100):
         path.unlink(missing_ok=True)
         with MessageStore.initialize({"path": str(path)}) as store:
@@ -117,7 +117,7 @@ def fail_everywhere(path: Path, write: Callable[[Any], Any], code: int) -> int:
 
 
 def settled(store: JSONMessageStore) -> int:
-    """The number of open descriptors, once what was let go is closed."""
+    """The number of open descriptors, after those that are released have been closed."""
     store._file._closer.submit(int).result()
     return len(os.listdir("/proc/self/fd"))
 
@@ -130,15 +130,15 @@ def test_a_write_is_done_or_undone_whichever_call_fails(
     sites = fail_everywhere(tmp_path / "messages.json", WRITES[name], code)
 
     assert sites >= 8
-    tell(f"failing disk, {name}, {errno.errorcode[code]}: {sites} calls failed in turn")
+    report(f"failing disk, {name}, {errno.errorcode[code]}: {sites} calls failed in turn")
 
 
 def test_a_store_that_remembers_before_it_writes_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def remember_first(file: Any, draft: Any) -> None:
-        content = list(file_content(file.tables, draft))
-        draft.apply()
+    def remember_first(file: Any, pending: Any) -> None:
+        content = list(file_content(file.tables, pending))
+        pending.apply()
         file._set_view(durable.replace_file(file.path, content, fsync=True))
 
     monkeypatch.setattr(json_store.JSONFile, "_write", remember_first)

@@ -9,7 +9,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -42,12 +42,13 @@ from tests.faults.linearizability import (
     bounded,
     is_linearizable,
 )
-from tests.faults.networks import NETWORKS, Config
-from tests.faults.sizes import size, tell
+from tests.faults.log_histories import LogRecorder
+from tests.faults.networks import NETWORKS, Config, is_memory
+from tests.faults.sizes import report, size
 from tests.faults.test_threads_and_forks import Unlocked
 from tests.servers.proxy import Proxy
 
-# PyMongo, stopped while it connects, may leave the socket to the garbage collector.
+# If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
@@ -55,22 +56,28 @@ pytestmark = pytest.mark.filterwarnings(
 CLIENTS = 5
 CALLS = size(25, 50)
 ROUNDS = size(1, 20)
-STORES = ["json", "postgres", "mongodb", "memory", "redis"]
-# How likely an async call is to be cancelled, without other faults and with them. Each leaves
-# its outcome open, and with many of those it takes too long to look for an order.
+STORES = [
+    *("json", "sqlite", "postgres", "mongodb"),
+    *("memory", "redis", "sqlite_memory", "postgres_memory"),
+]
+# The probability that an async call is cancelled, without other faults and with them. The outcome
+# of a cancelled call is unknown, and with many such calls the search for an order takes too long.
 CANCELLED = (0.05, 0.01)
 
-# A new message gets its place among those of the same moment when its statement begins on these
-# servers, not when it takes effect: of two that are stored at once, the first to be seen may be the
-# second in order. One that is stored after another was acknowledged comes after it.
+# On these servers a new message gets its sequence when its statement begins, not when it takes
+# effect. So of two messages with equal times that are stored concurrently, the one that is visible
+# first may be the second in order. A message that is stored after another one was acknowledged
+# comes after it.
 UNORDERED = ("postgres", "mongodb")
 
 
 @contextmanager
 def at(name: str, folder: Path) -> Iterator[tuple[Config, Proxy | None]]:
-    """The configuration of a store without data, and the proxy in front of it."""
+    """The configuration of an empty store, and the proxy in front of it."""
     if name == "json":
         yield {"path": str(folder / "messages.json")}, None
+    elif name in ("sqlite", "sqlite_memory"):
+        yield {"storage": "sqlite", "path": str(folder / "agent.db")}, None
     elif name == "memory":
         yield {"storage": "memory"}, None
     else:
@@ -78,16 +85,12 @@ def at(name: str, folder: Path) -> Iterator[tuple[Config, Proxy | None]]:
             yield {**network.through, "timeout": 10.0}, network.proxy
 
 
-def is_memory(name: str) -> bool:
-    return name in ("memory", "redis")
-
-
 def kind(name: str) -> Any:
     return WorkingMemoryStore if is_memory(name) else MessageStore
 
 
 def prepare(name: str, store: Any) -> None:
-    """Have the conversation stored, without messages."""
+    """Store the conversation, without messages."""
     if is_memory(name):
         store.delete(KEY)
         store.get_or_create(KEY, "u1", "a1")
@@ -107,11 +110,11 @@ def check(
     *,
     one_store: bool = True,
 ) -> int:
-    """Fail unless some order of all calls explains what each of them returned.
+    """Fail unless the results of all calls are possible for some order of them.
 
     Args:
-        one_store: whether all used one store, which keeps what it gave up from taking effect once
-            a later call has returned.
+        one_store: whether all calls used one store; then an abandoned call cannot take effect
+            after a later call has returned.
 
     Returns:
         How many calls there were; 0 if it would take too long to find an order.
@@ -146,7 +149,7 @@ def unordered(operation: Operation) -> Operation:
 
 @contextmanager
 def faults(name: str, proxy: Proxy | None) -> Iterator[None]:
-    """Have the disk or the network fail every few calls."""
+    """Make the disk or the network fail every few calls."""
     if name == "json":
         with a_failing_disk():
             yield
@@ -159,7 +162,7 @@ def faults(name: str, proxy: Proxy | None) -> Iterator[None]:
 
 @contextmanager
 def a_failing_disk() -> Iterator[None]:
-    """Let every tenth flush fail."""
+    """Make every tenth flush fail."""
     chance, fsync = random.Random(17), os.fsync
 
     def fail_at_times(fd: int) -> None:
@@ -174,10 +177,10 @@ def a_failing_disk() -> Iterator[None]:
 
 @contextmanager
 def a_failing_network(name: str, proxy: Proxy) -> Iterator[None]:
-    """Lose a reply, or cut all connections, time and again."""
+    """Lose a reply or cut all connections, repeatedly."""
     over = threading.Event()
     chance = random.Random(17)
-    # PyMongo asks no sooner than after half a second whether a server is back.
+    # PyMongo waits half a second before it looks for a server again.
     longest = 1.0 if name == "mongodb" else 0.1
 
     def disturb() -> None:
@@ -197,12 +200,12 @@ def a_failing_network(name: str, proxy: Proxy) -> Iterator[None]:
         proxy.lose_reply(0)
 
 
-def call_many(recorder: Recorder, store: Any) -> None:
+def call_many(recorder: Recorder | LogRecorder, store: Any) -> None:
     for _ in range(CALLS):
         recorder.call(store)
 
 
-def call_at_once(recorders: list[Recorder], store: Any) -> None:
+def call_at_once(recorders: Sequence[Recorder | LogRecorder], store: Any) -> None:
     with ThreadPoolExecutor(CLIENTS) as threads:
         work = [threads.submit(call_many, recorder, store) for recorder in recorders]
     for one in work:
@@ -219,7 +222,9 @@ def test_threads_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
             with faults(name, proxy):
                 call_at_once(recorders, store)
             total += check(name, recorders)
-    tell(f"histories, {name}, {CLIENTS} threads: {total} calls in {ROUNDS} histories: linearizable")
+    report(
+        f"histories, {name}, {CLIENTS} threads: {total} calls in {ROUNDS} histories: linearizable"
+    )
 
 
 @pytest.mark.parametrize("name", STORES)
@@ -240,7 +245,7 @@ async def test_tasks_see_one_order_of_all_calls(name: str, tmp_path: Path) -> No
                     calls = (call_async(recorder, store, cancelled) for recorder in recorders)
                     await asyncio.gather(*calls)
                 total += check(name, recorders)
-    tell(f"histories, {name}, {CLIENTS} tasks: {total} calls in {ROUNDS} histories: linearizable")
+    report(f"histories, {name}, {CLIENTS} tasks: {total} calls in {ROUNDS} histories: linearizable")
 
 
 async def call_async(recorder: Recorder, store: Any, cancelled: float) -> None:
@@ -257,7 +262,9 @@ async def prepare_async(name: str, store: Any) -> None:
         await store.store_conversation(conversation(KEY))
 
 
-def in_a_process(name: str, config: Config, recorder: Recorder, opened: Any, results: Any) -> None:
+def in_a_process(
+    name: str, config: Config, recorder: Recorder | LogRecorder, opened: Any, results: Any
+) -> None:
     with kind(name).initialize(config) as store:
         opened.wait(60)
         with faults(name, None):
@@ -265,7 +272,7 @@ def in_a_process(name: str, config: Config, recorder: Recorder, opened: Any, res
     results.put(recorder.history)
 
 
-@pytest.mark.parametrize("name", ["json", "postgres", "mongodb", "redis"])
+@pytest.mark.parametrize("name", [name for name in STORES if name != "memory"])
 def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
     total = 0
     for seed in range(ROUNDS):
@@ -275,15 +282,18 @@ def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None
             recorders = clients(name, seed)
             call_in_processes(name, config, proxy, recorders)
             total += check(name, recorders, one_store=False)
-    tell(
+    report(
         f"histories, {name}, {CLIENTS} processes: {total} calls in {ROUNDS} histories: linearizable"
     )
 
 
 def call_in_processes(
-    name: str, config: Config, proxy: Proxy | None, recorders: list[Recorder]
+    name: str,
+    config: Config,
+    proxy: Proxy | None,
+    recorders: Sequence[Recorder | LogRecorder],
 ) -> None:
-    """Have each client call from a process of its own."""
+    """Make the calls of each client in its own process."""
     fork = multiprocessing.get_context("fork")
     opened, results = fork.Barrier(CLIENTS + 1), fork.Queue()
     processes = [
@@ -314,7 +324,7 @@ def store_many(store: MessageStore, client: int) -> list[Stored]:
     return stored
 
 
-@pytest.mark.parametrize("name", ["json", *UNORDERED])
+@pytest.mark.parametrize("name", ["json", "sqlite", *UNORDERED])
 def test_messages_of_one_moment_stand_in_the_order_in_which_they_were_stored(
     name: str, tmp_path: Path
 ) -> None:
@@ -332,7 +342,7 @@ def test_messages_of_one_moment_stand_in_the_order_in_which_they_were_stored(
 
 
 def fail_at_once(name: str, store: Any) -> None:
-    """Fail as a history with faults does that nothing explains."""
+    """Fail like a history that is not linearizable."""
     prepare(name, store)
     recorders = clients(name, 1)
     with faults(name, None):
@@ -341,7 +351,7 @@ def fail_at_once(name: str, store: Any) -> None:
         check(name, recorders)
 
 
-def test_a_store_that_reads_what_is_no_longer_there_is_found_out(
+def test_a_store_that_reads_deleted_data_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old: dict[str, Any] = {}

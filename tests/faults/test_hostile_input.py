@@ -1,4 +1,4 @@
-"""Unusual text in every field and id comes back unchanged, or every store refuses it."""
+"""Unusual text in every field and id is returned unchanged, or refused by every store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.calls import AFTER, WITH_AN_ID
 from tests.behaviour.edge_values import TEXTS
 from tests.behaviour.samples import conversation, full_message, full_trace, message
-from tests.faults.sizes import tell
+from tests.faults.sizes import report
 from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of
 
 EDGE_TEXTS = [str(text.values[0]) for text in TEXTS]
@@ -27,7 +27,7 @@ OPERATORS: list[Any] = [{"$ne": None}, {"$where": "1"}, ["c1"], b"c1", 1, None]
 
 
 def round_trip(store: MessageStore, text: str, id: str) -> None:
-    """Store the text in every field under an id, and fail unless all comes back."""
+    """Store the text in every field under an id, and fail unless it is returned unchanged."""
     stored = conversation(
         id, user_id=id, agent_id=id, title=text, metadata={"text": text, "deep": [{"er": text}]}
     )
@@ -61,7 +61,7 @@ def test_unusual_text_comes_back_as_it_was_from_every_field_and_id(
         for text in IDS:
             round_trip(store, text, text)
         for number, text in enumerate([*EDGE_TEXTS, LARGE]):
-            # In a field that no index holds; MongoDB takes 16 MiB a record.
+            # In a field without an index; MongoDB accepts 16 MiB for a record.
             said = message(f"large {number}", conversation_id=IDS[0], original_content=text)
             store.store_message(said)
             assert store.get_message_by_id(said.id) == said
@@ -69,7 +69,7 @@ def test_unusual_text_comes_back_as_it_was_from_every_field_and_id(
         for text in IDS:
             assert store.delete_conversation(text)
             assert store.get_message_by_id(text) is None
-    tell(f"hostile input, {name}: {len(IDS)} texts in every field and id, and one of 10 MB")
+    report(f"hostile input, {name}: {len(IDS)} texts in every field and id, and one of 10 MB")
 
 
 @pytest.mark.parametrize("name", MEMORIES)
@@ -130,7 +130,7 @@ def test_an_operator_never_reaches_a_query(name: str, tmp_path: Path) -> None:
 
 
 class Trims(JSONMessageStore):
-    """Takes blanks and U+0000 away."""
+    """Removes blanks and U+0000."""
 
     def _get_message(self, message_id: str) -> Message | None:
         found = super()._get_message(message_id)
@@ -139,7 +139,7 @@ class Trims(JSONMessageStore):
         return found
 
 
-def test_a_store_that_mends_what_it_is_given_is_found_out(tmp_path: Path) -> None:
+def test_a_store_that_changes_its_input_is_detected(tmp_path: Path) -> None:
     with opened("json", tmp_path) as store:
         store.__class__ = Trims
 

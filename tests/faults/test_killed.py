@@ -15,7 +15,7 @@ import pytest
 from jazzmine.backends.json.file import JSONFile
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
-from tests.faults.sizes import size, tell
+from tests.faults.sizes import report, size
 
 KILLS = size(25, 500)
 LONGEST_LIFE = 0.012
@@ -33,12 +33,12 @@ class KilledWriters:
         self.half_done = 0
 
     def kill(self, count: int) -> None:
-        """Let `count` writers be killed, one after another."""
+        """Start and kill `count` writers, one after another."""
         for life in range(count):
             self._kill_one(life)
 
     def _kill_one(self, life: int) -> None:
-        """Let a writer be killed, and fail unless the file has all acknowledged writes."""
+        """Start and kill a writer, and fail unless the file has all acknowledged writes."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         delay = self._random.uniform(0, LONGEST_LIFE)
@@ -83,7 +83,7 @@ def test_no_kill_loses_an_acknowledged_write_or_leaves_half_a_file(
         writers.kill(KILLS)
 
         assert writers.writes >= KILLS
-        tell(
+        report(
             f"killed, {api}: {KILLS} kill -9, {writers.writes} acknowledged writes,"
             f" {writers.half_done} kills in the middle of a write:"
             " 0 unreadable files, 0 writes lost, 0 stale temporary files"

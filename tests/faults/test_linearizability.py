@@ -73,7 +73,7 @@ def test_an_impossible_history_is_refused(history: list[Operation], reads: list[
         [write(1, 0, 1, UNKNOWN), write(2, 2, 3), read(1, 4, 5)],
     ],
 )
-def test_what_was_given_up_may_take_effect_until_a_later_call_has_returned(
+def test_an_abandoned_call_may_take_effect_until_a_later_call_has_returned(
     history: list[Operation], reads: list[str]
 ) -> None:
     assert is_linearizable(bounded(history), 0, register, reads=reads)
@@ -87,7 +87,7 @@ def test_what_was_given_up_may_take_effect_until_a_later_call_has_returned(
         [write(1, 0, 1, UNKNOWN), write(2, 2, 3), read(2, 4, 5), read(1, 6, 7)],
     ],
 )
-def test_what_was_given_up_may_not_take_effect_after_a_later_call_has_returned(
+def test_an_abandoned_call_may_not_take_effect_after_a_later_call_has_returned(
     history: list[Operation], reads: list[str]
 ) -> None:
     assert is_linearizable(history, 0, register, reads=reads)

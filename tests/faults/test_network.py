@@ -10,18 +10,28 @@ import pytest
 from tests.faults import faulty_network as faulty_network
 from tests.faults.faulty_network import APIS, FaultyStore, is_unavailable, opened
 from tests.faults.networks import NETWORKS
-from tests.faults.sizes import LENIENCE, SOAK, size, some, tell
+from tests.faults.sizes import LENIENCE, SOAK, report, size, some
 
-PATIENCE = 5.0  # the time of a call that should succeed, in s
-HASTE = 0.5  # the time of a call that should fail, in s
+SUFFICIENT = 5.0  # the time of a call that should succeed, in s
+SHORT = 0.5  # the time of a call that should fail, in s
 LATER = 0.5 + LENIENCE
 
-# A transaction, a cascade, and what takes a lock.
-INTRICATE = ("store_turn", "delete_conversation", "locked", "delete")
+# A transaction, a cascade, and methods that take a lock.
+INTRICATE = (
+    "store_turn",
+    "delete_conversation",
+    "append_messages",
+    "pop_message",
+    "rewind_conversation",
+    "fork_conversation",
+    "erase_user",
+    "locked",
+    "delete",
+)
 
 
 def chosen(store: FaultyStore, count: int) -> list[str]:
-    """All methods or, in the suite, the most intricate and so many others."""
+    """Return all methods or, in the suite, the most complex ones and so many others."""
     intricate = [name for name in INTRICATE if name in store.methods]
     return [*intricate, *some((name for name in store.methods if name not in intricate), count)]
 
@@ -37,19 +47,19 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def patient(name: str, api: str) -> Iterator[FaultyStore]:
-    with opened(name, api, PATIENCE) as store:
+def faulty_store(name: str, api: str) -> Iterator[FaultyStore]:
+    with opened(name, api, SUFFICIENT) as store:
         yield store
 
 
 @pytest.fixture
-def hasty(name: str, api: str) -> Iterator[FaultyStore]:
-    with opened(name, api, HASTE) as store:
+def short_timeout_store(name: str, api: str) -> Iterator[FaultyStore]:
+    with opened(name, api, SHORT) as store:
         yield store
 
 
 def without_faults(store: FaultyStore, method: str) -> tuple[list[Any], Any, list[Any]]:
-    """What is stored before a call, its result, and what is stored after it; then undo it."""
+    """Return the stored data before a call, its result, and the data after it; then undo it."""
     store.prepare()
     before = store.seen()
     clean = store.clean(method)
@@ -59,7 +69,7 @@ def without_faults(store: FaultyStore, method: str) -> tuple[list[Any], Any, lis
 
 
 def lose_a_reply(store: FaultyStore, method: str, number: int) -> bool:
-    """Lose the `number`-th reply to a call, and fail unless it was made once or not at all.
+    """Lose the `number`-th reply to a call, and fail unless it took effect once or not at all.
 
     Returns:
         Whether there was such a reply.
@@ -70,7 +80,7 @@ def lose_a_reply(store: FaultyStore, method: str, number: int) -> bool:
     result, took = store.call(method)
     store.proxy.lose_reply(0)
     where = f"{method}, reply {number}"
-    assert took < PATIENCE + LATER, f"{where}: not back at the deadline"
+    assert took < SUFFICIENT + LATER, f"{where}: not back at the deadline"
     if is_unavailable(result):
         assert store.seen() in (before, after), f"{where}: half an effect"
         store.works_again()
@@ -81,7 +91,7 @@ def lose_a_reply(store: FaultyStore, method: str, number: int) -> bool:
 
 
 def times(disturb: Callable[[FaultyStore, str, int], bool], store: FaultyStore, method: str) -> int:
-    """Disturb the first reply to a call, the second, and so on; return how many there were."""
+    """Disturb the first reply to a call, the second, and so on; return the number of replies."""
     number = 1
     while disturb(store, method, number):
         number += 1
@@ -89,41 +99,42 @@ def times(disturb: Callable[[FaultyStore, str, int], bool], store: FaultyStore, 
 
 
 def test_whichever_reply_is_lost_a_call_is_made_once(
-    patient: FaultyStore, name: str, api: str
+    faulty_store: FaultyStore, name: str, api: str
 ) -> None:
-    methods = chosen(patient, 100)
+    methods = chosen(faulty_store, 100)
     if name == "mongodb" and not SOAK:
-        # Each lost reply costs half a second: PyMongo asks no sooner whether a server is back.
+        # Each lost reply takes half a second, which PyMongo waits before it looks for a server
+        # again.
         methods = [dict(zip(APIS, INTRICATE, strict=False))[api]]
-    lost = sum(times(lose_a_reply, patient, method) for method in methods)
-    patient.works_again()
+    lost = sum(times(lose_a_reply, faulty_store, method) for method in methods)
+    faulty_store.works_again()
 
     assert lost >= len(methods)
-    tell(
+    report(
         f"network, {name}, {api}: {len(methods)} methods, {lost} replies lost: 0 doubled or halved"
     )
 
 
-def test_a_slow_network_is_waited_for(patient: FaultyStore) -> None:
-    for method in chosen(patient, 2):
-        patient.prepare()
-        patient.proxy.delay = 0.05
-        result, _ = patient.call(method)
-        patient.proxy.delay = 0
+def test_a_slow_network_is_waited_for(faulty_store: FaultyStore) -> None:
+    for method in chosen(faulty_store, 2):
+        faulty_store.prepare()
+        faulty_store.proxy.delay = 0.05
+        result, _ = faulty_store.call(method)
+        faulty_store.proxy.delay = 0
         assert not is_unavailable(result), method
 
 
-def test_connections_that_were_cut_are_replaced(patient: FaultyStore) -> None:
-    for method in chosen(patient, 2):
-        patient.prepare()
-        patient.proxy.cut()
-        result, took = patient.call(method)
+def test_connections_that_were_cut_are_replaced(faulty_store: FaultyStore) -> None:
+    for method in chosen(faulty_store, 2):
+        faulty_store.prepare()
+        faulty_store.proxy.cut()
+        result, took = faulty_store.call(method)
         assert not is_unavailable(result), method
-        assert took < PATIENCE + LATER
+        assert took < SUFFICIENT + LATER
 
 
 def go_silent(store: FaultyStore, method: str, number: int) -> bool:
-    """Have no reply come from the `number`-th on, and fail unless the call is given up in time.
+    """Drop all replies from the `number`-th on, and fail unless the call ends in time.
 
     Returns:
         Whether there was such a reply.
@@ -134,12 +145,12 @@ def go_silent(store: FaultyStore, method: str, number: int) -> bool:
     silent, store.proxy.swallow_replies = store.proxy.swallow_replies, False
     store.proxy.lose_reply(0)
     where = f"{method}, silent from reply {number} on"
-    assert took < HASTE + LATER, f"{where}: not back at the deadline"
+    assert took < SHORT + LATER, f"{where}: not back at the deadline"
     if is_unavailable(result):
         assert store.seen() in (before, after), f"{where}: half an effect"
     else:
-        # There was no such reply, or it was one to a connection that a pool opened beside.
-        assert result == clean, f"{where}: it knows what it was not told"
+        # There was no such reply, or it was for another connection that a pool opened.
+        assert result == clean, f"{where}: it returned data that it has not read"
         assert store.seen() == after, f"{where}: another effect"
     if silent:
         if number % 2:
@@ -148,46 +159,52 @@ def go_silent(store: FaultyStore, method: str, number: int) -> bool:
     return silent
 
 
-def test_a_network_that_goes_silent_is_given_up_at_the_deadline(
-    hasty: FaultyStore, name: str, api: str
+def test_a_call_on_a_network_that_becomes_silent_ends_at_the_deadline(
+    short_timeout_store: FaultyStore, name: str, api: str
 ) -> None:
-    methods = chosen(hasty, 1)
+    methods = chosen(short_timeout_store, 1)
     if SOAK:
-        count = sum(times(go_silent, hasty, method) for method in methods)
+        count = sum(times(go_silent, short_timeout_store, method) for method in methods)
     else:
-        count = sum(go_silent(hasty, method, 1 + len(method) % 2) for method in methods)
+        count = sum(
+            go_silent(short_timeout_store, method, 1 + len(method) % 2) for method in methods
+        )
 
     assert count
-    tell(f"network, {name}, {api}: silent at {count} moments: given up within {HASTE + 0.5} s")
+    report(f"network, {name}, {api}: silent at {count} moments: ended within {SHORT + 0.5} s")
 
 
-def test_requests_that_vanish_are_given_up_at_the_deadline(hasty: FaultyStore) -> None:
-    for method in chosen(hasty, 0)[size(-1, 0) :]:
-        hasty.prepare()
-        hasty.proxy.swallow_requests = True
-        result, took = hasty.call(method)
-        hasty.proxy.swallow_requests = False
+def test_calls_whose_requests_are_lost_end_at_the_deadline(
+    short_timeout_store: FaultyStore,
+) -> None:
+    for method in chosen(short_timeout_store, 0)[size(-1, 0) :]:
+        short_timeout_store.prepare()
+        short_timeout_store.proxy.swallow_requests = True
+        result, took = short_timeout_store.call(method)
+        short_timeout_store.proxy.swallow_requests = False
         assert is_unavailable(result), method
-        assert took < HASTE + LATER
-        hasty.works_again()
+        assert took < SHORT + LATER
+        short_timeout_store.works_again()
 
 
-def test_a_network_slower_than_the_deadline_is_given_up_at_the_deadline(hasty: FaultyStore) -> None:
-    """Not each of several round trips has so much time, but all of them together."""
-    for method in chosen(hasty, 1):
-        hasty.prepare()
-        hasty.proxy.delay = HASTE * 0.7
-        _, took = hasty.call(method)
-        hasty.proxy.delay = 0
-        assert took < HASTE + LATER, method
-        hasty.works_again()
+def test_a_call_on_a_network_slower_than_the_deadline_ends_at_the_deadline(
+    short_timeout_store: FaultyStore,
+) -> None:
+    """The deadline is that of the call, not of each of its round trips."""
+    for method in chosen(short_timeout_store, 1):
+        short_timeout_store.prepare()
+        short_timeout_store.proxy.delay = SHORT * 0.7
+        _, took = short_timeout_store.call(method)
+        short_timeout_store.proxy.delay = 0
+        assert took < SHORT + LATER, method
+        short_timeout_store.works_again()
 
 
 class TestMutants:
     """The harness detects a store with a deliberate defect."""
 
     def test_an_effect_that_is_doubled_is_found_out(self) -> None:
-        with opened("redis", "sync", PATIENCE) as store:
+        with opened("redis", "sync", SUFFICIENT) as store:
             end_turn = store.store.end_turn
 
             def repeat_what_was_lost(*arguments: Any) -> Any:
@@ -201,7 +218,7 @@ class TestMutants:
                 lose_a_reply(store, "end_turn", 2)
 
     def test_half_an_effect_is_found_out(self) -> None:
-        with opened("postgres", "sync", PATIENCE) as store:
+        with opened("postgres", "sync", SUFFICIENT) as store:
 
             def store_one_by_one(messages: Any) -> None:
                 lost = store.proxy.lost
@@ -219,7 +236,7 @@ class TestMutants:
     ) -> None:
         monkeypatch.setitem(globals(), "LATER", 0.1)
         with (
-            opened("redis", "sync", HASTE + 0.5) as store,
+            opened("redis", "sync", SHORT + 0.5) as store,
             pytest.raises(AssertionError, match="not back at the deadline"),
         ):
             go_silent(store, "get", 1)
@@ -227,7 +244,7 @@ class TestMutants:
     def test_a_lock_that_is_never_released_is_detected(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with opened("redis", "sync", HASTE) as store:
+        with opened("redis", "sync", SHORT) as store:
             store.prepare()
             monkeypatch.setattr(store.beside, "_lock_timeout", 0.1)
             monkeypatch.setattr(store.store, "_save_and_release", lambda *arguments: None)

@@ -13,7 +13,7 @@ from jazzmine.backends.json import durable_file as durable
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message, trace
 from tests.faults.power import Disk, recorded
-from tests.faults.sizes import tell
+from tests.faults.sizes import report
 
 WRITES: dict[str, Callable[[Any], Any]] = {
     "the first record": lambda store: store.store_conversation(conversation("c1")),
@@ -51,7 +51,7 @@ def cut_everywhere(
         written = {after or b""}
     allowed = {before, *written}
     for number, state in enumerate(disk.states):
-        # A write that raised has put its own new file in place for a while.
+        # A write that raised may have renamed its new file for a moment.
         broken = [found for found in state - allowed if not (raised and is_whole(found))]
         assert not broken, f"after call {number + 1} the file is neither the old nor the new one"
     return len(disk.states)
@@ -79,12 +79,12 @@ def test_a_power_cut_after_any_call_leaves_the_old_file_or_the_new(
         points += cut_everywhere(path, write, fails)
         if fails is not never:
             cut_everywhere(path, write, never)
-    tell(f"power cut, {fails.__name__}: {points} moments, each the old file or the new one")
+    report(f"power cut, {fails.__name__}: {points} moments, each the old file or the new one")
 
 
 def leave_out(monkeypatch: pytest.MonkeyPatch, leaves_out: Callable[[int], bool]) -> None:
     class Without:
-        """The module os, with an fsync that leaves some out."""
+        """The module os, with an fsync that skips some calls."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(os, name)

@@ -15,7 +15,7 @@ SOON = 5.0
 
 
 class Log:
-    """A server that answers each chunk with it, and remembers what it was sent."""
+    """A server that echoes each chunk, and records all data that it received."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -83,7 +83,7 @@ def receive(client: socket.socket, count: int) -> bytes:
 
 
 def send_held(proxy: Proxy, client: socket.socket, data: bytes) -> None:
-    """Send what is held, and wait until the proxy has it."""
+    """Send data that the proxy holds, and wait until the proxy has received it."""
     before = proxy.held
     client.sendall(data)
     eventually(lambda: proxy.held == before + len(data))
@@ -97,7 +97,7 @@ def eventually(holds: object) -> None:
         time.sleep(0.005)
 
 
-def test_what_is_not_disturbed_is_forwarded(proxy: Proxy, client: socket.socket, log: Log) -> None:
+def test_data_is_forwarded_without_a_fault(proxy: Proxy, client: socket.socket, log: Log) -> None:
     assert exchange(client, b"a") == b"a"
     assert exchange(client, b"b") == b"b"
     assert log.received == b"ab"
@@ -105,7 +105,7 @@ def test_what_is_not_disturbed_is_forwarded(proxy: Proxy, client: socket.socket,
     assert proxy.connections == 1
 
 
-def test_what_is_held_is_delivered_in_order(proxy: Proxy, client: socket.socket, log: Log) -> None:
+def test_held_data_is_delivered_in_order(proxy: Proxy, client: socket.socket, log: Log) -> None:
     proxy.hold()
     send_held(proxy, client, b"one ")
     send_held(proxy, client, b"two ")
@@ -117,7 +117,7 @@ def test_what_is_held_is_delivered_in_order(proxy: Proxy, client: socket.socket,
     assert log.received == b"one two three"
 
 
-def test_what_is_held_outlives_its_client(proxy: Proxy, client: socket.socket, log: Log) -> None:
+def test_held_data_outlives_its_client(proxy: Proxy, client: socket.socket, log: Log) -> None:
     proxy.hold()
     send_held(proxy, client, b"late")
     client.close()
@@ -131,7 +131,7 @@ def test_what_is_held_outlives_its_client(proxy: Proxy, client: socket.socket, l
     eventually(lambda: not proxy.open)
 
 
-def test_what_is_held_can_be_delivered_later(proxy: Proxy, client: socket.socket, log: Log) -> None:
+def test_held_data_can_be_delivered_later(proxy: Proxy, client: socket.socket, log: Log) -> None:
     proxy.hold()
     send_held(proxy, client, b"late")
     started = time.monotonic()
@@ -167,7 +167,7 @@ def test_connections_to_come_are_held_too(proxy: Proxy, log: Log) -> None:
     assert log.received == b"1"
 
 
-def test_a_client_is_cut_off_from_what_is_held(
+def test_a_client_can_be_cut_off_from_its_held_data(
     proxy: Proxy, client: socket.socket, log: Log
 ) -> None:
     proxy.hold()
@@ -179,7 +179,7 @@ def test_a_client_is_cut_off_from_what_is_held(
     assert log.received == b"late"
 
 
-def test_what_is_held_is_lost_with_the_connection(
+def test_held_data_is_lost_with_the_connection(
     proxy: Proxy, client: socket.socket, log: Log
 ) -> None:
     proxy.hold()

@@ -24,7 +24,7 @@ from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
 SECONDS = 1.0
-EVERY = 10  # the calls of which one is broken
+EVERY = 10  # one of these calls is broken
 LATER = 0.2
 
 
@@ -56,13 +56,13 @@ class Broken(ABC):
 
     @abstractmethod
     def break_call(self, name: str, call: Callable[[], Any]) -> Any:
-        """Make a call in the way of the mutant."""
+        """Make a call with the defect of the mutant."""
 
 
 class HappensAfterItWasGivenUp(Broken):
     def break_call(self, name: str, call: Callable[[], Any]) -> Any:
         self.happen_later(call)
-        raise StoreUnavailableError("given up")
+        raise StoreUnavailableError("abandoned")
 
 
 class HappensAgainAfterItReturned(Broken):
@@ -103,7 +103,7 @@ def run_messages(store: Any) -> Run:
 
 
 def settle(store: Any) -> None:
-    """Wait until all that is to happen later has happened."""
+    """Wait for the scheduled functions."""
     if isinstance(store, Broken):
         store.settle()
 
@@ -191,7 +191,7 @@ class Unfenced:
             except psycopg.OperationalError:
                 self._local.connection = None
                 time.sleep(0.01)
-        raise StoreUnavailableError("given up")
+        raise StoreUnavailableError("abandoned")
 
     def _connected(self) -> psycopg.Connection[Any]:
         if getattr(self._local, "connection", None) is None:

@@ -1,6 +1,6 @@
 """Six workers write, read and delete four records while the network fails at random.
 
-The histories of all calls are checked: each record alone, as no call is about two of them. A call
+The history of each record is checked separately, because every call concerns one record. A call
 of unknown outcome may take effect until a later call on its record has returned, and no longer.
 JAZZMINE_SEED repeats the schedule of a run that failed.
 """
@@ -18,9 +18,9 @@ from jazzmine.core import working_memory as async_memory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation
-from tests.faults.networks import NETWORKS, Network
+from tests.faults.networks import NETWORKS, Network, is_memory
 from tests.faults.schedules import Schedule, seed
-from tests.faults.sizes import LENIENCE, size, tell
+from tests.faults.sizes import LENIENCE, report, size
 from tests.faults.workload import (
     TIMEOUT,
     WORKERS,
@@ -32,29 +32,29 @@ from tests.faults.workload import (
     recorders,
 )
 
-# PyMongo, stopped while it connects, may leave the socket to the garbage collector.
+# If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
 
 SECONDS = size(4, 20)
 RUNS = size(1, 4)
-SETTLED = 0.5  # after which what was delivered has taken effect
+SETTLED = 0.5  # after which delivered data has taken effect
 
 
 def config(name: str, network: Network, schedule: Schedule) -> dict[str, object]:
     config = {**network.through, "timeout": TIMEOUT}
-    if name == "postgres":
+    if name.startswith("postgres"):
         config["pool_max"] = schedule.chance.choice([2, WORKERS])
     return config
 
 
 def run_threads(name: str, seed: int) -> Run:
-    kind: Any = WorkingMemoryStore if name == "redis" else MessageStore
+    kind: Any = WorkingMemoryStore if is_memory(name) else MessageStore
     with NETWORKS[name]() as network:
         schedule, workers = Schedule(network.proxy, seed), recorders(name, seed)
         with kind.initialize(config(name, network, schedule)) as store:
-            if name != "redis":
+            if not is_memory(name):
                 store.store_conversation(conversation())
             with schedule:
                 call_at_once(workers, store, SECONDS)
@@ -65,12 +65,12 @@ def run_threads(name: str, seed: int) -> Run:
 
 async def run_tasks(name: str, seed: int) -> Run:
     kind: Any = async_memory.WorkingMemoryStore
-    if name != "redis":
+    if not is_memory(name):
         kind = async_messages.MessageStore
     with NETWORKS[name]() as network:
         schedule, workers = Schedule(network.proxy, seed), recorders(name, seed)
         async with await kind.initialize(config(name, network, schedule)) as store:
-            if name != "redis":
+            if not is_memory(name):
                 await store.store_conversation(conversation())
             with schedule:
                 await call_at_once_async(workers, store, SECONDS)
@@ -84,7 +84,7 @@ def check(run: Run, api: str, seed: int) -> None:
     print(f"{len(run.faults)} faults, the slowest call took {run.slowest():.2f} s")
     run.check()
     assert run.slowest() < TIMEOUT + 0.5 + LENIENCE, "not back at the deadline"
-    tell(
+    report(
         f"schedules, {run.name}, {api}, seed {seed}: {len(run.history)} calls, {run.unknown()} of"
         f" unknown outcome, {len(run.faults)} faults: linearizable"
     )

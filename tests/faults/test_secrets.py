@@ -16,12 +16,12 @@ from jazzmine.core import working_memory as async_memory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.faults.faulty_network import APIS, is_unavailable, opened
-from tests.faults.sizes import tell
+from tests.faults.sizes import report
 from tests.servers import postgres
 
 SECRET = "hunter2"
 
-# A driver, stopped while it connects, may leave the socket to the garbage collector.
+# If a driver is stopped while it connects, the socket may be left to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
@@ -77,6 +77,12 @@ MESSAGES = [
     {"storage": "mongodb", "uri": [SECRET]},
 ]
 MEMORIES = [
+    # A message store reads the address in the same way: one it cannot parse, and one without a
+    # server. The option is not a message store's.
+    *(
+        {"storage": "postgres", "dsn": POSTGRES[number], "timeout": 0.3, "lock_timeout": 1}
+        for number in (0, 2, -1)
+    ),
     *({"storage": "redis", "url": url, "timeout": 0.3} for url in REDIS),
     *OTHERS,
 ]
@@ -85,7 +91,7 @@ MEMORIES = [
 def assert_kept(
     error: BaseException, caplog: pytest.LogCaptureFixture, secret: str = SECRET
 ) -> None:
-    """Fail if the secret is in the error, in what it came from, or in any log record."""
+    """Fail if the secret is in the error, in its cause or context, or in any log record."""
     chain: list[BaseException] = [error]
     for raised in chain:
         assert secret not in f"{raised} {raised!r} {raised.args!r}"
@@ -133,21 +139,25 @@ async def test_no_address_is_repeated_by_an_async_store(
         await opened.initialize(config)
 
     assert_kept(raised.value, caplog)
-    tell(f"secrets: {len(MESSAGES) + len(MEMORIES)} addresses: no secret byte")
+    report(f"secrets: {len(MESSAGES) + len(MEMORIES)} addresses: no secret byte")
 
 
 @pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("name", "read", "write"),
+    [("postgres", "ping", "store_turn"), ("postgres_memory", "get", "locked")],
+)
 def test_no_password_is_shown_while_the_network_fails(
-    api: str, caplog: pytest.LogCaptureFixture
+    name: str, read: str, write: str, api: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     password = str(conninfo_to_dict(postgres.dsn()).get("password"))
     caplog.set_level(logging.DEBUG)
-    with opened("postgres", api, timeout=0.5) as store:
+    with opened(name, api, timeout=0.5) as store:
         store.prepare()
         store.proxy.cut()
-        store.call("ping")
+        store.call(read)
         store.proxy.swallow_replies = True
-        error, _ = store.call("store_turn")
+        error, _ = store.call(write)
         store.proxy.swallow_replies = False
 
         assert is_unavailable(error)

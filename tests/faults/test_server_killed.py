@@ -17,7 +17,7 @@ from jazzmine.core.working_memory import ToolCallRecord, TurnCache
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import size, tell
+from tests.faults.sizes import report, size
 from tests.servers import mongodb, postgres, redis
 
 KILLS = size(2, 20)
@@ -38,6 +38,12 @@ def postgres_server() -> Iterator[tuple[Config, Kill]]:
 
 
 @contextmanager
+def postgres_memory_server() -> Iterator[tuple[Config, Kill]]:
+    with postgres_server() as (config, kill):
+        yield {**config, "lock_timeout": 30}, kill
+
+
+@contextmanager
 def mongodb_server() -> Iterator[tuple[Config, Kill]]:
     with mongodb.Server() as server:
 
@@ -50,7 +56,7 @@ def mongodb_server() -> Iterator[tuple[Config, Kill]]:
 
 @contextmanager
 def redis_server() -> Iterator[tuple[Config, Kill]]:
-    # As durable as the others: every write is on the disk before it is acknowledged.
+    # Every write is on the disk before it is acknowledged, as on the other servers.
     with redis.Server("--appendonly", "yes", "--appendfsync", "always") as server:
 
         def kill() -> None:
@@ -60,7 +66,12 @@ def redis_server() -> Iterator[tuple[Config, Kill]]:
         yield {"storage": "redis", "url": server.url, "timeout": 30.0, "lock_timeout": 30}, kill
 
 
-SERVERS = {"postgres": postgres_server, "mongodb": mongodb_server, "redis": redis_server}
+SERVERS = {
+    "postgres": postgres_server,
+    "mongodb": mongodb_server,
+    "redis": redis_server,
+    "postgres_memory": postgres_memory_server,
+}
 
 
 class Messages:
@@ -80,7 +91,7 @@ class Messages:
 
 
 class ToolCalls:
-    """A working memory as a list of names, in which a name may stand twice."""
+    """A working memory as a list of names, which may contain a name twice."""
 
     def __init__(self, config: Config) -> None:
         self.store = WorkingMemoryStore.initialize(config)
@@ -99,18 +110,23 @@ class ToolCalls:
         return [call.tool_name for call in memory.current_turn.tool_calls]
 
 
-KINDS: dict[str, Any] = {"postgres": Messages, "mongodb": Messages, "redis": ToolCalls}
+KINDS: dict[str, Any] = {
+    "postgres": Messages,
+    "mongodb": Messages,
+    "redis": ToolCalls,
+    "postgres_memory": ToolCalls,
+}
 
 
 class Writer:
-    """Writes one name after the other, and keeps those that were acknowledged."""
+    """Writes one name after the other, and records those that were acknowledged."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.acknowledged: list[str] = []
 
     def run(self, write: Callable[[str], None], over: threading.Event) -> None:
-        """Write until it is over."""
+        """Write until it is stopped."""
         number = 0
         while not over.is_set():
             number += 1
@@ -123,7 +139,7 @@ class Writer:
 
 
 def kill_under_load(kind: Any, write: Callable[[str], None], kill: Kill) -> int:
-    """Kill the server while it is written to, and fail unless all that it said is true."""
+    """Kill the server during writes, and fail unless all acknowledged names are stored once."""
     over = threading.Event()
     writers = [Writer(f"w{number}") for number in range(WRITERS)]
     with ThreadPoolExecutor(WRITERS) as threads:
@@ -143,38 +159,40 @@ def kill_under_load(kind: Any, write: Callable[[str], None], kill: Kill) -> int:
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_what_was_acknowledged_outlives_a_server_that_is_killed(name: str) -> None:
+def test_acknowledged_writes_outlive_a_server_that_is_killed(name: str) -> None:
     with SERVERS[name]() as (config, kill):
         kind = KINDS[name](config)
         with kind.store:
             written = kill_under_load(kind, kind.write, kill)
 
     assert written > KILLS
-    tell(f"server killed, {name}: {KILLS} kills, {written} acknowledged writes: 0 lost, 0 doubled")
+    report(
+        f"server killed, {name}: {KILLS} kills, {written} acknowledged writes: 0 lost, 0 doubled"
+    )
 
 
-class Hasty:
-    """Says that it has written before it has."""
+class AcknowledgesTooEarly:
+    """Acknowledges a write before it has written."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self._promised: list[str] = []
 
     def write(self, name: str) -> None:
-        """Write what was promised before, and promise to write this."""
+        """Write the previous name, and acknowledge this one."""
         self._promised.append(name)
         with suppress(IndexError):  # the first ones, and after a loss
             self._write(self._promised.pop(-1 - WRITERS))
 
     def forget(self) -> None:
-        """Lose what was only promised."""
+        """Lose the name that was not written yet."""
         self._promised.clear()
 
 
 def test_a_store_that_acknowledges_too_early_is_found_out() -> None:
     with redis_server() as (config, kill):
         kind = ToolCalls(config)
-        hasty = Hasty(kind.write)
+        hasty = AcknowledgesTooEarly(kind.write)
 
         def kill_and_forget() -> None:
             kill()
@@ -202,7 +220,7 @@ def test_a_server_that_acknowledges_before_it_flushes_is_found_out() -> None:
             kill_under_load(kind, write, kill)
 
 
-def test_a_store_that_sends_again_what_was_done_is_found_out() -> None:
+def test_a_store_that_repeats_a_completed_write_is_detected() -> None:
     with redis_server() as (config, kill):
         kind = ToolCalls(config)
 

@@ -23,16 +23,17 @@ from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import size, tell
+from tests.faults.sizes import report, size
 from tests.servers import mongodb, postgres, redis
+from tests.servers.process import free_port
 
 THREADS = 16
 WORKERS = 4
 CALLS = size(10, 200)
 Config = dict[str, object]
 
-MESSAGE_STORES = ["json", "postgres", "mongodb"]
-MEMORIES = ["memory", "redis"]
+MESSAGE_STORES = ["json", "sqlite", "postgres", "mongodb"]
+MEMORIES = ["memory", "redis", "sqlite", "postgres"]
 
 
 @contextmanager
@@ -40,6 +41,8 @@ def config_of(name: str, folder: Path) -> Iterator[Config]:
     with ExitStack() as stack:
         if name == "json":
             yield {"path": str(folder / "messages.json"), "fsync": False}
+        elif name == "sqlite":
+            yield {"storage": "sqlite", "path": str(folder / "messages.db")}
         elif name == "postgres":
             schema = stack.enter_context(postgres.empty_schema())
             yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
@@ -63,7 +66,7 @@ def update_many(store: Any) -> None:
 
 
 def update_at_once(store: WorkingMemoryStore) -> None:
-    """Fail unless every thread's every update is counted."""
+    """Fail unless all updates of all threads are counted."""
     before = store.get_or_create("c1", "u1", "a1").revision
     with ThreadPoolExecutor(THREADS) as threads:
         work = [threads.submit(update_many, store) for _ in range(THREADS)]
@@ -84,14 +87,14 @@ def test_sixteen_threads_share_a_message_store(name: str, tmp_path: Path) -> Non
             one.result()
 
         assert len(list(store.iter_messages("c1"))) == THREADS * CALLS
-    tell(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} writes: all there")
+    report(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} writes: all there")
 
 
 @pytest.mark.parametrize("name", MEMORIES)
 def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> None:
     with config_of(name, tmp_path) as config, WorkingMemoryStore.initialize(config) as store:
         update_at_once(store)
-    tell(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} updates: none lost")
+    report(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} updates: none lost")
 
 
 class Unlocked(InMemoryWorkingMemoryStore):
@@ -103,13 +106,13 @@ class Unlocked(InMemoryWorkingMemoryStore):
         return Lease(conversation_id, "", memory)
 
     def _require_held(self, lease: Lease) -> None:
-        """Nothing is held."""
+        """Check nothing."""
 
     def _release(self, lease: Lease) -> None:
-        """There is nothing to release."""
+        """Release nothing."""
 
 
-def test_a_working_memory_that_takes_no_lock_is_found_out() -> None:
+def test_a_working_memory_that_takes_no_lock_is_detected() -> None:
     with Unlocked() as store, pytest.raises(AssertionError, match="an update is lost"):
         update_at_once(store)
 
@@ -123,7 +126,7 @@ def work_in_a_fork(store: Any, name: str, jobs: Any) -> None:
 
 
 def work_in_a_pool(store: Any) -> None:
-    """Fail unless forked processes do all that is to be done with a store, once."""
+    """Fail unless forked processes do every task with a store once."""
     fork = multiprocessing.get_context("fork")
     jobs = fork.Queue()
     total = WORKERS * CALLS
@@ -147,15 +150,25 @@ def work_in_a_pool(store: Any) -> None:
         assert store.end_turn("c1", "response", "intent").revision == total + 2
 
 
-@pytest.mark.parametrize("name", [*MESSAGE_STORES, "redis"])
-def test_a_prefork_pool_works_on_a_store_made_before_the_fork(name: str, tmp_path: Path) -> None:
-    opened: Any = WorkingMemoryStore if name == "redis" else MessageStore
+@pytest.mark.parametrize(
+    ("name", "opened"),
+    [
+        *((name, MessageStore) for name in MESSAGE_STORES),
+        *((name, WorkingMemoryStore) for name in MEMORIES if name != "memory"),
+    ],
+)
+def test_a_prefork_pool_works_on_a_store_made_before_the_fork(
+    name: str, opened: Any, tmp_path: Path
+) -> None:
     with config_of(name, tmp_path) as config, opened.initialize(config) as store:
         work_in_a_pool(store)
-    tell(f"prefork, {name}: {WORKERS} processes, {WORKERS * CALLS} writes: all there, once")
+    report(
+        f"prefork, {opened.__name__}, {name}: {WORKERS} processes, {WORKERS * CALLS} writes:"
+        " all there, once"
+    )
 
 
-def test_a_store_that_takes_its_connections_into_a_fork_is_found_out(
+def test_a_store_that_uses_its_connections_after_a_fork_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On PostgreSQL: the pools of redis-py and PyMongo notice a fork themselves.
@@ -171,10 +184,13 @@ def test_a_store_that_takes_its_connections_into_a_fork_is_found_out(
 @pytest.mark.parametrize("name", MESSAGE_STORES)
 def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: Path) -> None:
     pytest.importorskip("gunicorn", reason="gunicorn is not installed (scripts/install)")
-    port = postgres.free_port()
+    port = free_port()
     command = [sys.executable, "-m", "gunicorn", "--preload", "--workers", str(WORKERS)]
     command += ["--bind", f"127.0.0.1:{port}", "--no-control-socket", "tests.faults.wsgi"]
-    with config_of(name, tmp_path) as config, config_of("redis", tmp_path) as memory:
+    with ExitStack() as stack:
+        config = memory = stack.enter_context(config_of(name, tmp_path))
+        if name not in MEMORIES:
+            memory = stack.enter_context(config_of("redis", tmp_path))
         with MessageStore.initialize(config) as store:
             store.store_conversation(conversation("c1"))
         environment = {
@@ -194,7 +210,7 @@ def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: P
     assert len(stored) == WORKERS * CALLS, said
     assert turns == WORKERS * CALLS + 2
     assert len(pids) > 1
-    tell(f"gunicorn --preload, {name}: {len(pids)} workers, {len(stored)} requests: all there")
+    report(f"gunicorn --preload, {name}: {len(pids)} workers, {len(stored)} requests: all there")
 
 
 def requests(port: int) -> Counter[bytes]:

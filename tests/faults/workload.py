@@ -27,6 +27,7 @@ from tests.faults.linearizability import (
     bounded,
     is_linearizable,
 )
+from tests.faults.networks import is_memory
 from tests.faults.schedules import Fault
 
 __all__ = [
@@ -50,12 +51,12 @@ WORKS_AGAIN = 10.0
 
 @dataclass
 class Run:
-    """What the workers of one run called, and what was done to the network.
+    """The calls of the workers of one run, and the faults of the network.
 
     Args:
-        name: of the back end.
-        workers: those that made the calls.
-        faults: of the network.
+        name: the name of the back end.
+        workers: the recorders that made the calls.
+        faults: the faults of the network.
     """
 
     name: str
@@ -70,11 +71,11 @@ class Run:
 
     @property
     def model(self) -> Callable[[Any, Operation], Outcome]:
-        """What a call does to a record."""
-        return memory_record_model if self.name == "redis" else message_record_model
+        """Apply a call to a record."""
+        return memory_record_model if is_memory(self.name) else message_record_model
 
     def check(self) -> None:
-        """Fail unless, for each record, some order of the calls explains all results."""
+        """Fail unless, for each record, the results of its calls are possible for some order."""
         for record in RECORDS:
             calls = [call for call in self.history if record_of(call) == record]
             try:
@@ -90,14 +91,14 @@ class Run:
         return max(call.ended - call.began for call in self.history)
 
     def unknown(self) -> int:
-        """How many calls ended without their outcome being known."""
+        """The number of calls with an unknown outcome."""
         return sum(call.result is UNKNOWN for call in self.history)
 
     def _is_possible(self, calls: Sequence[Operation]) -> bool:
         return is_linearizable(bounded(calls), None, self.model, reads=["read"])
 
     def _explain(self, calls: list[Operation]) -> str:
-        """The calls and faults around the first moment at which no order explains the calls."""
+        """Return the calls and faults around the first moment at which no order is possible."""
         moments = sorted(call.ended for call in calls)
         low, high = 0, len(moments) - 1
         while low < high:
@@ -118,7 +119,7 @@ class Run:
 
 
 def _until(calls: list[Operation], moment: float) -> list[Operation]:
-    """The calls as they were known at a moment."""
+    """Return the calls as they were at a moment."""
     begun = [call for call in calls if call.began <= moment]
     return [
         call if call.ended <= moment else replace(call, ended=math.inf, result=UNKNOWN)
@@ -127,14 +128,14 @@ def _until(calls: list[Operation], moment: float) -> list[Operation]:
 
 
 def recorders(name: str, seed: int, without: Collection[str] = ()) -> list[Recorder]:
-    """The workers of a run, which a seed repeats; some calls may be left out."""
-    calls = MEMORY_RECORD_CALLS if name == "redis" else MESSAGE_RECORD_CALLS
+    """Return the workers of a run with a seed; some calls may be left out."""
+    calls = MEMORY_RECORD_CALLS if is_memory(name) else MESSAGE_RECORD_CALLS
     calls = {name: call for name, call in calls.items() if name not in without}
     return [Recorder(calls, seed * 100 + number, WEIGHTS) for number in range(1, WORKERS + 1)]
 
 
 def call_at_once(workers: list[Recorder], store: Any, seconds: float) -> None:
-    """Have each worker call the store from a thread of its own for so long."""
+    """Make the calls of each worker in its own thread for so many seconds."""
     until = time.monotonic() + seconds
     with ThreadPoolExecutor(len(workers)) as threads:
         working = [threads.submit(_call, worker, store, until) for worker in workers]
@@ -149,7 +150,7 @@ def _call(recorder: Recorder, store: Any, until: float) -> None:
 
 
 def read_all(recorder: Recorder, store: Any) -> None:
-    """Read each record, as soon as it can be read."""
+    """Wait until each record can be read, and read it."""
     until = time.monotonic() + WORKS_AGAIN
     for number in range(len(RECORDS)):
         while recorder.make(store, "read", number) is UNKNOWN:
@@ -157,7 +158,7 @@ def read_all(recorder: Recorder, store: Any) -> None:
 
 
 async def call_at_once_async(workers: list[Recorder], store: Any, seconds: float) -> None:
-    """Have each worker call the store from a task of its own; some calls are cancelled."""
+    """Make the calls of each worker in its own task; some calls are cancelled."""
     until = time.monotonic() + seconds
     await asyncio.gather(*(_call_async(worker, store, until) for worker in workers))
 
@@ -169,7 +170,7 @@ async def _call_async(recorder: Recorder, store: Any, until: float) -> None:
 
 
 async def read_all_async(recorder: Recorder, store: Any) -> None:
-    """Read each record, as soon as it can be read."""
+    """Wait until each record can be read, and read it."""
     until = time.monotonic() + WORKS_AGAIN
     for number in range(len(RECORDS)):
         while await recorder.make_async(store, "read", number) is UNKNOWN:

@@ -87,13 +87,13 @@ def wheel(built: Path) -> set[str]:
 
 
 def sources(folder: str) -> set[str]:
-    """The files of a folder as they are packaged, without what tools leave there."""
+    """The files of a folder that are packaged, without the files of tools."""
     files = (path for path in (ROOT / "src" / folder).rglob("*") if path.is_file())
     names = {path.relative_to(ROOT / "src").as_posix() for path in files}
     return {name for name in names if "/." not in name and "/__pycache__/" not in name}
 
 
-def test_the_wheel_holds_the_whole_package_and_its_sync_copy(wheel: set[str]) -> None:
+def test_the_wheel_contains_the_complete_package_and_its_sync_copy(wheel: set[str]) -> None:
     generated = {name.replace("/_async/", "/_sync/") for name in sources("jazzmine/_async")}
 
     assert generated
@@ -131,9 +131,9 @@ def test_the_sync_copy_in_an_sdist_follows_its_source(copy: Path) -> None:
     (path,) = build(copy, "--sdist").glob("*.tar.gz")
 
     with tarfile.open(path) as archive:
-        twin = archive.extractfile(f"{RELEASE}/src/jazzmine/_sync/__init__.py")
-        assert twin is not None
-        assert b"MARK = 'edited'" in twin.read()
+        sync_copy = archive.extractfile(f"{RELEASE}/src/jazzmine/_sync/__init__.py")
+        assert sync_copy is not None
+        assert b"MARK = 'edited'" in sync_copy.read()
 
 
 def test_the_sync_copy_of_an_editable_install_follows_its_source(

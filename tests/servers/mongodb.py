@@ -9,31 +9,24 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
 from pymongo import MongoClient
 from pymongo.errors import PyMongoError
 
-from tests.servers import run_folder
+from tests.servers.process import ServerProcess, free_port
 
 __all__ = ["Server", "client", "database", "emptied_database", "running", "url"]
 
-_SECONDS_TO_START = 60.0
 
-
-class Server:
+class Server(ServerProcess):
     """A server for the tests, in its own folder; a context manager.
 
     Args:
@@ -41,47 +34,21 @@ class Server:
     """
 
     def __init__(self, *options: str) -> None:
+        super().__init__("SecantusDB", free_port())
         self._options = options
-        self._folder = run_folder.new_folder("mongodb")
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
 
     @property
     def url(self) -> str:
         """The server's URL, without a database."""
         return f"mongodb://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Server:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def start(self, *options: str) -> None:
         """Start the server on the same port and data as before, and wait until it answers."""
-        folder = self._folder
         program = str(Path(__file__).with_name("secantus_server.py"))
         command = [sys.executable, program, "--host", "127.0.0.1"]
-        command += ["--port", str(self.port), "--storage-path", str(folder / "data")]
+        command += ["--port", str(self.port), "--storage-path", str(self._folder / "data")]
         command += ["--enable-test-commands", "--log-level", "WARNING", *self._options, *options]
-        with (folder / "log").open("ab") as log:
-            self._process = run_folder.start(
-                "SecantusDB", command, stdout=log, stderr=log, cwd=folder
-            )
-        until = time.monotonic() + _SECONDS_TO_START
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > until:
-                said = (folder / "log").read_text()
-                raise run_folder.cannot_start("SecantusDB", command, said, self._process.poll())
-            time.sleep(0.05)
-        run_folder.has_started("SecantusDB")
+        self._start(command, self._answers)
 
     def _answers(self) -> bool:
         try:
@@ -93,33 +60,7 @@ class Server:
 
     def stop(self) -> None:
         """Stop the server after it has written all data to the disk."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-            self._process = None
-
-    def kill(self) -> None:
-        """Kill the server."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Suspend the server for a block; its connections stay open."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        os.waitpid(self._process.pid, os.WUNTRACED)  # until the process is suspended
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+        self._end(signal.SIGTERM)
 
 
 @cache

@@ -14,7 +14,8 @@ from pathlib import Path
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.servers import run_folder
-from tests.servers.postgres import answers, changed, dsn, free_port
+from tests.servers.postgres import answers, changed, dsn
+from tests.servers.process import free_port
 
 __all__ = ["MISSING", "PROGRAM", "in_front_of", "running"]
 

@@ -11,15 +11,12 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +24,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.servers import run_folder
+from tests.servers.process import ServerProcess, free_port
 
 __all__ = [
     "PASSWORD",
@@ -37,33 +35,28 @@ __all__ = [
     "connect",
     "dsn",
     "empty_schema",
-    "free_port",
     "new_schema",
     "own",
     "port_of",
 ]
 
 PASSWORD = "open-sesame-4711"
-_SECONDS_TO_START = 60.0
 _FOLDERS = {"18": "pginstall18", "16": "pginstall"}
 
 VERSIONS = ("given",) if os.environ.get("JAZZMINE_TEST_POSTGRES") else tuple(_FOLDERS)
 """The servers that tests run on; each is started by the first test that needs it."""
 
 
-class Server:
+class Server(ServerProcess):
     """A server for the tests, in its own folder; a context manager."""
 
     def __init__(self, version: str, fsync: bool = False) -> None:
-        self._kind = f"PostgreSQL {version}"
-        self._folder = run_folder.new_folder("postgres")
+        super().__init__(f"PostgreSQL {version}", free_port())
         self._data = self._folder / "data"
-        self._process: subprocess.Popen[bytes] | None = None
         self._settings = [f"fsync={'on' if fsync else 'off'}", "max_connections=200"]
         # The server refuses to run as root.
         self._user = run_folder.server_user()
         run_folder.give_to_server_user(self._folder)
-        self.port = free_port()
         try:
             self._programs = _runnable(version)
             self._make()
@@ -76,19 +69,6 @@ class Server:
         """The superuser's URL of the database `postgres`."""
         return f"postgresql://postgres:{PASSWORD}@127.0.0.1:{self.port}/postgres"
 
-    def __enter__(self) -> Server:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop(signal.SIGQUIT)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def start(self) -> None:
         """Start the server on the same port and data as before, and wait until it answers."""
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port)]
@@ -96,24 +76,15 @@ class Server:
             command += ["-c", setting]
         # The path of a socket has at most 107 bytes, and the folder's path may be longer.
         command += ["-c", "unix_socket_directories="]
-        with (self._folder / "log").open("ab") as log:
-            self._process = run_folder.start(
-                self._kind, command, stdout=log, stderr=log, cwd=self._folder, **self._user
-            )
-        until = time.monotonic() + _SECONDS_TO_START
-        while not answers(self.dsn):
-            if self._process.poll() is not None or time.monotonic() > until:
-                said = (self._folder / "log").read_text()
-                raise run_folder.cannot_start(self._kind, command, said, self._process.poll())
-            time.sleep(0.05)
-        run_folder.has_started(self._kind)
+        self._start(command, lambda: answers(self.dsn), **self._user)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """Stop the server: SIGINT shuts it down, SIGQUIT crashes it."""
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait()
-            self._process = None
+        self._end(how)
+
+    def kill(self) -> None:
+        """Crash the server; after SIGKILL its other processes would remain."""
+        self._end(signal.SIGQUIT)
 
     def _make(self) -> None:
         word = self._folder / "password"
@@ -175,12 +146,6 @@ def _installed(version: str) -> Path:
     return Path(spec.origin).parent / _FOLDERS[version]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def answers(address: str) -> bool:
     try:
         with psycopg.connect(address, connect_timeout=2):
@@ -239,6 +204,12 @@ def new_schema(version: str = VERSIONS[0]) -> Iterator[str]:
 
 _emptied: dict[str, list[str]] = {}
 
+# Each store makes its own tables alone.
+_TABLES = (
+    ("turn_traces", "messages", "conversations"),
+    ("working_memory", "working_memory_corrupt"),
+)
+
 
 @contextmanager
 def empty_schema(version: str = VERSIONS[0]) -> Iterator[str]:
@@ -263,9 +234,10 @@ def _empty(connection: psycopg.Connection[tuple[Any, ...]], schema: str) -> None
     # Deleting the few rows of a test is many times faster than truncating three tables.
     # No statement contains the schema's name: a test ends the sessions whose statements do.
     connection.execute("SELECT set_config('search_path', %s, false)", [schema])
-    if connection.execute("SELECT to_regclass('turn_traces')").fetchone() != (None,):
-        for table in ("turn_traces", "messages", "conversations"):
-            connection.execute(f"DELETE FROM {table}".encode())
+    for tables in _TABLES:
+        if connection.execute("SELECT to_regclass(%s)", tables[:1]).fetchone() != (None,):
+            for table in tables:
+                connection.execute(f"DELETE FROM {table}".encode())
 
 
 def _drop(version: str, name: str) -> None:

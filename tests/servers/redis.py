@@ -7,24 +7,21 @@ JAZZMINE_TEST_REDIS, the URL of a running server, replaces the single server: it
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import redis
 
 from tests.servers import run_folder
+from tests.servers.process import ServerProcess
 
 __all__ = ["Cluster", "Sentinels", "Server", "database", "eventually", "free_port", "running"]
 
@@ -87,16 +84,14 @@ def free_port() -> int:
             return port
 
 
-class Server:
+class Server(ServerProcess):
     """A redis-server for the tests, in its own folder; a context manager."""
 
     def __init__(self, *options: str, mode: Sequence[str] = (), config: str | None = None) -> None:
-        self.port = free_port()
-        self._folder = run_folder.new_folder("redis")
+        super().__init__("redis-server", free_port())
         self._options = options
         self._mode = mode
         self._config = config
-        self._process: subprocess.Popen[bytes] | None = None
         self.client: Any = redis.Redis(port=self.port, socket_timeout=5, protocol=2)
 
     @property
@@ -104,19 +99,9 @@ class Server:
         """The URL of its first database."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def __enter__(self) -> Server:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.kill()
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         self.client.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def start(self) -> None:
         """Start the server without data on the same port as before, and wait until it answers."""
@@ -129,44 +114,15 @@ class Server:
         if self._config is None:
             command += ["--save", "", "--appendonly", "no"]
         command += self._options
-        with (folder / "log").open("ab") as log:
-            self._process = run_folder.start("redis-server", command, stdout=log, stderr=log)
-        answered = False
-        with contextlib.suppress(TimeoutError):
-            answered = eventually(self._answers_or_ended)
-        status = self._process.poll()
-        if not answered or status is not None:
-            self.kill()
-            said = (folder / "log").read_text()
-            raise run_folder.cannot_start("redis-server", command, said, status)
-        run_folder.has_started("redis-server")
-
-    def _answers_or_ended(self) -> bool:
-        assert self._process is not None
-        return self._process.poll() is not None or self._answers()
+        self._start(command, self._answers)
 
     def _answers(self) -> bool:
         try:
             return bool(self.client.ping())
         except redis.AuthenticationError:
             return True
-
-    def kill(self) -> None:
-        """Kill the server."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Suspend the server for a block; its connections stay open."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
+        except redis.RedisError:
+            return False
 
 
 class Sentinels:
@@ -199,14 +155,9 @@ class Sentinels:
         eventually(lambda: all(self._sees_all(sentinel) for sentinel in self.sentinels))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in (*self.sentinels, self.replica, self.primary):
-            server.__exit__(kind, error, traceback)
+            server.__exit__()
 
     def _sees_all(self, sentinel: Server) -> bool:
         state = sentinel.client.info("sentinel")["master0"]
@@ -244,14 +195,9 @@ class Cluster:
         eventually(lambda: all(self._complete(primary) for primary in self.primaries))
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for primary in self.primaries:
-            primary.__exit__(kind, error, traceback)
+            primary.__exit__()
 
     def _complete(self, primary: Server) -> bool:
         state = primary.client.execute_command("CLUSTER", "INFO")

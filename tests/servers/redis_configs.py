@@ -95,7 +95,7 @@ def _clients(make: Callable[[], Any], make_sync: Callable[[], Any]) -> Iterator[
     """Replace the client for a URL by one that no URL can describe."""
     module = "working_memory.redis.client_for"
     with (
-        patch(f"jazzmine._async.{module}", lambda url, patience: make()),
+        patch(f"jazzmine._async.{module}", lambda url, reply_timeout: make()),
         patch(f"jazzmine._sync.{module}", lambda url, patience: make_sync()),
     ):
         yield

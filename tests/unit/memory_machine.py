@@ -81,7 +81,7 @@ STATUS_OF_FLOW = {
 
 
 class Small(WorkingMemory):
-    """A working memory whose limits are met within a few transitions."""
+    """A working memory with limits that few transitions reach."""
 
     max_topic_history = 3
     max_flow_history = 2
@@ -90,7 +90,7 @@ class Small(WorkingMemory):
 
 
 def mutable_parts(value: Any) -> set[int]:
-    """The identities of all records, lists and dicts that something consists of."""
+    """Return the identities of all records, lists and dicts in a value."""
     if isinstance(value, MemoryRecord):
         inner = list(vars(value).values())
     elif isinstance(value, dict):
@@ -107,7 +107,7 @@ def timeless(memory: WorkingMemory) -> dict[str, Any]:
 
 
 class Conversation(RuleBasedStateMachine):
-    """Calls the transitions in any order; whatever happens, the rules below hold."""
+    """Calls the transitions in any order; the rules below hold after each."""
 
     kind: type[WorkingMemory] = Small
 
@@ -119,7 +119,7 @@ class Conversation(RuleBasedStateMachine):
         self.calls = 0
 
     def apply(self, transition: Callable[[WorkingMemory], bool], *, counted: bool = False) -> bool:
-        """Make a transition on a copy; made again, it changes nothing unless it is counted."""
+        """Make a transition on a copy; repeating it changes nothing unless it is counted."""
         original, before = self.memory, self.memory.to_dict()
         self.memory = partial_copy(original)
         applied = transition(self.memory)
@@ -217,7 +217,7 @@ class Conversation(RuleBasedStateMachine):
             assert self.memory.last_tool_result.result == call.result
 
     def name(self, call: ToolCallRecord) -> None:
-        """Give a call a name that no other has."""
+        """Return a name that no other call has."""
         call.tool_name = f"tool-{self.calls}."
         self.calls += 1
 

@@ -29,7 +29,7 @@ UNTRUE = re.compile(r"\b(await|async|asyncio|coroutine)s?\b", re.IGNORECASE)
 
 
 def exported() -> Iterator[tuple[str, object, object]]:
-    """Every exported name with what it stands for in the two APIs."""
+    """Return every exported name with its objects in the two APIs."""
     for core, sync in MODULES:
         ours, theirs = importlib.import_module(core), importlib.import_module(sync)
         for name in ours.__all__:
@@ -53,13 +53,13 @@ METHODS = [
 
 
 def waits(function: object) -> bool:
-    """Whether calling it makes something that has to be awaited or iterated with `async for`."""
+    """Return whether a call returns a coroutine or an async iterator."""
     function = inspect.unwrap(function) if callable(function) else function
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def shape(function: object) -> list[tuple[str, object, object, str]]:
-    """Name, kind, default and annotation of every parameter, and what is returned."""
+    """Return the name, kind, default and annotation of every parameter, and of the result."""
     assert callable(function)
     signature = inspect.signature(function)
     parameters = [
@@ -69,10 +69,10 @@ def shape(function: object) -> list[tuple[str, object, object, str]]:
 
 
 def translated(annotation: object) -> str:
-    """An annotation in the words that both APIs have in common."""
+    """Return an annotation with the names of the sync API."""
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(r"\b(?:Async|Abstract(?:Async)?)(?=Iter|Gen|Context)", "", text)
-    return re.sub(r"\b_async\b", "_sync", text).replace("aio", "blocking")
+    return re.sub(r"\b_async\b", "_sync", text)
 
 
 @pytest.mark.parametrize(("core", "sync"), MODULES)
@@ -93,7 +93,7 @@ def test_the_short_import_has_what_the_two_modules_have(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("ours", "theirs"), SHARED)
-def test_what_does_not_wait_is_the_same_object_in_both_apis(ours: object, theirs: object) -> None:
+def test_names_without_io_are_the_same_objects_in_both_apis(ours: object, theirs: object) -> None:
     assert ours is theirs
 
 
@@ -161,7 +161,7 @@ def test_the_prose_of_a_copy_is_true_of_it(name: str) -> None:
 
 
 def imported_by(statement: str) -> set[str]:
-    """The modules that a fresh interpreter has loaded after this statement."""
+    """Return the modules that a new interpreter has loaded after a statement."""
     code = f"{statement}\nimport sys\nprint(*sys.modules)"
     command = [sys.executable, "-I", "-c", code]
     return set(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())

@@ -35,7 +35,7 @@ def imported(text: str, known: set[str]) -> Iterator[str]:
 
 
 def circle(texts: dict[str, str]) -> list[str]:
-    """Return a circle of imports, or nothing."""
+    """Return a cycle of imports, or an empty list."""
     imports = {name: set(imported(text, set(texts))) - {name} for name, text in texts.items()}
     try:
         TopologicalSorter(imports).prepare()

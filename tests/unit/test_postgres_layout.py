@@ -11,12 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import to_json
 
-from jazzmine.backends.postgres.columns import CONVERSATIONS as CONVERSATIONS_TABLE
-from jazzmine.backends.postgres.columns import MESSAGES as MESSAGES_TABLE
-from jazzmine.backends.postgres.columns import TURN_TRACES as TRACES_TABLE
-from jazzmine.backends.postgres.columns import Table
+from jazzmine.backends.columns import CONVERSATIONS as CONVERSATIONS_TABLE
+from jazzmine.backends.columns import MESSAGES as MESSAGES_TABLE
+from jazzmine.backends.columns import TURN_TRACES as TRACES_TABLE
+from jazzmine.backends.columns import Table
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.rows import CONVERSATIONS, message_parameters
 from jazzmine.backends.postgres.schema import migrations
@@ -47,7 +48,7 @@ def test_a_column_of_floats_comes_back_from_json(value: float) -> None:
 
 
 def as_jsonb(text: str) -> str:
-    """What jsonb makes of numbers: decimals without an exponent and without a negative zero."""
+    """Convert numbers as jsonb does: decimals without an exponent and without a negative zero."""
 
     def decimal(token: str) -> Any:
         return Number(f"{abs(Decimal(token)):f}" if Decimal(token) == 0 else f"{Decimal(token):f}")
@@ -56,7 +57,7 @@ def as_jsonb(text: str) -> str:
 
 
 class Number(str):
-    """A number as it is written."""
+    """The text of a number."""
 
 
 def write(value: Any) -> str:
@@ -101,15 +102,34 @@ def test_a_table_has_a_column_for_every_field(table: Table) -> None:
     tables = next(step.sql for step in migrations() if step.name == "tables")
     made = re.search(rf"\$schema\.{table.name} \((.*?)\n\);", tables, re.DOTALL)
     assert made is not None
-    stored = dict(re.findall(r"^    (\w+) +(\w+)", made[1], re.MULTILINE))
+    stored = dict(re.findall(r"^    (\w+) +(.+?),?$", made[1], re.MULTILINE))
     for step in migrations():
-        added = rf"ALTER TABLE \$schema\.{table.name} ADD COLUMN (\w+) +(\w+)"
+        added = rf"ALTER TABLE \$schema\.{table.name} ADD COLUMN (\w+) +(.+);"
         stored.update(re.findall(added, step.sql))
-    assert stored.pop("seq") == "bigint"
-    assert dict(pair.split(" ") for pair in table.definitions.split(", ")) == stored
+    assert stored.pop("seq").startswith("bigint")
+    for pair in table.definitions.split(", "):
+        name, kind = pair.split(" ")
+        column = f"{kind} {_constraints(table.kind.model_fields[name])}".strip()
+        found = re.sub(" +", " ", stored.pop(name, "no column")).partition(" REFERENCES ")[0]
+        assert found.replace("PRIMARY KEY", "NOT NULL").removesuffix(" UNIQUE") == column, (
+            f"a migration has to: ALTER TABLE $schema.{table.name} ADD COLUMN {name} {column};"
+        )
+    assert not stored, f"{table.kind.__name__} has no field for these columns"
 
 
-def test_what_the_json_of_a_message_leaves_out_has_its_default() -> None:
+def _constraints(field: FieldInfo) -> str:
+    """What makes the database give a row that was stored without a field the field's default."""
+    if field.default_factory in (list, dict):
+        return f"NOT NULL DEFAULT '{field.get_default(call_default_factory=True)}'"
+    if field.is_required() or field.default_factory is not None:
+        return "NOT NULL"
+    if field.default is None:
+        return ""
+    default = f"'{field.default}'" if isinstance(field.default, str) else json.dumps(field.default)
+    return f"NOT NULL DEFAULT {default.removesuffix('.0')}"
+
+
+def test_a_field_that_is_missing_in_the_json_of_a_message_has_its_default() -> None:
     values = MESSAGES_TABLE.values
     assert "coalesce(enhanced_message, '')" in values
     assert "coalesce(intent, 'unknown')" in values

@@ -59,7 +59,20 @@ def test_a_malformed_url_is_refused_without_being_repeated(url: str) -> None:
         error = error.__cause__
 
 
-def test_no_secret_stands_in_the_repr() -> None:
+@pytest.mark.parametrize(
+    ("option", "named"),
+    [
+        ("socket_timeout=soon", r"the value of 'socket_timeout' is wrong$"),
+        ("max_conections=5", r"unknown option; did you mean 'max_connections'\?$"),
+        ("db=0&zzzz=5", r"unknown option$"),
+    ],
+)
+def test_a_wrong_option_of_a_url_is_named(option: str, named: str) -> None:
+    with pytest.raises(InvalidAddressError, match=named):
+        WorkingMemoryStore.initialize({"storage": "redis", "url": f"redis://host/0?{option}"})
+
+
+def test_no_secret_is_in_the_repr() -> None:
     assert SECRET not in repr(RedisConfig(f"redis://:{SECRET}@host"))
 
 

@@ -29,7 +29,7 @@ def deep(levels: int) -> Any:
     return value
 
 
-def test_what_is_passed_is_not_changed() -> None:
+def test_arguments_are_not_changed() -> None:
     given = raw(metadata={"a": [NAN]}, sentiment_score=NAN)
     before = repr(given)
 
@@ -97,7 +97,9 @@ def test_nan_as_the_text_that_a_database_writes_is_the_default() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_has_no_replacement_is_refused_by_its_name(fields: dict[str, Any], field: str) -> None:
+def test_a_value_without_a_replacement_is_refused_by_its_name(
+    fields: dict[str, Any], field: str
+) -> None:
     with pytest.raises(ValidationError) as caught:
         Repairs().record(Message, raw(**fields))
 
@@ -121,7 +123,7 @@ def test_a_listing_in_which_all_is_well_is_a_list() -> None:
     assert [one.id for one in found] == ["a", "b"]
 
 
-def test_a_listing_that_leaves_something_out_knows_where_it_ends() -> None:
+def test_a_listing_without_unreadable_records_has_the_id_of_its_last_row() -> None:
     def read(name: str) -> Message:
         return message(name, user_id="" if name == "b" else "u")
 
@@ -143,7 +145,7 @@ def test_the_log_holds_no_value(caplog: pytest.LogCaptureFixture) -> None:
     assert "secret" not in caplog.text
 
 
-def test_the_memory_of_what_was_logged_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_number_of_remembered_log_entries_is_limited(caplog: pytest.LogCaptureFixture) -> None:
     repairs = Repairs()
     for number in range(10_001):
         repairs.record(Message, raw(id=f"m{number}", user_id=""))

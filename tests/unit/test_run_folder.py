@@ -98,7 +98,7 @@ def test_all_goes_with_the_run(base: Path, end: str) -> None:
     assert gone(server)
 
 
-def test_what_a_killed_run_left_goes_with_the_next(base: Path) -> None:
+def test_the_files_of_a_killed_run_are_removed_by_the_next(base: Path) -> None:
     with run(base) as (process, folder, server):
         process.kill()
     assert folder.exists()
@@ -108,7 +108,7 @@ def test_what_a_killed_run_left_goes_with_the_next(base: Path) -> None:
         assert gone(server)
 
 
-def test_what_a_run_uses_stays(base: Path) -> None:
+def test_files_that_a_run_uses_stay(base: Path) -> None:
     with run(base) as (_, folder, server):
         with run(base):
             pass
@@ -116,7 +116,7 @@ def test_what_a_run_uses_stays(base: Path) -> None:
         assert runs(server)
 
 
-def test_what_another_made_stays(base: Path) -> None:
+def test_a_new_folder_and_a_link_stay(base: Path) -> None:
     new = base / "jazzmine-tests-new"
     new.mkdir()
     elsewhere = base / "elsewhere"

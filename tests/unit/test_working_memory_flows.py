@@ -152,7 +152,7 @@ def test_a_failed_flow_is_archived_as_failed() -> None:
         ("record_tool_call", (ToolCallRecord("search", {}),)),
     ],
 )
-def test_without_a_flow_or_a_turn_nothing_changes_and_the_log_says_so(
+def test_without_a_flow_or_a_turn_nothing_changes_and_a_warning_is_logged(
     transition: str, arguments: tuple[Any, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     memory = new_memory()
@@ -295,7 +295,7 @@ def test_the_condition_s_branch_must_be_a_string() -> None:
     assert flow_of(memory).condition_branch_taken == "true"
 
 
-def test_a_flow_that_is_started_again_goes_on_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flow_that_is_started_twice_is_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     memory = new_memory()
     flow = ActiveFlowState("f1", "booking", "flow", total_steps=2)
     memory.start_flow(flow)
@@ -309,7 +309,7 @@ def test_a_flow_that_is_started_again_goes_on_as_it_is(caplog: pytest.LogCapture
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_flow_started_anew_is_another_one() -> None:
+def test_a_flow_that_is_started_again_later_is_another_one() -> None:
     memory = in_flow(started_at=1.0)
 
     memory.start_flow(ActiveFlowState("f1", "booking", "flow", started_at=2.0))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -107,7 +108,7 @@ def test_a_working_memory_comes_back_from_json() -> None:
     assert json.loads(to_json(memory)) == {"format": 1, **memory.to_dict()}
 
 
-def test_what_the_predecessor_stored_is_read() -> None:
+def test_data_of_the_predecessor_is_read() -> None:
     memory = from_json(json.dumps(STORED_BY_THE_PREDECESSOR).encode())
 
     assert memory.revision == 0
@@ -147,13 +148,31 @@ def test_a_number_that_json_does_not_have_is_refused_by_name(number: str) -> Non
         from_json(text.encode())
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_a_number_that_cannot_be_stored_is_refused_wherever_it_stands(number: str) -> None:
+    stored = {"format": 1, **WorkingMemory.from_dict(STORED_BY_THE_PREDECESSOR).to_dict()}
+    text = json.dumps(stored, separators=(",", ":"))
+    numbers = [*re.finditer(r"(?<=[:\[,])-?\d[\d.e+-]*(?=[,}\]])", text)]
+    accepted = []
+
+    for found in numbers:
+        try:
+            from_json((text[: found.start()] + number + text[found.end() :]).encode())
+        except ValidationError:
+            continue
+        accepted.append(text[: found.end()][-40:])
+
+    assert len(numbers) > 20
+    assert accepted == []
+
+
 def test_a_text_may_speak_of_nan_and_infinity() -> None:
     memory = WorkingMemory("c1", "u1", "a1", last_agent_response="NaN < Infinity")
 
     assert from_json(to_json(memory)) == memory
 
 
-# What was changed in place
+# Changes in place
 
 
 def test_a_nan_put_into_a_slot_is_refused_by_name() -> None:
@@ -201,7 +220,7 @@ def test_a_record_can_be_copied_and_pickled() -> None:
     assert pickle.loads(pickle.dumps(memory)) == memory
 
 
-# Where the predecessor's users import from
+# Import paths of jazzmine 0.1
 
 
 def test_the_predecessor_s_modules_hold_the_same_classes() -> None:

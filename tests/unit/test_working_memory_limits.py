@@ -67,7 +67,7 @@ def test_a_flow_that_starts_with_more_calls_than_are_kept_keeps_the_newest() -> 
     assert {call.result for call in kept} == {None}
 
 
-def test_a_raw_result_stands_once_and_goes_with_its_turn() -> None:
+def test_a_raw_result_is_stored_once_and_replaced_with_its_turn() -> None:
     memory = in_flow()
     memory.begin_turn(TurnCache(1))
     memory.record_tool_call(ToolCallRecord("search", {}, {"rows": ["raw"]}, "1 row"))
@@ -81,7 +81,7 @@ def test_a_raw_result_stands_once_and_goes_with_its_turn() -> None:
     assert flow_of(memory).tool_call_history[0].result_summary == "1 row"
 
 
-def test_a_raw_result_that_an_older_version_left_in_a_flow_goes_with_the_next_turn() -> None:
+def test_a_raw_result_that_an_older_version_stored_in_a_flow_is_dropped_by_the_next_turn() -> None:
     memory = in_flow()
     call = ToolCallRecord("search", {"q": "x"}, ["raw"], "1 row", turn_number=1)
     flow_of(memory).tool_call_history = [call]

@@ -52,7 +52,7 @@ def records_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def as_newer(memory: WorkingMemory) -> dict[str, Any]:
-    """What a newer version stores of a working memory: each record has one field more."""
+    """Return a working memory as a newer version stores it: each record has one more field."""
     data = memory.to_dict()
     for number, record in enumerate(records_of(data)):
         record["new"] = {**NEW, "number": number}
@@ -143,7 +143,7 @@ def test_a_field_that_is_refused_keeps_them() -> None:
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=str)
-def test_a_transition_keeps_them_in_what_stays(update: Update) -> None:
+def test_a_transition_keeps_them_in_the_records_that_stay(update: Update) -> None:
     memory = read_newer()
     before = {record["new"]["number"] for record in records_of(stored(memory))}
 
@@ -175,7 +175,7 @@ def test_they_change_nothing_else(changes: list[Update]) -> None:
 
 
 def timeless(data: Any) -> Any:
-    """The same without times."""
+    """Return the data without times."""
     if isinstance(data, dict):
         times = ("last_updated", "called_at", "started_at", "requested_at")
         return {name: timeless(item) for name, item in data.items() if name not in times}

@@ -11,7 +11,7 @@ from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
 
 HOSTILE = "</call>&<tag a=\"1\" b='2'>\0\x1b\ufffe\uffff\r\n\té😀"
-# What XML 1.0 cannot hold is replaced; the rest comes back as it was.
+# Characters that XML 1.0 cannot contain are replaced, all others are unchanged.
 HOSTILE_PARSED = "</call>&<tag a=\"1\" b='2'>\ufffd\ufffd\ufffd\ufffd\r\n\té😀"
 
 
@@ -65,13 +65,13 @@ def test_a_failed_call_shows_its_error_and_where_it_belongs() -> None:
     )
 
 
-def test_a_call_without_a_summary_says_so() -> None:
+def test_a_call_without_a_summary_has_a_placeholder() -> None:
     xml = ToolCallRecord("search", {}, {"secret": 1}).to_prompt_xml()
 
     assert "<summary>(no summary)</summary>" in xml
 
 
-def test_a_failed_call_without_an_error_says_so() -> None:
+def test_a_failed_call_without_an_error_has_a_placeholder() -> None:
     xml = ToolCallRecord("search", {}, success=False).to_prompt_xml()
 
     assert "<error>(no error message)</error>" in xml
@@ -227,7 +227,7 @@ def test_beginning_the_same_turn_again_moves_its_calls_to_the_completed_ones() -
     assert tools_in(sections) == ["first"]
 
 
-def test_the_flow_s_own_prompt_shows_its_whole_history() -> None:
+def test_the_flow_s_own_prompt_shows_its_complete_history() -> None:
     memory = in_turn(1)
     memory.record_tool_call(call("first"))
     assert memory.active_flow is not None

@@ -15,7 +15,7 @@ from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
 from jazzmine.records.working_memory import WorkingMemory
 
-# What records hold
+# The values of fields
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_record_shares_nothing_with_the_dict_it_was_built_from() -> None:
     assert record.arguments == {"tags": ["a"]}
 
 
-def test_an_enum_stands_in_a_dict_as_its_value() -> None:
+def test_an_enum_is_in_a_dict_as_its_value() -> None:
     data = WorkingMemory("c1", "u1", "a1").to_dict()
 
     assert data["status"] == "idle"
@@ -86,7 +86,7 @@ def test_a_missing_field_is_refused() -> None:
 
 
 @pytest.mark.parametrize("garbage", [None, [], "text", 7, {1: 2}, {"name": {}}, [["name", "day"]]])
-def test_what_is_no_record_is_refused(garbage: Any) -> None:
+def test_a_value_that_is_no_record_is_refused(garbage: Any) -> None:
     with pytest.raises(ValidationError):
         Slot.from_dict(garbage)
 

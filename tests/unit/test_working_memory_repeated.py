@@ -78,7 +78,7 @@ def test_more_attributes_than_are_kept_stay_the_same_when_a_turn_begins_again() 
     assert memory.entity_workspace == once
 
 
-def test_a_turn_that_begins_again_takes_up_no_second_topic() -> None:
+def test_a_turn_that_begins_again_adds_no_second_topic() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
     memory.end_turn("Where to?", "ask", "a journey")
@@ -88,7 +88,7 @@ def test_a_turn_that_begins_again_takes_up_no_second_topic() -> None:
     assert memory.topic_history == [TopicShift(1, "book", "a journey")]
 
 
-def test_a_turn_that_begins_again_may_take_up_a_topic_after_all() -> None:
+def test_a_turn_that_begins_again_may_add_a_topic() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, is_continuation=True))
 

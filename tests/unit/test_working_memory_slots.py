@@ -51,7 +51,7 @@ def test_of_two_slots_with_one_name_the_first_is_kept() -> None:
     assert flow_of(memory).slots["day"].description == "first"
 
 
-def test_registering_only_what_is_known_changes_nothing(
+def test_registering_only_known_slots_changes_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = collecting("day")

@@ -37,7 +37,7 @@ def test_the_cache_is_copied_in() -> None:
     assert memory.current_turn == TurnCache(1, raw_entities=[entity("Ada", "kind")])
 
 
-def test_a_new_turn_replaces_the_whole_cache() -> None:
+def test_a_new_turn_replaces_the_complete_cache() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, "hello", selected_flow_ids=["f1"]))
 
@@ -128,7 +128,7 @@ def test_a_turn_that_continues_adds_no_topic() -> None:
     assert memory.topic_count == 0
 
 
-def test_a_turn_that_does_not_continue_takes_up_a_topic() -> None:
+def test_a_turn_that_does_not_continue_adds_a_topic() -> None:
     memory = new_memory()
 
     memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
@@ -197,7 +197,7 @@ def test_an_expired_confirmation_and_a_cancellation_archive_the_flow_once() -> N
     assert [flow.flow_id for flow in memory.flow_history] == ["f1"]
 
 
-def test_a_new_turn_takes_the_error_status_back() -> None:
+def test_a_new_turn_resets_the_error_status() -> None:
     memory = in_flow()
     memory.status = ConversationStatus.ERROR
 
@@ -283,7 +283,7 @@ def test_the_latest_topic_gets_its_summary() -> None:
     assert memory.topic_history == [TopicShift(1, "book", "a table for two")]
 
 
-def test_the_intent_stands_in_for_a_missing_summary() -> None:
+def test_the_intent_replaces_a_missing_summary() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
 

@@ -105,7 +105,7 @@ def test_a_new_working_memory_is_idle() -> None:
     assert memory.entity_max_age_turns == 5
 
 
-# Building from the caller's objects
+# Construction from objects of the application
 
 
 def test_a_minimal_flow_is_described() -> None:

@@ -29,7 +29,7 @@ class ChatTests(SimpleTestCase):
         self.addCleanup(stores.close)
 
     def say(self, text: str, **more: str) -> Any:
-        """Send a message through the whole of Django."""
+        """Send a message with Django's test client."""
         body = {"user_id": "ada", "text": text, **more}
         return self.client.post("/conversations/c1/messages", body, "application/json")
 

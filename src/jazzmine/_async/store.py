@@ -1,10 +1,10 @@
-"""What every store has, whatever it stores: opening, closing, and the checks before a call."""
+"""The base class of all stores: opening, closing, and the checks before a call."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from jazzmine._compat.async_concurrency import Affinity
 from jazzmine.errors import StoreClosedError
@@ -17,8 +17,12 @@ AnyStore = TypeVar("AnyStore", bound="Store")
 class Store(ABC):
     """A store, open from `_open()` until `close()`.
 
-    Each public method of a store calls `_check()` before anything else.
+    Each public method of a store calls `_check()` before anything else, and none calls another
+    public method, because each call is a span of its own.
     """
+
+    #: The value of the attribute `db.system.name` of its spans.
+    _system_name: ClassVar[str] = ""
 
     def __init__(self) -> None:
         self._affinity = Affinity(self._after_fork)
@@ -63,7 +67,7 @@ class Store(ABC):
             raise StoreClosedError("this store is closed; open another with initialize()")
         self._affinity.ensure()
 
-    # What a back end provides
+    # Implemented by a back end
 
     @abstractmethod
     async def _open(self) -> None:
@@ -74,7 +78,7 @@ class Store(ABC):
         """Release all files and connections; called once."""
 
     def _after_fork(self) -> None:  # noqa: B027 - a back end may have nothing to replace
-        """Replace inherited connections, files and locks, in a process that was forked."""
+        """Replace inherited connections, files and locks in a forked process."""
 
     @abstractmethod
     async def _ping(self) -> None:

@@ -1,5 +1,5 @@
-"""What differs between the two worlds, in pairs: `aio` for the one, `blocking` for the other.
+"""What the async and the sync API spell differently, as pairs of modules.
 
-Each name of the one stands in the other, with the same parameters and the same promises;
-nothing else in the library knows which world it is in.
+A module `async_x` and its pair `sync_x` have the same names, with the same parameters and the same
+promises. Code in `_async/` imports the one, and its generated copy the other.
 """

@@ -1,22 +1,35 @@
-"""Concurrency of the async API: tasks on an event loop, and threads for blocking calls."""
+"""Primitives of concurrency in the async API: tasks on an event loop, and threads."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Generic, TypeAlias, TypeVar
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+from weakref import finalize
 
-from jazzmine.backends.json.change import Change
-from jazzmine.deadline import Deadline
 from jazzmine.errors import WrongEventLoopError
 
-__all__ = ["Affinity", "Batcher", "Condition", "KeyedLocks", "Work", "run_blocking"]
+__all__ = [
+    "Affinity",
+    "Event",
+    "Executor",
+    "Task",
+    "Work",
+    "run_blocking",
+    "run_detached",
+    "sleep",
+]
 
 T = TypeVar("T")
 
 Work: TypeAlias = Callable[..., Awaitable[T]]
+
+_Functions: TypeAlias = "SimpleQueue[Callable[[], object] | None]"
+
+sleep = asyncio.sleep
 
 
 class Affinity:
@@ -42,148 +55,180 @@ class Affinity:
             self._loop = loop
 
 
+class Event:
+    """An event that is waited for with a time-out.
+
+    `wait_for(asyncio.Event().wait(), timeout)` makes a task, and loses a cancellation that comes
+    at the moment of the event (before Python 3.12).
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: set[asyncio.Future[bool]] = set()
+
+    def is_set(self) -> bool:
+        """Return whether the event is set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set the event, and wake all calls that wait for it."""
+        self._is_set = True
+        for waiter in self._waiting:
+            _resolve(waiter, True)
+
+    def clear(self) -> None:
+        """Reset the event; the next calls wait again."""
+        self._is_set = False
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the event; return False if it was not set within `timeout` s."""
+        if self._is_set:
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        timer = None if timeout is None else loop.call_later(timeout, _resolve, waiter, False)
+        self._waiting.add(waiter)
+        try:
+            return await waiter
+        finally:
+            self._waiting.discard(waiter)
+            if timer is not None:
+                timer.cancel()
+
+
+def _resolve(future: asyncio.Future[bool], result: bool) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+class Task:
+    """Some work that is done beside the calls, in a task.
+
+    Args:
+        work: it raises nothing.
+        delay: in how many s it starts.
+    """
+
+    def __init__(self, work: Work[None], delay: float = 0.0) -> None:
+        self._work = work
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        if delay:
+            self._timer = asyncio.get_running_loop().call_later(delay, self._start)
+        else:
+            self._start()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work is done."""
+        return self._task is not None and self._task.done()
+
+    async def wait(self, timeout: float | None) -> None:
+        """Wait for the end of the work if it has started, `timeout` s at most."""
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=timeout)
+
+    async def cancel(self) -> None:
+        """Cancel the work, and wait for its end."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _start(self) -> None:
+        self._task = asyncio.ensure_future(self._run())
+        # A program may end before it: that is nothing to be reported.
+        self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    async def _run(self) -> None:
+        await self._work()
+
+
+async def run_detached(
+    start: Callable[[Work[None]], Task], work: Work[None], *, wait: bool
+) -> None:
+    """Start some work that goes on if this call is cancelled.
+
+    Args:
+        start: starts it in a task.
+        wait: whether to return only when it is done.
+    """
+    task = start(work)
+    if wait:
+        await task.wait(None)
+
+
 async def run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function in a thread; it is not interrupted by a cancellation."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *args)
 
 
-_Batch: TypeAlias = "list[tuple[Change[T], asyncio.Future[Any]]]"
+class Executor:
+    """Runs blocking functions in a thread of its own, one after another.
 
+    A `ThreadPoolExecutor` does the same with a future and several locks for each function, which
+    take as long as a small write to a database.
 
-class Batcher(Generic[T]):
-    """Commits changes in order; those that arrive during a commit are committed together next.
-
-    `unsettled` is True while the change of a cancelled call is being committed: reads and
-    writes then wait for `settle()`, so that the change cannot take effect after them.
-
-    Args:
-        commit: a blocking function that claims each change and sets its result or error. It
-            leaves a change unclaimed that the next commit shall try. If it raises, its error
-            becomes the error of all changes without one.
+    Attributes:
+        is_busy: whether a function is being run.
     """
 
-    def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
-        self.unsettled = False
-        self._commit = commit
-        self._waiting: _Batch[T] = []
-        self._running: asyncio.Future[None] | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jazzmine-writer")
+    def __init__(self, name: str) -> None:
+        self.is_busy = False
+        self._name = name
+        self._functions: _Functions = SimpleQueue()
+        self._end: finalize[[_Functions, threading.Thread], Executor] | None = None
 
-    async def run(self, apply: Callable[[T], Any]) -> Any:
-        """Commit a change, and return its result or raise its error.
-
-        A cancelled call withdraws its change unless a commit has claimed it.
-        """
-        change = Change(apply)
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append((change, future))
-        self._start()
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if not change.withdraw():
-                self.unsettled = True
-            raise
-
-    async def settle(self) -> None:
-        """Wait for the commit of changes whose calls were cancelled."""
-        while self.unsettled and self._running is not None:
-            await asyncio.wait([self._running])
-        self.unsettled = False
-
-    async def close(self) -> None:
-        """Wait for the running commit."""
-        while self._running is not None:
-            await asyncio.wait([self._running])
-        self._thread.shutdown(wait=False)
-
-    def _start(self) -> None:
-        if self._running is not None:
-            return
-        batch = [waiting for waiting in self._waiting if not waiting[1].done()]
-        self._waiting.clear()
-        if batch:
-            loop = asyncio.get_running_loop()
-            self._running = loop.create_future()
-            # Faster than run_in_executor(), which passes the result through two futures.
-            self._thread.submit(self._work, batch, loop)
-
-    def _work(self, batch: _Batch[T], loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            self._commit([change for change, _ in batch])
-        except BaseException as failure:
-            for change, _ in batch:
-                change.fail(failure)
-        loop.call_soon_threadsafe(self._finish, batch)
-
-    def _finish(self, batch: _Batch[T]) -> None:
-        assert self._running is not None
-        self._running.set_result(None)
-        self._running = None
-        self.unsettled = False
-        self._waiting[:0] = [waiting for waiting in batch if not waiting[0].claimed]
-        for change, future in batch:
-            if future.done() or not change.claimed:
-                continue
-            if change.error is not None:
-                future.set_exception(change.error)
-            else:
-                future.set_result(change.result)
-        self._start()
-
-
-class Condition(asyncio.Condition):
-    """A condition that is waited for until a deadline."""
-
-    async def wait_until(self, deadline: Deadline) -> bool:
-        """Wait for a notification; return False if none came before the deadline."""
-        try:
-            await asyncio.wait_for(self.wait(), deadline.remaining())
-        except asyncio.TimeoutError:
-            return False
-        return True
-
-
-class KeyedLocks:
-    """A lock for each key, acquired in the order of the calls; unused keys take no memory."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[bool]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    async def acquire(self, key: str, timeout: float) -> bool:
-        """Acquire the lock of a key; return False if it was not free within `timeout` s."""
-        waiting = self._waiting.get(key)
-        if waiting is None:
-            self._waiting[key] = deque()
-            return True
+    async def run(self, function: Callable[[], None], then: Callable[[], None]) -> None:
+        """Run a function, and `then` after it; a cancellation interrupts neither."""
         loop = asyncio.get_running_loop()
-        turn: asyncio.Future[bool] = loop.create_future()
-        waiting.append(turn)
-        timer = loop.call_later(timeout, _time_out, turn)
-        try:
-            return await turn
-        except asyncio.CancelledError:
-            # The lock may have been passed to this call at the moment of the cancellation.
-            if turn.done() and not turn.cancelled() and turn.result():
-                self.release(key)
-            raise
-        finally:
-            timer.cancel()
+        done: asyncio.Future[None] = loop.create_future()
 
-    def release(self, key: str) -> None:
-        """Release the lock of a key, for the call that has waited longest."""
-        waiting = self._waiting[key]
-        while waiting:
-            turn = waiting.popleft()
-            if not turn.done():
-                turn.set_result(True)
-                return
-        del self._waiting[key]
+        def finish(error: BaseException | None) -> None:
+            self.is_busy = False
+            then()
+            if not done.done():
+                done.set_exception(error) if error else done.set_result(None)
+
+        def work() -> None:
+            error = None
+            try:
+                function()
+            except BaseException as failure:
+                error = failure
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(finish, error)
+
+        self.is_busy = True
+        if self._end is None:
+            self._end = self._start()
+        self._functions.put(work)
+        await done
+
+    def _start(self) -> finalize[[_Functions, threading.Thread], Executor]:
+        # The thread refers to the queue alone: it ends when this object is gone. When the program
+        # ends, it finishes what it has been given.
+        functions = self._functions
+        thread = threading.Thread(target=_run_all, args=[functions], name=self._name, daemon=True)
+        thread.start()
+        return finalize(self, _end, functions, thread)
+
+    def close(self) -> None:
+        """End the thread when it is idle."""
+        if self._end is not None:
+            self._end.detach()
+            self._end = None
+            self._functions.put(None)
 
 
-def _time_out(turn: asyncio.Future[bool]) -> None:
-    if not turn.done():
-        turn.set_result(False)
+def _run_all(functions: _Functions) -> None:
+    while (function := functions.get()) is not None:
+        function()
+        function = None  # what it refers to is not needed until the next one comes
+
+
+def _end(functions: _Functions, thread: threading.Thread) -> None:
+    functions.put(None)
+    if thread is not threading.current_thread():
+        thread.join()

@@ -1,23 +1,30 @@
-"""Concurrency of the sync API: threads, in processes that may be forked."""
+"""Primitives of concurrency in the sync API: threads, in processes that may be forked."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from jazzmine.backends.json.change import Change
-from jazzmine.deadline import Deadline
-
-__all__ = ["Affinity", "Batcher", "Condition", "KeyedLocks", "Work", "run_blocking"]
+__all__ = [
+    "Affinity",
+    "Event",
+    "Executor",
+    "Task",
+    "Work",
+    "run_blocking",
+    "run_detached",
+    "sleep",
+]
 
 T = TypeVar("T")
 
 Work: TypeAlias = Callable[..., T]
 
-_POLL_SECONDS = 0.05
+sleep = time.sleep
 
 
 class Affinity:
@@ -44,134 +51,114 @@ class Affinity:
                 self._pid = os.getpid()
 
 
+class Event:
+    """An event that is waited for with a time-out of any length.
+
+    A thread that is interrupted while it waits for a `threading.Event` may leave that locked;
+    setting it then blocks for ever.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: set[threading.Lock] = set()
+
+    def is_set(self) -> bool:
+        """Return whether the event is set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set the event, and wake all calls that wait for it."""
+        self._is_set = True
+        for waiter in self._waiting.copy():
+            with suppress(RuntimeError):  # another call of this method has released it
+                waiter.release()
+
+    def clear(self) -> None:
+        """Reset the event; the next calls wait again."""
+        self._is_set = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the event; return False if it was not set within `timeout` s."""
+        waiter = threading.Lock()
+        waiter.acquire()
+        self._waiting.add(waiter)
+        try:
+            if self._is_set or timeout is None:
+                return self._is_set or waiter.acquire()
+            return waiter.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+        finally:
+            self._waiting.discard(waiter)
+
+
+class Task(threading.Thread):
+    """Some work that is done beside the calls, in a thread.
+
+    Args:
+        work: it raises nothing.
+        delay: in how many s it starts.
+    """
+
+    def __init__(self, work: Work[None], delay: float = 0.0) -> None:
+        super().__init__(name="jazzmine-background", daemon=True)
+        self._work = work
+        self._delay = delay
+        self._cancelled = Event()
+        with suppress(RuntimeError):  # the program ends
+            self.start()
+
+    def run(self) -> None:
+        """Do the work, unless it is cancelled before it starts."""
+        if not (self._delay and self._cancelled.wait(self._delay)):
+            self._work()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the work is done."""
+        return not self.is_alive()
+
+    def wait(self, timeout: float | None) -> None:
+        """Wait for the end of the work, `timeout` s at most."""
+        with suppress(RuntimeError):  # it was never started
+            self.join(timeout)
+
+    def cancel(self) -> None:
+        """Keep the work from being started; work that has started goes on."""
+        self._cancelled.set()
+
+
+def run_detached(start: Callable[[Work[None]], Task], work: Work[None], *, wait: bool) -> None:
+    """Do some work; a thread is not cancelled, and may be the last to run before the program ends.
+
+    Args:
+        start: not used in the sync API.
+        wait: not used in the sync API: this returns when the work is done.
+    """
+    work()
+
+
 def run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function to its end."""
     return function(*args)
 
 
-class Batcher(Generic[T]):
-    """Commits changes in order; those that arrive during a commit are committed together next.
+class Executor:
+    """Runs blocking functions in the thread that calls it.
 
-    `unsettled` is True while the change of an interrupted call is being committed: reads and
-    writes then wait for `settle()`, so that the change cannot take effect after them.
-
-    Args:
-        commit: a blocking function that claims each change and sets its result or error. It
-            leaves a change unclaimed that the next commit shall try. If it raises, its error
-            becomes the error of all changes without one.
+    Attributes:
+        is_busy: whether a function goes on after its call was interrupted: none does.
     """
 
-    def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
-        self.unsettled = False
-        self._commit = commit
-        self._waiting: list[Change[T]] = []
-        self._mutex = threading.Lock()
-        self._committing = threading.RLock()
+    is_busy = False
 
-    def run(self, apply: Callable[[T], Any]) -> Any:
-        """Commit a change, and return its result or raise its error.
+    def __init__(self, name: str) -> None:
+        """Need no thread."""
 
-        An interrupted call withdraws its change unless a commit has claimed it.
-        """
-        change = Change(apply)
-        with self._mutex:
-            self._waiting.append(change)
+    def run(self, function: Callable[[], None], then: Callable[[], None]) -> None:
+        """Run a function, and `then` after it, also if that is interrupted."""
         try:
-            while not change.done:
-                self._wait_or_commit(change)
-        except BaseException:
-            with self._mutex:
-                if change in self._waiting:
-                    self._waiting.remove(change)
-            if not change.withdraw():
-                self.unsettled = True
-            raise
-        return change.outcome()
-
-    def settle(self) -> None:
-        """Wait for the commit of changes whose calls were interrupted."""
-        with self._committing:
-            self.unsettled = False
+            function()
+        finally:
+            then()
 
     def close(self) -> None:
-        """Wait for the running commit."""
-        with self._committing:
-            pass
-
-    def _wait_or_commit(self, change: Change[T]) -> None:
-        # Threads acquire the lock in no certain order: a thread whose change was committed by
-        # another one must not wait for the commit of a third one.
-        try:
-            if self._committing.acquire(timeout=_POLL_SECONDS) and not change.done:
-                self._commit_waiting()
-        finally:
-            # An interrupt may come right after `acquire`, before its result is known here.
-            with suppress(RuntimeError):
-                self._committing.release()
-
-    def _commit_waiting(self) -> None:
-        with self._mutex:
-            batch, self._waiting = self._waiting, []
-        try:
-            self._commit(batch)
-        except Exception as failure:
-            for change in batch:
-                change.fail(failure)
-        except BaseException:
-            # This thread is interrupted; the changes of the others must still be committed.
-            for change in batch:
-                change.reset()
-            self._put_back(batch)
-            raise
-        self._put_back(batch)
-        for change in batch:
-            change.done = change.claimed
-
-    def _put_back(self, batch: list[Change[T]]) -> None:
-        unclaimed = [change for change in batch if not change.claimed]
-        with self._mutex:
-            self._waiting[:0] = unclaimed
-
-
-class Condition(threading.Condition):
-    """A condition that is waited for until a deadline."""
-
-    def wait_until(self, deadline: Deadline) -> bool:
-        """Wait for a notification; return False if none came before the deadline."""
-        return self.wait(deadline.remaining())
-
-
-class KeyedLocks:
-    """A lock for each key; unused keys take no memory."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._locks: dict[str, tuple[threading.Lock, list[None]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._locks)
-
-    def acquire(self, key: str, timeout: float) -> bool:
-        """Acquire the lock of a key; return False if it was not free within `timeout` s."""
-        with self._mutex:
-            lock, users = self._locks.setdefault(key, (threading.Lock(), []))
-            users.append(None)
-        acquired = False
-        try:
-            acquired = lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX))
-        finally:
-            if not acquired:
-                self._leave(key)
-        return acquired
-
-    def release(self, key: str) -> None:
-        """Release the lock of a key."""
-        self._locks[key][0].release()
-        self._leave(key)
-
-    def _leave(self, key: str) -> None:
-        with self._mutex:
-            users = self._locks[key][1]
-            users.pop()
-            if not users:
-                del self._locks[key]
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""Calls are sent one by one; waking threads would cost more than sending them together saves."""
+"""Calls are sent one by one: waking a thread costs more than sending its call with others saves."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ class MicroBatcher(Generic[T]):
 
     Args:
         run_batch: sends some items, any of them again if need be, until a deadline.
-        max_concurrency: how many calls of it there are at a time; here as many as threads.
-        expired: makes the error of an item whose time is over before it could be sent.
+        max_concurrency: not used in the sync API: there are as many calls as threads.
+        expired: not used in the sync API: no item waits.
     """
 
     def __init__(
-        self,
-        run_batch: RunBatch[T],
-        max_concurrency: int,
-        expired: Callable[[], Exception],
+        self, run_batch: RunBatch[T], max_concurrency: int, expired: Callable[[], Exception]
     ) -> None:
         self._run_batch = run_batch
 

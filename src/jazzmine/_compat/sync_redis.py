@@ -3,139 +3,111 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine.backends.redis.driver import redis_driver
-from jazzmine.deadline import Deadline
+from jazzmine.backends.redis.driver import make_connections_of, redis_driver, settings_of
 
 if TYPE_CHECKING:
     import redis
 
 __all__ = [
-    "INTERRUPTIBLE",
     "AnyRedis",
     "AnyTimeoutError",
-    "Commands",
     "client_for",
     "cluster_for",
-    "is_client",
+    "require_client",
     "time_limit",
 ]
-
-# Whether `time_limit` ends a wait of any client, rather than of those of `client_for` alone.
-INTERRUPTIBLE = False
 
 AnyRedis: TypeAlias = "redis.Redis | redis.RedisCluster"
 AnyTimeoutError = TimeoutError
 
-_end: ContextVar[float] = ContextVar("_end")
+_end: ContextVar[float] = ContextVar("_end", default=float("inf"))
 
 
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Limit how long the connections of a store's own client wait in a block, all in all."""
-    token = _end.set(time.monotonic() + seconds)
-    try:
-        yield
-    finally:
-        _end.reset(token)
+class time_limit:
+    """Limits how long the connections of a store's own client wait in a block, all in all."""
+
+    def __init__(self, seconds: float) -> None:
+        self._limit = time.monotonic() + seconds
+
+    def __enter__(self) -> None:
+        self._outer = _end.set(self._limit)
+
+    def __exit__(self, *error: object) -> None:
+        _end.reset(self._outer)
 
 
-def is_client(client: Any) -> bool:
-    """Whether this is a sync client."""
+def require_client(client: Any) -> None:
+    """Raise `TypeError` unless this is a sync client; warn where no time-out can end a call."""
     driver = redis_driver()
-    return isinstance(client, (driver.Redis, driver.RedisCluster))
+    if not isinstance(client, (driver.Redis, driver.RedisCluster)):
+        raise TypeError(f"redis_client must be a {AnyRedis}, not {type(client)!r}")
+    if settings_of(client)["socket_timeout"] is None:
+        text = "redis_client has no socket_timeout: a call may wait for a silent server for ever"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def client_for(url: str, patience: float) -> AnyRedis:
-    """Return a client of one server that waits `patience` s for it; does not connect.
+def client_for(url: str, reply_timeout: float) -> AnyRedis:
+    """Return a client of one server that waits `reply_timeout` s for it; does not connect.
 
     Raises:
         ValueError, TypeError: the URL is malformed, or has an unknown option.
     """
-    limits = {"socket_connect_timeout": patience, "socket_timeout": patience}
-    client: Any = redis_driver().Redis.from_url(url, protocol=2, **limits)
-    pool = _limited(client.connection_pool)
-    pool.connection_class(**pool.connection_kwargs)  # refuses an unknown option
-    made: AnyRedis = client
-    return made
+    limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": reply_timeout}
+    client = redis_driver().Redis.from_url(url, protocol=2, **limits)
+    make_connections_of(client.connection_pool, _Limited)
+    return client  # type: ignore[no-any-return]
 
 
-def cluster_for(url: str, patience: float) -> AnyRedis:
+def cluster_for(url: str, reply_timeout: float) -> AnyRedis:
     """Return a client of the cluster that a server belongs to, which is asked for the others."""
     driver = redis_driver()
-    client: AnyRedis = driver.RedisCluster.from_url(
-        url,
-        connection_pool_class=lambda **settings: _limited(driver.ConnectionPool(**settings)),
-        socket_connect_timeout=patience,
-        socket_timeout=patience,
+
+    def pool(**settings: Any) -> Any:
+        return make_connections_of(driver.ConnectionPool(**settings), _Limited)
+
+    limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": reply_timeout}
+    return driver.RedisCluster.from_url(url, connection_pool_class=pool, **limits)  # type: ignore[no-any-return]
+
+
+def _limited(name: str) -> Any:
+    """Make a time-out of a connection that is no longer than what is left of the limit."""
+    return property(
+        lambda self: _sooner(getattr(self, name)),
+        lambda self, value: setattr(self, name, value),
     )
-    return client
-
-
-class Commands:
-    """Sends each command at once: threads have connections of their own.
-
-    Args:
-        client: the client that sends them.
-        patience: how long a command may take, in s; the client limits that.
-    """
-
-    def __init__(self, client: AnyRedis, patience: float) -> None:
-        self._client: Any = client
-
-    def execute(self, deadline: Deadline, *command: Any) -> Any:
-        """Send a command, and return its reply with bytes for text."""
-        return self._client.execute_command(*command, NEVER_DECODE=True)
-
-
-def _limited(pool: Any) -> Any:
-    pool.connection_class = type("StoreConnection", (_Limited, pool.connection_class), {})
-    return pool
 
 
 class _Limited:
     """A connection that waits no longer than `time_limit` says, however often it waits."""
 
-    socket_timeout: float | None
-    _socket_connect_timeout: float | None
-
-    @property
-    def socket_connect_timeout(self) -> float | None:
-        return _sooner(self._socket_connect_timeout)
-
-    @socket_connect_timeout.setter
-    def socket_connect_timeout(self, value: float | None) -> None:
-        self._socket_connect_timeout = value
+    socket_timeout = _limited("_socket_timeout")
+    socket_connect_timeout = _limited("_socket_connect_timeout")
+    _socket_timeout: float | None
 
     def _connect(self) -> Any:
-        usual, self.socket_timeout = self.socket_timeout, self.socket_connect_timeout
-        try:
-            return _LimitedSocket(super()._connect(), usual)  # type: ignore[misc]
-        finally:
-            self.socket_timeout = usual
+        return _LimitedSocket(super()._connect(), self._socket_timeout)  # type: ignore[misc]
 
 
 class _LimitedSocket:
     def __init__(self, sock: Any, timeout: float | None) -> None:
         self._sock = sock
-        self.settimeout(timeout)
-
-    def settimeout(self, timeout: float | None) -> None:
         self._timeout = timeout
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("recv", "recv_into", "sendall"):
+        # Outside of a limit, and where it must not wait at all, the client sets the time-out.
+        limited = name in ("recv", "recv_into", "sendall") and _end.get() < float("inf")
+        if limited and self._sock.gettimeout() != 0:
             self._sock.settimeout(_sooner(self._timeout))
         return getattr(self._sock, name)
 
 
 def _sooner(timeout: float | None) -> float | None:
     """Return the shorter of a time-out and what is left of the limit."""
-    remaining = _end.get(float("inf")) - time.monotonic()
-    if remaining <= 0 and timeout != 0:
+    remaining = _end.get() - time.monotonic()
+    if remaining <= 0:
         raise TimeoutError("the time limit is over")
-    return min(float("inf") if timeout is None else timeout, max(remaining, 0.0))
+    return remaining if timeout is None else min(timeout, remaining)

@@ -1,1 +1,1 @@
-"""The back ends: everything about each that does not wait."""
+"""The back ends: for each a package of the code that both APIs share."""

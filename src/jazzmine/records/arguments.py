@@ -7,9 +7,9 @@ from pydantic_core import InitErrorDetails
 
 from jazzmine.records.usage import USAGE_KEYS, UsageKey
 
-__all__ = ["require_count", "require_id", "require_usage_key"]
+__all__ = ["require_count", "require_id", "require_time", "require_usage_key"]
 
-_MAX_INT = 2**63 - 1
+_MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
 
 def require_id(name: str, value: object) -> str:
@@ -20,7 +20,7 @@ def require_id(name: str, value: object) -> str:
         ValidationError: it is empty, or UTF-8 cannot encode it.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not a {type(value).__name__}")
+        raise TypeError(f"{name} must be a str, not {type(value).__name__}")
     if not value:
         raise _refused(name, value, "string_too_short", {"min_length": 1})
     if not value.isascii():
@@ -44,10 +44,21 @@ def require_count(name: str, value: object, least: int = 0) -> int:
         ValueError: it is less than `least`.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, not a {type(value).__name__}")
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}")
     if value < least:
         raise ValueError(f"{name} must be {least} or more, not {value}")
     return min(value, _MAX_INT)
+
+
+def require_time(name: str, value: object) -> int:
+    """Check a time in ms, and return it, or the nearest 64-bit integer.
+
+    Raises:
+        TypeError: it is not an integer.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int (ms), not {type(value).__name__}")
+    return max(_MIN_INT, min(value, _MAX_INT))
 
 
 def require_usage_key(value: object) -> UsageKey:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails
 
-__all__ = ["Record", "Snapshot", "require_stored", "snapshot"]
+__all__ = ["Record", "RecordKind", "Snapshot", "require_stored", "snapshot"]
+
+# The kinds of records of a message store, in the order in which they depend on each other.
+RecordKind: TypeAlias = Literal["conversations", "messages", "traces"]
 
 
 class Record(BaseModel):
@@ -44,7 +47,7 @@ def require_stored(record: Record) -> None:
 
 @dataclass(frozen=True)
 class Snapshot(Generic[AnyRecord]):
-    """A validated copy of a record that only the store has, also as JSON."""
+    """A validated copy of a record, which only the store refers to, and its JSON."""
 
     record: AnyRecord
 

@@ -83,12 +83,12 @@ class ConversationState(MemoryRecord):
 
     @property
     def topic_count(self) -> int:
-        """How many topics the conversation had, including those that are no longer kept."""
+        """The number of topics of the conversation, including those that were dropped."""
         return self.topics_dropped + len(self.topic_history)
 
     @property
     def flow_count(self) -> int:
-        """How many flows have ended, including those that are no longer kept."""
+        """The number of flows that have ended, including those that were dropped."""
         return self.flows_dropped + len(self.flow_history)
 
     @property

@@ -19,7 +19,7 @@ class Slot(MemoryRecord):
     """One piece of information that a flow needs from the user.
 
     Attributes:
-        type: what is expected, in words that a prompt can show ("date", "email").
+        type: the kind of the expected value, as text for a prompt ("date", "email").
         value: any JSON value, once `collected`.
         collected_at_turn: the last turn in which it was collected.
         validation_error: why the latest answer was refused.
@@ -46,7 +46,7 @@ class PendingConfirmation(MemoryRecord):
 
     Attributes:
         flow_id: the flow that asks; "" for a question asked outside of a flow.
-        action_payload: what the action needs, a JSON object.
+        action_payload: the data of the action, a JSON object.
         requested_at: Unix seconds.
         timeout_turns: the number of turns in which it can be answered.
     """
@@ -90,14 +90,14 @@ class ActiveFlowState(MemoryRecord):
     Attributes:
         started_at: Unix seconds.
         priority: major and minor.
-        current_step: the step that a sequential flow is in, from 0.
-        total_steps: how many steps a sequential flow has.
-        step_results: the results of the steps that are done.
-        branch_results: the branches of a parallel flow; None until a branch is done.
-        tool_call_history: without the raw results, which only the turn has.
-        condition_expr: what a conditional flow decides.
-        condition_branch_taken: how it was decided.
-        slots: by name.
+        current_step: the index of the current step of a sequential flow, from 0.
+        total_steps: the number of steps of a sequential flow.
+        step_results: the results of the completed steps.
+        branch_results: the result of each branch of a parallel flow; None until it is done.
+        tool_call_history: the flow's tool calls without raw results, which only the turn keeps.
+        condition_expr: the condition of a conditional flow.
+        condition_branch_taken: the branch that was chosen.
+        slots: the slots by name.
     """
 
     flow_id: Id

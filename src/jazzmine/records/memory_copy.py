@@ -8,14 +8,13 @@ from functools import cache, partial
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from jazzmine.records.memory_base import MemoryRecord, shallow_copy
+from jazzmine.records.types import copy_json
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["deep_copy", "partial_copy"]
 
 AnyRecord = TypeVar("AnyRecord", bound=MemoryRecord)
 Copier = Callable[[Any], Any]
-
-_LEAVES = frozenset((str, int, float, bool, type(None)))
 
 
 def partial_copy(memory: WorkingMemory) -> WorkingMemory:
@@ -66,7 +65,7 @@ def _copier(hint: Any) -> Copier | None:
     """Return the function that copies values of a type, or None for an immutable type."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any:
-        return _plain_copy
+        return copy_json
     if _is_record(hint):
         return _record_copier(hint)
     if origin in (Union, types.UnionType):
@@ -99,14 +98,3 @@ def _copy_list(copy: Copier, items: list[Any]) -> list[Any]:
 
 def _copy_dict(copy: Copier, items: dict[str, Any]) -> dict[str, Any]:
     return {key: copy(item) for key, item in items.items()}
-
-
-def _plain_copy(value: Any) -> Any:
-    """Copy a value of JSON types."""
-    if type(value) is dict:
-        return {
-            key: item if type(item) in _LEAVES else _plain_copy(item) for key, item in value.items()
-        }
-    if type(value) is list:
-        return [item if type(item) in _LEAVES else _plain_copy(item) for item in value]
-    return value

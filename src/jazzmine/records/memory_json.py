@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json as parsed
 from pydantic_core import to_json as as_json
 
-from jazzmine.records.memory_base import checked_copy, with_class
+from jazzmine.records.memory_base import with_class
 from jazzmine.records.unknown_fields import FORMAT, KEPT, write_back
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -41,14 +41,9 @@ def from_json(data: bytes, kind: type[WorkingMemory] = WorkingMemory) -> Working
     """
     known = b"{" + data[len(_HEAD) :] if data.startswith(_HEAD) else data
     try:
-        memory = with_class(kind.__pydantic_validator__.validate_json(known), kind)
+        return with_class(kind.__pydantic_validator__.validate_json(known), kind)
     except ValidationError as error:
-        memory = kind.from_dict(_parsed(data, error))
-    if b"NaN" in data or b"Infinity" in data:
-        # Python's json module writes these and pydantic's parser accepts them, though JSON has
-        # no such numbers. If one is a number, not part of a text, this refuses it by name.
-        memory = with_class(checked_copy(memory, kind, "memory"), kind)
-    return memory
+        return kind.from_dict(_parsed(data, error))
 
 
 def _parsed(data: bytes, error: ValidationError) -> dict[str, object]:

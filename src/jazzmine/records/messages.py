@@ -22,6 +22,7 @@ class MessageRole(Enum):
     ASSISTANT = "assistant"
     COLLEAGUE_ASSISTANT = "colleague_assistant"
     SYSTEM = "system"
+    TOOL = "tool"
 
 
 # Defaults that depend on the time or on other fields are always written: the default at the

@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origi
 from pydantic import BaseModel
 
 from jazzmine.records.base import Record
+from jazzmine.records.types import JSON_SCALARS, copy_json
 
 __all__ = ["copy_record"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 _IMMUTABLE = (str, int, float, bool, datetime, Enum)
-_LEAVES = frozenset((str, int, float, bool, type(None)))
 
 # An assignment to an attribute of a record is validated; these set its slots without that.
 _new = object.__new__
@@ -55,8 +55,8 @@ def copy_record(record: AnyRecord) -> AnyRecord:
         values[name] = [copy(item) for item in value] if value else []
     for name in plain:
         value = values[name]
-        if type(value) not in _LEAVES:
-            values[name] = _copy_plain(value) if value else type(value)()
+        if type(value) not in JSON_SCALARS:
+            values[name] = copy_json(value) if value else type(value)()
     copied = _new(kind)
     _set_values(copied, values)
     _set_names(
@@ -89,7 +89,7 @@ def _fields(kind: type[Record]) -> _Fields:
         elif item is not None and _is_immutable(item):
             lists.append(name)
         elif item is not None and get_origin(item) is dict:
-            nested.append((name, _copy_plain))
+            nested.append((name, copy_json))
         elif isinstance(item, type) and issubclass(item, Record):
             nested.append((name, copy_record))
         elif not _is_immutable(hint):
@@ -105,14 +105,3 @@ def _without_none(hint: Any) -> Any:
 
 def _is_immutable(hint: Any) -> bool:
     return get_origin(hint) is Literal or (isinstance(hint, type) and issubclass(hint, _IMMUTABLE))
-
-
-def _copy_plain(value: Any) -> Any:
-    """Copy a value of JSON types."""
-    if type(value) is dict:
-        return {
-            key: item if type(item) in _LEAVES else _copy_plain(item) for key, item in value.items()
-        }
-    if type(value) is list:
-        return [item if type(item) in _LEAVES else _copy_plain(item) for item in value]
-    return value

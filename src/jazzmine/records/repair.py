@@ -1,6 +1,6 @@
 """Read stored records that break a rule, as jazzmine 0.1 and other programs have stored them.
 
-This is used only after strict validation has refused a record. A value that a record cannot
+Only a record that strict validation has refused is changed. A value that a record cannot
 contain is replaced:
 
 - NaN, infinity: null in free-form data, else the field's default;
@@ -70,6 +70,23 @@ class Repairs:
 
     def __init__(self) -> None:
         self._logged: dict[tuple[str, ...], None] = {}
+
+    def read(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
+        """Return the record for stored data, repaired if strict validation refuses it.
+
+        Args:
+            kind: the record's class.
+            raw: its stored fields, as a dict of JSON types.
+
+        Raises:
+            ValidationError: as in `record`.
+        """
+        try:
+            record: AnyRecord = kind.__pydantic_validator__.validate_python(raw)
+            require_stored(record)
+        except ValidationError:
+            return self.record(kind, raw)
+        return record
 
     def record(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
         """Return the record for data that strict validation refused, and log its replacements.
@@ -221,7 +238,7 @@ def _replacement(value: Any, refused_as: str) -> Any:
 
 
 def plain_value(value: Any, depth: int = 1) -> Any:
-    """Return free-form data with replacements for what JSON or a back end cannot store."""
+    """Return free-form data with replacements for values that a back end cannot store."""
     if isinstance(value, str):
         return _SURROGATE.sub(_REPLACEMENT, value)
     if isinstance(value, int) and not MIN_INT <= value <= MAX_INT:
@@ -262,9 +279,9 @@ def _name(location: Sequence[int | str]) -> str:
 
 
 _REMEDIES = {
-    "Conversation": "mend it where it is stored, or store it again",
-    "Message": "mend it where it is stored, store it again, or delete it with delete_message()",
-    "TurnTrace": "mend it where it is stored, or store another trace for its message",
+    "Conversation": "correct it where it is stored, or store it again",
+    "Message": "correct it where it is stored, store it again, or delete it with delete_message()",
+    "TurnTrace": "correct it where it is stored, or store another trace for its message",
 }
 
 

@@ -25,12 +25,12 @@ class ToolCallRecord(MemoryRecord):
     """A tool call with its result or error.
 
     Attributes:
-        arguments: what the tool was given, a JSON object.
-        result: what it returned, any JSON value; a prompt never shows it.
-        result_summary: what a prompt shows in its place.
-        error: what went wrong, if `success` is false.
-        turn_number: the turn it was made in; 0 lets `record_tool_call` fill it in.
-        call_index: its place within the turn, from 0; `record_tool_call` sets it.
+        arguments: the arguments of the tool, a JSON object.
+        result: the raw result, any JSON value; never part of a prompt.
+        result_summary: the text that a prompt contains in place of the result.
+        error: the error message, if `success` is false.
+        turn_number: the turn of the call; if it is 0, `record_tool_call` sets it.
+        call_index: its index within the turn, from 0; `record_tool_call` sets it.
         called_at: Unix seconds.
         step: the step of a sequential flow that it belongs to.
         branch: the branch of a parallel flow that it belongs to.

@@ -1,4 +1,4 @@
-"""The data of one turn, and the entities and topics that the conversation keeps of it."""
+"""The data of one turn, and the entities and topics that a conversation keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class WorkspaceEntity(MemoryRecord):
     """A thing that the conversation mentioned.
 
     Attributes:
-        attributes: what was said of it, each once, in the order of the first mention.
+        attributes: its attributes, each once, in the order of the first mention.
     """
 
     name: Text
@@ -44,11 +44,11 @@ class TurnCache(MemoryRecord):
     Attributes:
         raw_entities: each a dict with a `name` and, optionally, a list of `attributes`.
         retrieved_same_conv_episodes: episodes of this conversation; an episode's
-            `short_summary` is read, the rest is the caller's own.
-        retrieved_prev_conv_episodes: episodes of earlier conversations, likewise.
-        retrieved_semantic_terms: the caller's own.
-        flow_candidates: the caller's own.
-        tool_calls: made in this turn, in order.
+            `short_summary` is read, other keys are not.
+        retrieved_prev_conv_episodes: episodes of earlier conversations, as above.
+        retrieved_semantic_terms: data of the application, which is not read.
+        flow_candidates: data of the application, which is not read.
+        tool_calls: the calls of this turn, in order.
     """
 
     turn_number: Int64
@@ -150,8 +150,8 @@ def merge_entities(
     Args:
         mentioned: dicts with a `name`, which is stripped (a blank one does not count), and
             optionally `attributes`; each dict is a mention.
-        max_age_turns: an entity that was not seen for more turns than this is left out.
-        max_attributes: how many attributes of an entity are kept, the newest.
+        max_age_turns: an entity that was not seen for more turns than this is dropped.
+        max_attributes: the number of newest attributes of an entity to keep.
 
     Raises:
         ValidationError: a name is not a string, or the attributes are not a list of strings.

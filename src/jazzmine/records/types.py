@@ -9,6 +9,7 @@ from pydantic import Field, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import PydanticCustomError, core_schema
 
 __all__ = [
+    "JSON_SCALARS",
     "MAX_DEPTH",
     "MAX_INT",
     "MIN_INT",
@@ -17,10 +18,13 @@ __all__ = [
     "JsonObject",
     "JsonValue",
     "Text",
+    "copy_json",
     "plain_json",
 ]
 
 MAX_DEPTH = 64
+# The types of JSON values that are neither objects nor arrays.
+JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
 # A length constraint, even an empty one, makes pydantic encode the string as UTF-8, which
@@ -56,6 +60,18 @@ def plain_json(value: Any) -> Any:
         ) from None
 
 
+def copy_json(value: Any) -> Any:
+    """Return a copy of a JSON value that was validated before."""
+    if type(value) is dict:
+        return {
+            key: item if type(item) in JSON_SCALARS else copy_json(item)
+            for key, item in value.items()
+        }
+    if type(value) is list:
+        return [item if type(item) in JSON_SCALARS else copy_json(item) for item in value]
+    return value
+
+
 def _copy(value: Any, depth: int) -> Any:
     kind = type(value)
     if value is None or kind is bool:
@@ -76,7 +92,7 @@ def _copy(value: Any, depth: int) -> Any:
         return _copy_object(value, depth)
     if isinstance(value, (list, tuple)):
         return _copy_array(value, depth)
-    raise _Refused(f"JSON cannot hold a {kind.__name__}")
+    raise _Refused(f"JSON cannot hold a value of type {kind.__name__}")
 
 
 def _copy_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
@@ -131,11 +147,8 @@ def _is_plain(value: Any, depth: int) -> bool:
     """Return whether `plain_json` would change nothing; the value must come from a JSON parser."""
     kind = type(value)
     if kind is dict:
-        if depth > MAX_DEPTH:
+        if depth > MAX_DEPTH or "\0" in "".join(value):
             return False
-        for key in value:
-            if "\0" in key:
-                return False
         value = value.values()
     elif kind is not list:
         return _is_plain_scalar(value)
@@ -147,6 +160,9 @@ def _is_plain(value: Any, depth: int) -> bool:
             continue
         if kind is int:
             if not MIN_INT <= item <= MAX_INT:
+                return False
+        elif kind is float:
+            if not math.isfinite(item):
                 return False
         elif not _is_plain(item, depth + 1):
             return False

@@ -81,8 +81,8 @@ class WorkingMemory(ConversationState):
     and `max_flow_history` ended flows, the newest `max_entity_attributes` attributes of an
     entity, and the newest `max_tool_call_history` calls of a flow. They are attributes of the
     class; a subclass may set others. The rest is limited by the flow's own definition (steps,
-    branches, slots), by `entity_max_age_turns`, or goes with the turn (its tool calls, which
-    alone have the raw results).
+    branches, slots), by `entity_max_age_turns`, or replaced with the turn (its tool calls, the
+    only ones with raw results).
 
     Attributes:
         created_at: Unix seconds.
@@ -98,8 +98,8 @@ class WorkingMemory(ConversationState):
         """Begin a turn, with all its effects on entities, topics, confirmation and flow.
 
         Entities are merged and stale ones dropped; a turn that is no continuation adds a
-        `TopicShift`; an expired confirmation is dropped and the flow waiting on it cancelled;
-        a cancellation cancels the flow in progress, whatever it waits for, and drops a
+        `TopicShift`; an expired confirmation is dropped and the flow that awaits it cancelled; a
+        cancellation cancels the flow in progress, also while it awaits a confirmation, and drops a
         confirmation that belongs to no flow.
 
         A cache with the `turn_number` of the current turn replaces the turn's cache, and only

@@ -47,7 +47,7 @@ def open_files() -> set[str]:
 
 @pytest.mark.parametrize("yielded", [0, 1, 2, 3])
 @pytest.mark.parametrize("batch_size", [1, 2, 500])
-async def test_an_iteration_does_not_go_on_when_its_store_was_closed(
+async def test_an_iteration_does_not_continue_after_its_store_was_closed(
     store: MessageStore, yielded: int, batch_size: int
 ) -> None:
     iterator = store.iter_messages("c1", batch_size=batch_size)
@@ -70,7 +70,7 @@ async def test_an_iteration_over_a_closed_store_opens_nothing(store: MessageStor
     assert open_files() <= before
 
 
-async def test_an_iteration_that_refused_to_go_on_has_ended(store: MessageStore) -> None:
+async def test_an_iteration_that_refused_to_continue_has_ended(store: MessageStore) -> None:
     iterator = store.iter_messages("c1", batch_size=1)
     await take(iterator, 1)
     await store.close()
@@ -118,7 +118,7 @@ async def change_in_a_block(memories: WorkingMemoryStore) -> set[str]:
     return before
 
 
-async def test_a_block_whose_store_is_closed_meanwhile_says_so(
+async def test_a_block_whose_store_is_closed_meanwhile_raises(
     memories: WorkingMemoryStore,
 ) -> None:
     await change_in_a_block(memories)

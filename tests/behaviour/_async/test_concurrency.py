@@ -18,7 +18,7 @@ async def test_messages_stored_at_once_are_all_stored(chat: MessageStore) -> Non
     assert sorted(ids(stored)) == names
 
 
-async def test_a_write_that_is_refused_does_not_take_those_beside_it_along(
+async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
     chat: MessageStore,
 ) -> None:
     calls = [message("m1"), message("lost", conversation_id="nowhere"), message("m2")]
@@ -103,7 +103,7 @@ async def test_two_stores_that_write_at_once_lose_nothing(
         assert sorted(ids(await other.get_messages_by_user_id("u1"))) == [*"abcdefghijkl"]
 
 
-async def test_what_one_store_wrote_another_on_the_same_data_reads_next(
+async def test_a_store_reads_the_writes_of_another_on_the_same_data(
     chat: MessageStore, config: Config
 ) -> None:
     async with await MessageStore.initialize(config) as other:

@@ -126,7 +126,7 @@ async def test_flagging_keeps_the_trace(chat: MessageStore) -> None:
 
 
 @pytest.mark.parametrize("flagged", [True, False])
-async def test_flagging_what_is_not_there_says_so(chat: MessageStore, flagged: bool) -> None:
+async def test_flagging_a_missing_message_returns_false(chat: MessageStore, flagged: bool) -> None:
     assert await chat.flag_message("lost", flagged) is False
     assert await chat.get_message_by_id("lost") is None
 

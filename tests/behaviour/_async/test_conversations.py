@@ -47,7 +47,7 @@ async def test_storing_a_conversation_again_replaces_all_of_it(
 
 
 @each_write
-async def test_storing_a_conversation_again_keeps_what_belongs_to_it(
+async def test_storing_a_conversation_again_keeps_its_messages_and_traces(
     chat: MessageStore, write: str
 ) -> None:
     await chat.store_turn(messages=[message()], trace=trace())
@@ -129,7 +129,7 @@ async def test_a_listing_holds_the_conversations_of_its_owner_alone(
 
 
 @each_owner
-async def test_a_conversation_that_changes_hands_changes_listings(
+async def test_a_conversation_with_another_user_changes_listings(
     store: MessageStore, owner: str
 ) -> None:
     await store.store_conversation(conversation("c1"))
@@ -201,7 +201,7 @@ async def test_a_page_after_a_conversation_of_another_owner_is_refused(
         await listed(store, owner, after="other")
 
 
-async def test_deleting_a_conversation_says_whether_it_was_there(chat: MessageStore) -> None:
+async def test_deleting_a_conversation_returns_whether_it_was_stored(chat: MessageStore) -> None:
     assert await chat.delete_conversation("c1") is True
     assert await chat.delete_conversation("c1") is False
     assert await chat.get_conversation_by_id("c1") is None

@@ -204,7 +204,7 @@ async def test_a_record_that_was_changed_counts_once_it_is_stored(chat: MessageS
     assert await chat.get_message_by_id("m1") == found
 
 
-async def test_storing_changes_nothing_in_what_is_passed(chat: MessageStore) -> None:
+async def test_storing_does_not_change_its_arguments(chat: MessageStore) -> None:
     said, traced = plain_message(), full_trace()
 
     await chat.store_turn(messages=[said], trace=traced)

@@ -99,7 +99,7 @@ async def test_a_timestamp_that_is_changed_back_restores_the_order(
 
 
 @each_listing
-async def test_a_message_that_becomes_equally_old_stands_where_it_was_first_stored(
+async def test_a_message_that_becomes_equally_old_keeps_its_first_order(
     chat: MessageStore, listing: str
 ) -> None:
     await chat.store_message(message("m1", timestamp=NOW + 5))
@@ -267,7 +267,7 @@ async def test_the_next_page_is_right_after_records_were_deleted(
 
 
 @each_listing
-async def test_the_next_page_starts_where_the_last_record_stands_now(
+async def test_the_next_page_starts_after_the_last_record_in_its_current_order(
     chat: MessageStore, listing: str
 ) -> None:
     await chat.store_messages(messages("m1", "m2", "m3"))

@@ -19,6 +19,8 @@ from tests.behaviour.samples import (
     trace,
 )
 
+pytestmark = pytest.mark.before_hooks
+
 LONE = "half of a \ud83d"
 
 

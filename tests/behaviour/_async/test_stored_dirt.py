@@ -91,7 +91,7 @@ async def test_dirty_values_are_replaced_wherever_they_are(
 
 
 async def check(store: MessageStore, message_read: Raw, trace_read: Raw) -> None:
-    """Read one message and its trace by every method that can."""
+    """Read one message and its trace by every method that returns them."""
     first = await store.get_message_by_id("m1")
     assert first is not None
     assert plain(first) == json.dumps(message_read, sort_keys=True)

@@ -23,7 +23,7 @@ async def everything(store: MessageStore) -> list[Any]:
     ]
 
 
-async def test_a_whole_turn_is_stored(store: MessageStore) -> None:
+async def test_a_complete_turn_is_stored(store: MessageStore) -> None:
     asked, answered = message("m1"), message("m2", timestamp=NOW + 1)
 
     await store.store_turn(
@@ -90,7 +90,7 @@ async def test_a_turn_stored_again_doubles_nothing(store: MessageStore) -> None:
     assert ids(await store.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3"]
 
 
-async def test_a_turn_replaces_what_is_known_of_it(store: MessageStore) -> None:
+async def test_a_turn_replaces_its_stored_records(store: MessageStore) -> None:
     await store.store_turn(
         conversation=conversation(), messages=[message()], trace=trace(id="first")
     )

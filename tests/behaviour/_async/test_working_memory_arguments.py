@@ -56,6 +56,7 @@ each_hostile_id = pytest.mark.parametrize("cid", HOSTILE_IDS, ids=lambda cid: as
 
 @each_method
 @each_wrong_type
+@pytest.mark.before_hooks
 async def test_an_id_of_another_type_is_refused(
     memory_store: WorkingMemoryStore, method: Update, cid: Any
 ) -> None:
@@ -64,6 +65,7 @@ async def test_an_id_of_another_type_is_refused(
 
 
 @each_wrong_type
+@pytest.mark.before_hooks
 async def test_a_block_with_an_id_of_another_type_is_refused(
     memory_store: WorkingMemoryStore, cid: Any
 ) -> None:
@@ -74,6 +76,7 @@ async def test_a_block_with_an_id_of_another_type_is_refused(
 
 @each_method
 @each_invalid_text
+@pytest.mark.before_hooks
 async def test_an_id_that_is_empty_or_no_text_is_refused(
     memory_store: WorkingMemoryStore, method: Update, cid: str
 ) -> None:
@@ -82,6 +85,7 @@ async def test_an_id_that_is_empty_or_no_text_is_refused(
 
 
 @each_invalid_text
+@pytest.mark.before_hooks
 async def test_a_block_with_an_id_that_is_empty_or_no_text_is_refused(
     memory_store: WorkingMemoryStore, cid: str
 ) -> None:
@@ -91,6 +95,7 @@ async def test_a_block_with_an_id_that_is_empty_or_no_text_is_refused(
 
 
 @pytest.mark.parametrize("user_id", [{"$ne": ""}, None, b"u", 7], ids=repr)
+@pytest.mark.before_hooks
 async def test_a_user_id_of_another_type_is_refused(
     memory_store: WorkingMemoryStore, user_id: Any
 ) -> None:
@@ -101,6 +106,7 @@ async def test_a_user_id_of_another_type_is_refused(
 
 
 @pytest.mark.parametrize("agent_id", [{"$ne": ""}, None, b"a", 7], ids=repr)
+@pytest.mark.before_hooks
 async def test_an_agent_id_of_another_type_is_refused(
     memory_store: WorkingMemoryStore, agent_id: Any
 ) -> None:
@@ -111,6 +117,7 @@ async def test_an_agent_id_of_another_type_is_refused(
 
 
 @pytest.mark.parametrize("user_id", ["", "\ud800"], ids=ascii)
+@pytest.mark.before_hooks
 async def test_a_user_id_that_is_empty_or_no_text_is_refused(
     memory_store: WorkingMemoryStore, user_id: str
 ) -> None:

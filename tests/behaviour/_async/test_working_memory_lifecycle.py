@@ -112,7 +112,7 @@ async def test_a_time_that_is_no_time_is_refused(
 @pytest.mark.parametrize(
     "wrong", [7, ["memory"], b"memory:", object()], ids=lambda w: type(w).__name__
 )
-async def test_what_is_no_configuration_is_refused(wrong: Any) -> None:
+async def test_a_value_that_is_no_configuration_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="mapping, a URL or None"):
         await WorkingMemoryStore.initialize(wrong)
 

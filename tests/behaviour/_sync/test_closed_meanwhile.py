@@ -47,7 +47,7 @@ def open_files() -> set[str]:
 
 @pytest.mark.parametrize("yielded", [0, 1, 2, 3])
 @pytest.mark.parametrize("batch_size", [1, 2, 500])
-def test_an_iteration_does_not_go_on_when_its_store_was_closed(
+def test_an_iteration_does_not_continue_after_its_store_was_closed(
     store: MessageStore, yielded: int, batch_size: int
 ) -> None:
     iterator = store.iter_messages("c1", batch_size=batch_size)
@@ -70,7 +70,7 @@ def test_an_iteration_over_a_closed_store_opens_nothing(store: MessageStore) -> 
     assert open_files() <= before
 
 
-def test_an_iteration_that_refused_to_go_on_has_ended(store: MessageStore) -> None:
+def test_an_iteration_that_refused_to_continue_has_ended(store: MessageStore) -> None:
     iterator = store.iter_messages("c1", batch_size=1)
     take(iterator, 1)
     store.close()
@@ -118,7 +118,7 @@ def change_in_a_block(memories: WorkingMemoryStore) -> set[str]:
     return before
 
 
-def test_a_block_whose_store_is_closed_meanwhile_says_so(
+def test_a_block_whose_store_is_closed_meanwhile_raises(
     memories: WorkingMemoryStore,
 ) -> None:
     change_in_a_block(memories)

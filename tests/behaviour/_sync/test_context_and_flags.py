@@ -126,7 +126,7 @@ def test_flagging_keeps_the_trace(chat: MessageStore) -> None:
 
 
 @pytest.mark.parametrize("flagged", [True, False])
-def test_flagging_what_is_not_there_says_so(chat: MessageStore, flagged: bool) -> None:
+def test_flagging_a_missing_message_returns_false(chat: MessageStore, flagged: bool) -> None:
     assert chat.flag_message("lost", flagged) is False
     assert chat.get_message_by_id("lost") is None
 

@@ -47,7 +47,7 @@ def test_storing_a_conversation_again_replaces_all_of_it(
 
 
 @each_write
-def test_storing_a_conversation_again_keeps_what_belongs_to_it(
+def test_storing_a_conversation_again_keeps_its_messages_and_traces(
     chat: MessageStore, write: str
 ) -> None:
     chat.store_turn(messages=[message()], trace=trace())
@@ -129,7 +129,7 @@ def test_a_listing_holds_the_conversations_of_its_owner_alone(
 
 
 @each_owner
-def test_a_conversation_that_changes_hands_changes_listings(
+def test_a_conversation_with_another_user_changes_listings(
     store: MessageStore, owner: str
 ) -> None:
     store.store_conversation(conversation("c1"))
@@ -201,7 +201,7 @@ def test_a_page_after_a_conversation_of_another_owner_is_refused(
         listed(store, owner, after="other")
 
 
-def test_deleting_a_conversation_says_whether_it_was_there(chat: MessageStore) -> None:
+def test_deleting_a_conversation_returns_whether_it_was_stored(chat: MessageStore) -> None:
     assert chat.delete_conversation("c1") is True
     assert chat.delete_conversation("c1") is False
     assert chat.get_conversation_by_id("c1") is None

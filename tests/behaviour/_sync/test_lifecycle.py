@@ -74,7 +74,7 @@ def test_a_closed_store_refuses_to_be_entered(store: MessageStore) -> None:
         store.__enter__()
 
 
-def test_a_closed_store_says_so_as_a_runtime_error(store: MessageStore) -> None:
+def test_a_closed_store_raises_a_runtime_error(store: MessageStore) -> None:
     store.close()
 
     with pytest.raises(RuntimeError, match="initialize"):
@@ -104,7 +104,7 @@ def fail_inside(store: MessageStore) -> None:
         raise LookupError("out")
 
 
-def test_a_block_hands_out_the_store_itself(config: Config) -> None:
+def test_entering_a_store_returns_the_store(config: Config) -> None:
     store = MessageStore.initialize(config)
 
     with store as entered:
@@ -218,9 +218,7 @@ def test_where_nothing_is_said_there_is_a_json_store_in_the_current_folder(
     assert (folder / "messages.json").exists()
 
 
-def test_an_empty_variable_says_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_empty_variable_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "")
 
     title_in(None)
@@ -236,32 +234,32 @@ def test_an_empty_variable_says_nothing(
     [
         ({"storage": "jsom"}, r"unknown storage 'jsom'; did you mean 'json'\? allowed: json"),
         ({"storage": "tape"}, "unknown storage 'tape'; allowed: json"),
-        ({"storage": 1}, "storage must be a string, not a int"),
-        ({"storage": None}, "storage must be a string, not a NoneType"),
+        ({"storage": 1}, "storage must be a string, not int"),
+        ({"storage": None}, "storage must be a string, not NoneType"),
         ({"pth": "a.json"}, "unknown key 'pth' for storage 'json'; did you mean 'path'"),
         ({"pth": "a.json"}, "allowed: storage, path, fsync, lock_timeout"),
         ({"Path": "a.json"}, "unknown key 'Path' .* did you mean 'path'"),
         ({1: "a.json"}, "unknown key 1"),
         ({"dsn": "postgresql://u:secret@h/d"}, "unknown key 'dsn'"),
-        ({"path": 1}, "path must be a string, not a int"),
+        ({"path": 1}, "path must be a string, not int"),
         ({"path": ""}, "path must not be empty"),
-        ({"path": b"a.json"}, "path must be a string, not a bytes"),
+        ({"path": b"a.json"}, "path must be a string, not bytes"),
         ({"path": "a\0.json"}, r"path must not hold U\+0000"),
-        ({"fsync": 1}, "fsync must be True or False, not a int"),
-        ({"fsync": "yes"}, "fsync must be True or False, not a str"),
-        ({"lock_timeout": "30"}, "lock_timeout must be a number of seconds, not a str"),
-        ({"lock_timeout": True}, "lock_timeout must be a number of seconds, not a bool"),
+        ({"fsync": 1}, "fsync must be True or False, not int"),
+        ({"fsync": "yes"}, "fsync must be True or False, not str"),
+        ({"lock_timeout": "30"}, "lock_timeout must be a number of seconds, not str"),
+        ({"lock_timeout": True}, "lock_timeout must be a number of seconds, not bool"),
         ({"lock_timeout": 0}, "lock_timeout must be more than 0 s, not 0"),
         ({"lock_timeout": -1.5}, "lock_timeout must be more than 0 s"),
         ({"lock_timeout": float("nan")}, "lock_timeout must be more than 0 s"),
         ({"lock_timeout": float("inf")}, "lock_timeout must be more than 0 s"),
         ("json:", "path must not be empty"),
-        (["json"], "config must be a mapping, a URL or None, not a list"),
-        (b"json:a.json", "config must be a mapping, a URL or None, not a bytes"),
-        (1, "config must be a mapping, a URL or None, not a int"),
+        (["json"], "config must be a mapping, a URL or None, not list"),
+        (b"json:a.json", "config must be a mapping, a URL or None, not bytes"),
+        (1, "config must be a mapping, a URL or None, not int"),
     ],
 )
-def test_a_wrong_configuration_is_refused_naming_what_is_right(
+def test_a_wrong_configuration_is_refused_with_the_accepted_one(
     folder: Path, wrong: Any, text: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=text) as caught:

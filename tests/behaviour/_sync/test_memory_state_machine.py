@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from hypothesis import settings
@@ -85,7 +86,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
         assert outcome(lambda: got) == expected
         if not was_there:
-            # The creation time of the store's clock distinguishes it from one created later.
+            # Its creation time, which the store sets, distinguishes it from one created later.
             self.model.stored[cid].created_at = got.created_at
         clear_deeply(got)
 
@@ -146,10 +147,10 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.call(self.store.active_count) == self.model.active_count()
 
 
-def test_the_store_does_what_its_model_does(memory_backend: Backend, tmp_path: Path) -> None:
+def test_the_store_has_the_results_of_its_model(memory_backend: Backend, tmp_path: Path) -> None:
     class BackendMachine(MemoryMachine):
         def __init__(self) -> None:
-            self.opened = memory_backend.open_config(tmp_path)
+            self.opened = memory_backend.open_config(Path(mkdtemp(dir=tmp_path)))
             super().__init__(WorkingMemoryStore.initialize(self.opened.__enter__()))
 
         def teardown(self) -> None:

@@ -93,7 +93,7 @@ def test_messages_are_found_in_the_order_asked_for(chat: MessageStore) -> None:
     assert ids(found) == ["m3", "m1", "m2"]
 
 
-def test_messages_that_are_not_there_are_left_out(chat: MessageStore) -> None:
+def test_messages_that_are_not_stored_are_left_out(chat: MessageStore) -> None:
     chat.store_messages(messages("m1", "m2"))
 
     found = chat.get_messages_by_ids(["m2", "lost", "m1"])
@@ -186,7 +186,7 @@ def test_of_messages_one_of_which_is_refused_none_is_stored(chat: MessageStore) 
     assert chat.get_messages_by_user_id("u1") == [message("m1")]
 
 
-def test_of_messages_one_of_which_is_none_at_all_none_is_stored(chat: MessageStore) -> None:
+def test_if_one_of_several_values_is_no_message_none_is_stored(chat: MessageStore) -> None:
     some = [message("m1"), message("m2").model_dump()]
 
     with pytest.raises(TypeError, match="expected a Message, got a dict"):
@@ -229,7 +229,7 @@ def test_a_message_moves_to_another_conversation(chat: MessageStore) -> None:
     assert ids(chat.get_immediate_context("c2", 5)) == ["m1"]
 
 
-def test_a_message_does_not_follow_its_user_but_says_who_wrote_it(
+def test_a_message_keeps_its_own_user(
     chat: MessageStore,
 ) -> None:
     chat.store_message(message(user_id="a stranger"))
@@ -241,7 +241,7 @@ def test_a_message_does_not_follow_its_user_but_says_who_wrote_it(
 # Deletion
 
 
-def test_deleting_a_message_says_whether_it_was_there(chat: MessageStore) -> None:
+def test_deleting_a_message_returns_whether_it_was_stored(chat: MessageStore) -> None:
     chat.store_message(message())
 
     assert chat.delete_message("m1") is True

@@ -136,7 +136,7 @@ def test_ids_that_look_alike_are_different_ids(store: MessageStore) -> None:
     assert found == [[name] for name in alike]
 
 
-def test_what_was_read_can_be_stored_and_read_again(chat: MessageStore) -> None:
+def test_a_record_that_was_read_can_be_stored_and_read_again(chat: MessageStore) -> None:
     chat.store_turn(messages=[full_message()], trace=full_trace())
     before = chat.get_message_by_id("m1"), chat.get_turn_trace_by_message_id("m1")
     assert before[0] is not None

@@ -10,7 +10,9 @@ from tests.behaviour.state_machine import SETTINGS, drive
 from tests.behaviour.support.sync_support import Runner
 
 
-def test_any_sequence_of_calls_ends_as_the_model_says(backend: Backend, config: Config) -> None:
+def test_any_sequence_of_calls_has_the_results_of_the_model(
+    backend: Backend, config: Config
+) -> None:
     profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * backend.share))
     with Runner() as runner:
         drive(lambda: MessageStore.initialize(config), runner, profile, remembers=backend.remembers)

@@ -328,7 +328,8 @@ def test_a_condition_on_a_field_that_does_not_exist_is_refused(condition: str) -
 
 def test_a_filter_that_became_wrong_is_refused_when_it_is_used(store: MessageStore) -> None:
     where = TraceFilter(tool={})
-    where.tool["final_data"] = object()  # type: ignore[index]
+    assert where.tool is not None
+    where.tool["final_data"] = object()
 
     with pytest.raises(ValidationError, match="tool"):
         store.find_turn_traces(where)

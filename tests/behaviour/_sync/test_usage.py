@@ -279,7 +279,7 @@ def test_by_model_turns_without_calls_are_in_no_group(chat: MessageStore) -> Non
     assert [(group.key, group.turns) for group in found] == [("small", 1)]
 
 
-def test_by_model_the_calls_of_a_found_turn_count_whatever_found_it(
+def test_by_model_all_calls_of_a_matching_turn_are_counted(
     chat: MessageStore,
 ) -> None:
     store_traces(
@@ -296,7 +296,7 @@ def test_by_model_the_calls_of_a_found_turn_count_whatever_found_it(
 @pytest.mark.parametrize(
     "by", ["month", "", "agent_id", "AGENT", None, 1, ["agent"], {"$ne": 1}], ids=repr
 )
-def test_usage_by_anything_else_is_refused_naming_what_is_possible(
+def test_usage_by_another_key_is_refused_with_the_possible_keys(
     store: MessageStore, by: Any
 ) -> None:
     with pytest.raises(ValueError, match="agent, user, conversation, intent, model, day"):

@@ -76,7 +76,7 @@ def test_a_field_may_be_assigned_in_a_block(memory_store: WorkingMemoryStore) ->
     assert stored.entity_max_age_turns == 9
 
 
-def test_a_block_that_is_left_by_a_return_is_saved(memory_store: WorkingMemoryStore) -> None:
+def test_a_block_that_ends_with_a_return_is_saved(memory_store: WorkingMemoryStore) -> None:
     memory_store.save(busy("c"))
 
     def reply() -> str:
@@ -102,7 +102,7 @@ def test_nothing_in_a_block_is_seen_before_its_end(memory_store: WorkingMemorySt
     assert during == saved
 
 
-def test_what_becomes_of_the_working_memory_after_its_block_is_not_stored(
+def test_changes_of_a_working_memory_after_its_block_are_not_stored(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory_store.save(busy("c"))
@@ -338,11 +338,11 @@ def test_of_many_at_once_no_update_is_lost(memory_store: WorkingMemoryStore) -> 
     memory_store.get_or_create("c", "user", "agent")
     memory_store.begin_turn("c", TurnCache(1))
 
-    def record_fifty(who: int) -> None:
+    def record_fifty(caller: int) -> None:
         for number in range(50):
-            memory_store.record_tool_call("c", ToolCallRecord(f"{who}", {"n": number}))
+            memory_store.record_tool_call("c", ToolCallRecord(f"{caller}", {"n": number}))
 
-    gather(*(partial(record_fifty, who) for who in range(16)))
+    gather(*(partial(record_fifty, caller) for caller in range(16)))
 
     stored = memory_store.get("c")
     assert stored is not None
@@ -351,10 +351,10 @@ def test_of_many_at_once_no_update_is_lost(memory_store: WorkingMemoryStore) -> 
     assert [call.call_index for call in calls] == list(range(800))
     assert stored.revision == 802
     by_caller = {
-        who: [call.arguments["n"] for call in calls if call.tool_name == f"{who}"]
-        for who in range(16)
+        caller: [call.arguments["n"] for call in calls if call.tool_name == f"{caller}"]
+        for caller in range(16)
     }
-    assert by_caller == {who: list(range(50)) for who in range(16)}
+    assert by_caller == {caller: list(range(50)) for caller in range(16)}
 
 
 def test_updates_of_all_kinds_at_once_are_all_kept(memory_store: WorkingMemoryStore) -> None:
@@ -382,7 +382,7 @@ def test_updates_of_all_kinds_at_once_are_all_kept(memory_store: WorkingMemorySt
     assert stored.last_agent_response == "Done"
 
 
-def test_what_a_block_was_given_may_be_saved_after_it(
+def test_the_working_memory_of_a_block_may_be_saved_after_it(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory_store.save(busy("c"))

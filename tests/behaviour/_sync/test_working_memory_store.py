@@ -37,7 +37,7 @@ each_invalid_update = pytest.mark.parametrize("update", INVALID_UPDATES, ids=str
 
 
 @each_update
-def test_an_update_does_what_the_method_of_the_working_memory_does(
+def test_an_update_makes_the_transition_of_the_working_memory(
     memory_store: WorkingMemoryStore, update: Update
 ) -> None:
     expected = memory_store.save(busy("c"))
@@ -50,7 +50,7 @@ def test_an_update_does_what_the_method_of_the_working_memory_does(
 
 
 @each_update
-def test_an_update_returns_what_is_stored(
+def test_an_update_returns_the_stored_working_memory(
     memory_store: WorkingMemoryStore, update: Update
 ) -> None:
     memory_store.save(busy("c"))
@@ -84,9 +84,7 @@ def test_an_update_leaves_other_conversations_alone(
 
 
 @each_update
-def test_what_an_update_returns_is_a_copy(
-    memory_store: WorkingMemoryStore, update: Update
-) -> None:
+def test_an_update_returns_a_copy(memory_store: WorkingMemoryStore, update: Update) -> None:
     memory_store.save(busy("c"))
     updated = update.on(memory_store, "c")
     before = updated.to_dict()
@@ -99,7 +97,7 @@ def test_what_an_update_returns_is_a_copy(
 
 
 @each_update
-def test_what_an_update_is_given_is_copied(
+def test_the_arguments_of_an_update_are_copied(
     memory_store: WorkingMemoryStore, update: Update
 ) -> None:
     memory_store.save(busy("c"))

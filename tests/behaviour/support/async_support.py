@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Runner", "Started", "gather", "pause", "settle", "take"]
+__all__ = ["Runner", "Started", "end", "gather", "pause", "settle", "take"]
 
 T = TypeVar("T")
 
@@ -24,6 +24,12 @@ async def settle(*calls: Callable[[], Awaitable[T]]) -> list[T | BaseException]:
 async def take(iterator: AsyncIterator[T], count: int) -> list[T]:
     """Return the next `count` items."""
     return [await iterator.__anext__() for _ in range(count)]
+
+
+async def end(iterator: AsyncIterator[Any]) -> None:
+    """Leave an iteration before its end."""
+    closing: Any = iterator
+    await closing.aclose()
 
 
 async def pause(seconds: float) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Runner", "Started", "gather", "pause", "settle", "take"]
+__all__ = ["Runner", "Started", "end", "gather", "pause", "settle", "take"]
 
 T = TypeVar("T")
 
@@ -30,6 +30,12 @@ def settle(*calls: Callable[[], T]) -> list[T | BaseException]:
 def take(iterator: Iterator[T], count: int) -> list[T]:
     """Return the next `count` items."""
     return list(islice(iterator, count))
+
+
+def end(iterator: Iterator[Any]) -> None:
+    """Leave an iteration before its end."""
+    closing: Any = iterator
+    closing.close()
 
 
 def pause(seconds: float) -> None:

@@ -1,24 +1,31 @@
-"""Which class is the message store of which configuration."""
+"""Chooses the class of the message store for a configuration."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-from jazzmine.config import BackendConfig, JSONStoreConfig, MongoDBConfig, PostgresConfig
+from jazzmine.config import (
+    BackendConfig,
+    JSONStoreConfig,
+    MongoDBConfig,
+    PostgresConfig,
+    SQLiteConfig,
+)
 
 __all__ = ["new_store"]
 
-# The class, and its module beside this one, which is imported when a store is made.
+# The module next to this one, imported only when a store is created, and the class in it.
 _STORES: dict[type[BackendConfig], tuple[str, str]] = {
     JSONStoreConfig: (".json", "JSONMessageStore"),
     MongoDBConfig: (".mongodb", "MongoDBMessageStore"),
     PostgresConfig: (".postgres", "PostgresMessageStore"),
+    SQLiteConfig: (".sqlite", "SQLiteMessageStore"),
 }
 
 
 def new_store(config: BackendConfig) -> Any:
-    """Make the message store of a configuration, which is not open yet.
+    """Create the message store for a configuration, without opening it.
 
     Raises:
         ImportError: the back end's driver is not installed.

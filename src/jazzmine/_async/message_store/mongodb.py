@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from jazzmine._async.message_store.base import MessageStore
 from jazzmine._async.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
@@ -19,13 +20,15 @@ from jazzmine.backends.mongodb.documents import (
     turn_documents,
 )
 from jazzmine.backends.mongodb.queries import (
+    ALL_CONVERSATIONS,
     CONVERSATIONS_BY,
+    FIRST_STORED,
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
+    NEWEST_MESSAGES,
     TRACES_FOUND,
     TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
-    VISIBLE_MESSAGES,
     among,
     equal,
     visible,
@@ -34,7 +37,9 @@ from jazzmine.backends.mongodb.trace_filters import filter_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased
+from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.traces import TurnTrace
@@ -42,8 +47,12 @@ from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 if TYPE_CHECKING:
     from jazzmine._async.message_store.mongodb_client import MongoDBClient
+    from jazzmine._async.message_store.mongodb_erasure import MongoDBErasure
+    from jazzmine._async.message_store.mongodb_fork import MongoDBForks
+    from jazzmine._async.message_store.mongodb_log import MongoDBLog
+    from jazzmine._async.message_store.mongodb_log_locks import LogLocks
+    from jazzmine._async.message_store.mongodb_types import Collection
     from jazzmine._async.message_store.mongodb_writes import MongoDBWrites
-    from jazzmine._compat.async_mongodb import Collection
 
 __all__ = ["MongoDBMessageStore"]
 
@@ -53,36 +62,61 @@ _IDS_A_COMMAND = 10_000
 class MongoDBMessageStore(MessageStore):
     """A message store in a MongoDB database, which any number of processes may share.
 
-    What takes several commands is one transaction on a replica set or a sharded cluster. On a
-    standalone server, which has none, the commands come in an order that leaves no trace
-    without its message and no message without its conversation; a call that failed half-way
-    is completed by repeating it.
+    On a replica set or a sharded cluster, a call that needs several commands sends them in one
+    transaction. A standalone server has no transactions: the commands are sent in an order
+    that stores no trace without its message and no message without its conversation, and a
+    call that failed between two commands is completed by repeating it.
     """
+
+    _system_name = "mongodb"
 
     _client: MongoDBClient
     _writes: MongoDBWrites
+    _locks: LogLocks
+    _log: MongoDBLog
+    _forks: MongoDBForks
+    _erasure: MongoDBErasure
 
     def __init__(self, config: MongoDBConfig) -> None:
         super().__init__()
         self._config = config
 
-    async def _open(self) -> None:
+    async def _pending(self) -> list[str]:
+        client = self._new_client()
         try:
-            from jazzmine._async.message_store.mongodb_client import MongoDBClient
-            from jazzmine._async.message_store.mongodb_writes import MongoDBWrites
-        except ImportError as error:
-            raise ImportError(
-                "MongoDB needs its driver, PyMongo 4.13 or later:"
-                f" pip install 'jazzmine[mongodb]' ({error})"
-            ) from error
-        client = MongoDBClient(self._config)
+            return await client.pending()
+        finally:
+            await client.close()
+
+    async def _open(self) -> None:
+        client = self._new_client()
+        from jazzmine._async.message_store.mongodb_erasure import MongoDBErasure
+        from jazzmine._async.message_store.mongodb_fork import MongoDBForks
+        from jazzmine._async.message_store.mongodb_log import MongoDBLog
+        from jazzmine._async.message_store.mongodb_log_locks import LogLocks
+        from jazzmine._async.message_store.mongodb_writes import MongoDBWrites
+
         try:
             await client.open()
         except BaseException:
             await client.close()
             raise
         self._client = client
-        self._writes = MongoDBWrites(client)
+        self._writes = writes = MongoDBWrites(client)
+        self._locks = locks = LogLocks(client)
+        self._log = MongoDBLog(client, writes, locks, self._repairs)
+        self._forks = MongoDBForks(client, writes, locks)
+        self._erasure = MongoDBErasure(client, writes, locks)
+
+    def _new_client(self) -> MongoDBClient:
+        try:
+            from jazzmine._async.message_store.mongodb_client import MongoDBClient
+        except ImportError as error:
+            raise ImportError(
+                "MongoDB needs its driver, PyMongo 4.13 or later:"
+                f" pip install 'jazzmine[mongodb]' ({error})"
+            ) from error
+        return MongoDBClient(self._config)
 
     async def _close(self) -> None:
         await self._client.close()
@@ -90,6 +124,7 @@ class MongoDBMessageStore(MessageStore):
     def _after_fork(self) -> None:
         self._client.after_fork()
         self._writes.after_fork()
+        self._locks.after_fork()
 
     async def _ping(self) -> None:
         await self._client.read(self._client.ping)
@@ -107,7 +142,7 @@ class MongoDBMessageStore(MessageStore):
         self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         page = (self._client.conversations, CONVERSATIONS_BY[by], owner, limit, after)
-        return self._read_conversations(await self._client.read(self._client.page, *page))
+        return self._read_conversations(await self._client.read(self._client.find_page, *page))
 
     async def _delete_conversation(self, conversation_id: str) -> bool:
         return await self._writes.delete_conversation(conversation_id)
@@ -127,40 +162,80 @@ class MongoDBMessageStore(MessageStore):
         found: dict[str, Document] = {}
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             some = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            documents = await self._client.read(self._client.found, self._client.messages, some)
+            documents = await self._client.read(self._client.find, self._client.messages, some)
             found.update((document.get("id") or UNKNOWN_ID, document) for document in documents)
-        # A document is used up when it is read, and may be asked for twice.
-        there = (found.get(message_id) for message_id in message_ids)
-        return self._read_messages([document.copy() for document in there if document])
+        # Reading a document changes it, and `message_ids` may contain an id twice.
+        stored = (found.get(message_id) for message_id in message_ids)
+        return self._read_messages([document.copy() for document in stored if document])
 
     async def _list_messages(
         self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Message]:
         page = (self._client.messages, MESSAGES_BY[by], owner, limit, after)
-        return self._read_messages(await self._client.read(self._client.page, *page))
+        return self._read_messages(await self._client.read(self._client.find_page, *page))
 
     async def _iter_batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
         listing, last = MESSAGES_OF_CONVERSATION, None
         while True:
             query = listing.of(conversation_id, last)
             batch = (self._client.messages, query, listing, size)
-            documents = await self._client.read(self._client.found, *batch)
+            documents = await self._client.read(self._client.find, *batch)
             if not documents:
                 return
-            # The place of the last one is known, even if it is deleted before the next batch.
+            # The cursor is kept: the message may be deleted before the next batch.
             last = listing.cursor(documents[-1])
             yield self._read_messages(documents)
 
-    async def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
-        newest = (self._client.messages, visible(conversation_id), VISIBLE_MESSAGES, n)
-        documents = await self._client.read(self._client.found, *newest)
-        return self._read_messages(documents[::-1])
+    async def _list_newest(
+        self, conversation_id: str, calls: bool, limit: int, after: str | None
+    ) -> list[Message]:
+        page = (conversation_id, calls, limit, after)
+        return self._read_messages(await self._client.read(self._page_of_newest, *page))
+
+    async def _page_of_newest(
+        self, conversation_id: str, calls: bool, limit: int, after: str | None
+    ) -> list[Document]:
+        query, listing = visible(conversation_id, calls), NEWEST_MESSAGES
+        if after is not None:
+            cursor = (self._client.messages, listing, conversation_id, after)
+            query = listing.after(query, await self._client.find_cursor(*cursor))
+        return await self._client.find(self._client.messages, query, listing, limit)
 
     async def _delete_message(self, message_id: str) -> bool:
         return await self._writes.delete_message(message_id)
 
     async def _flag_message(self, message_id: str, flagged: bool) -> bool:
         return await self._writes.flag_message(message_id, flagged)
+
+    # A conversation as a log
+
+    async def _create_conversation(self, conversation: Snapshot[Conversation]) -> Conversation:
+        return await self._log.create(conversation)
+
+    async def _append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+    ) -> list[Message]:
+        return await self._log.append(conversation_id, messages, expected_last)
+
+    async def _pop(self, conversation_id: str) -> Message | None:
+        return await self._log.pop(conversation_id)
+
+    async def _rewind(self, conversation_id: str, after: str | None) -> int:
+        return await self._log.rewind(conversation_id, after)
+
+    async def _fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        return await self._forks.fork(conversation_id, until, copy, salt)
+
+    async def _erase(self, user_id: str, limit: int) -> Erased:
+        return await self._erasure.erase(user_id, limit)
+
+    async def _prune(self, before: int, limit: int) -> int:
+        return await self._erasure.prune(before, limit)
 
     # Traces
 
@@ -173,12 +248,12 @@ class MongoDBMessageStore(MessageStore):
 
     async def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
         page = (self._client.traces, TRACES_OF_CONVERSATION, conversation_id, None, None)
-        return self._read_traces(await self._client.read(self._client.page, *page))
+        return self._read_traces(await self._client.read(self._client.find_page, *page))
 
     async def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         listing = TRACES_OF_AGENT
         newest = (self._client.traces, listing.of(agent_id), listing, limit, offset)
-        return self._read_traces(await self._client.read(self._client.found, *newest))
+        return self._read_traces(await self._client.read(self._client.find, *newest))
 
     async def _store_turn(
         self,
@@ -203,13 +278,49 @@ class MongoDBMessageStore(MessageStore):
             if last is None:
                 raise NotFoundError(f"after={after!r} is the id of no trace")
             query = listing.after(query, last)
-        return await self._client.found(traces, query, listing, limit)
+        return await self._client.find(traces, query, listing, limit)
 
     async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         percentiles = self._client.has_percentiles
         pipeline = usage_pipeline(filter_query(where), by, percentiles=percentiles)
-        groups = await self._client.read(self._client.aggregated, self._client.traces, pipeline)
+        groups = await self._client.read(self._client.aggregate, self._client.traces, pipeline)
         return read_summaries(groups, by, percentiles=percentiles)
+
+    # All records
+
+    async def _list_all_conversations(
+        self, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        page = (self._client.conversations, ALL_CONVERSATIONS, "", limit, after)
+        return self._read_conversations(await self._client.read(self._client.find_page, *page))
+
+    async def _iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[list[Any]]:
+        readers: dict[RecordKind, Callable[[Sequence[Document]], list[Any]]] = {
+            "conversations": self._read_conversations,
+            "messages": self._read_messages,
+            "traces": self._read_traces,
+        }
+        query: Document = {}
+        while True:
+            batch = (getattr(self._client, kind), query, FIRST_STORED, size)
+            documents = await self._client.read(self._client.find, *batch)
+            if not documents:
+                return
+            query = {"_id": {"$gt": documents[-1]["_id"]}}
+            yield readers[kind](documents)
+
+    async def _store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        if conversations:
+            await self._writes.store_conversations(list(map(conversation_document, conversations)))
+        if messages:
+            await self._store_messages(messages)
+        if traces:
+            await self._writes.store_traces(list(map(trace_document, traces)))
 
     def _read_conversations(self, documents: Sequence[Document]) -> list[Conversation]:
         repairs = self._repairs

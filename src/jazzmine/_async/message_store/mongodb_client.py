@@ -1,21 +1,26 @@
-"""The client of a MongoDB server: calls within a deadline, repeated if a connection is lost."""
+"""The client of a MongoDB server: repeats a call until its deadline if a connection is lost."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
 import pymongo
-from pymongo import ReplaceOne
 from pymongo.driver_info import DriverInfo
-from pymongo.errors import ConfigurationError, InvalidURI, NetworkTimeout, PyMongoError
+from pymongo.errors import (
+    ConfigurationError,
+    InvalidURI,
+    NetworkTimeout,
+    PyMongoError,
+)
 
+from jazzmine._async.background import BackgroundTask
+from jazzmine._async.keyed_locks import KeyedLocks
+from jazzmine._async.message_store.mongodb_commands import Commands
 from jazzmine._async.message_store.mongodb_schema import Schema
-from jazzmine._compat.async_background import BackgroundTask, sleep
-from jazzmine._compat.async_concurrency import KeyedLocks, Work
-from jazzmine._compat.async_mongodb import Client, Collection, Session
+from jazzmine._async.message_store.mongodb_types import Client, Collection, Session
+from jazzmine._compat.async_concurrency import Work, sleep
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.backends.mongodb.driver import (
     DURABLE,
@@ -32,40 +37,31 @@ from jazzmine.backends.mongodb.driver import (
     was_interrupted,
 )
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
-from jazzmine.backends.mongodb.queries import Listing, equal
 from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline
-from jazzmine.errors import JazzmineError, NotFoundError, StoreUnavailableError
-from jazzmine.records.repair import UNKNOWN_ID
+from jazzmine.errors import JazzmineError, StoreUnavailableError
 
 __all__ = ["MongoDBClient"]
 
 T = TypeVar("T")
 
-# How many documents a reply brings at the most; the server also ends one at 16 MiB.
-DOCUMENTS_A_REPLY = 1_000
-IDS_A_REPLY = 100_000
-
-_SECONDS_TO_TIDY_UP = 0.5
-# A program that is about to end has ended by then, and no command is cut off in the middle.
-_SECONDS_BEFORE_TIDYING_UP = 0.05
-_LEAST_SECONDS = 0.001  # to the driver, 0 is no deadline at all
-
-# The server refuses a sum of skip and limit beyond 64 bits.
-_MOST = 2**32
+_SECONDS_TO_RETIRE = 0.5
+# A program that is about to exit has exited by then, and interrupts no command.
+_SECONDS_BEFORE_RETIRING = 0.05
+_LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
 
 # https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/ (MongoDB 7.0)
 _WIRE_VERSION_WITH_PERCENTILE = 21
 
 
-class MongoDBClient:
-    """A client of PyMongo's, and the three collections.
+class MongoDBClient(Commands):
+    """A client of PyMongo, and the three collections.
 
-    Where the deployment has transactions, all commands of a write are sent in one session,
-    with ascending transaction numbers, and the driver repeats a single command with the same
-    number: the server carries it out once. If the outcome of a call is unknown, the session is
-    doubtful, and the next call first begins a transaction in it: from then on the server
-    refuses whatever of the former call is still under way, as its number is too old.
+    If the deployment has transactions, all commands of a write are sent in one session, with
+    ascending transaction numbers. The driver repeats a single command with the same number, so
+    that the server executes it once. If the outcome of a call is unknown, its session is
+    doubtful: the next call first begins a transaction in it. From then on the server refuses
+    commands of the former call that arrive late, because their number is too old.
 
     https://www.mongodb.com/docs/manual/core/retryable-writes/
     https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
@@ -103,8 +99,8 @@ class MongoDBClient:
         self._background = BackgroundTask(self._retire_in_background)
 
     def after_fork(self) -> None:
-        """Open connections of this process's own; the parent keeps the others."""
-        # It is kept, because a client that is collected closes what it shares with the parent's.
+        """Open new connections in a forked process; the parent keeps the inherited ones."""
+        # Kept, because a client that is garbage-collected closes the connections of the parent.
         self._inherited.append(self._client)
         self._connect()
 
@@ -116,7 +112,7 @@ class MongoDBClient:
         await self._client.close()
 
     async def open(self) -> None:
-        """Ask what the deployment can do, check the indexes, and create what is missing.
+        """Query the features of the deployment, check the indexes, and create missing ones.
 
         Raises:
             ConfigurationError: the collections or their indexes are another application's, or
@@ -131,8 +127,31 @@ class MongoDBClient:
         if missing:
             await self._run(Deadline(self._config.migration_timeout), schema.create, missing)
 
+    async def pending(self) -> list[str]:
+        """Return what `open` would create; nothing is changed.
+
+        Raises:
+            ConfigurationError: as in `open`.
+        """
+        schema = Schema(self._client, [self.conversations, self.messages, self.traces])
+        return [
+            f"create the index {index.name} of {collection.full_name}"
+            for collection, indexes in await self.read(schema.missing)
+            for index in indexes
+        ]
+
+    async def command(self, name: str) -> Document:
+        """Return the server's reply to a command that has no arguments."""
+        reply: Document = await self._client.admin.command(name)
+        return reply
+
+    def unreachable(self) -> list[str]:
+        """Return the addresses of the servers that the driver knows and cannot reach."""
+        servers = self._client.topology_description.server_descriptions()
+        return [f"{host}:{port}" for (host, port), one in servers.items() if one.error is not None]
+
     async def ping(self) -> None:
-        """Reach the server once."""
+        """Make one round trip to the server."""
         await self._client.admin.command("ping")
 
     def deadline(self) -> Deadline:
@@ -146,7 +165,7 @@ class MongoDBClient:
         )
 
     async def read(self, work: Work[T], *args: Any) -> T:
-        """Do work that changes nothing, again if need be, until the deadline.
+        """Call `work`, which only reads; after a transient error again, until the deadline.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
@@ -154,15 +173,15 @@ class MongoDBClient:
         return await self._run(self.deadline(), work, *args)
 
     async def read_until(self, deadline: Deadline, work: Work[T], *args: Any) -> T:
-        """Do the same for a call that began before."""
+        """Same as `read`, for a call that has begun with a deadline."""
         return await self._run(deadline, work, *args)
 
     async def write(self, deadline: Deadline, work: Work[T], *args: Any) -> T:
-        """Do work that may be repeated, again if need be, until a deadline.
+        """Call `work`, which may be repeated; after a transient error again, until the deadline.
 
         Args:
-            work: takes the session to send commands in, or None on a standalone server, which
-                has none that protects from late commands; and `args`.
+            work: takes the session to send commands in, and `args`. The session is None on a
+                standalone server, where a session gives no protection from late commands.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
@@ -217,20 +236,20 @@ class MongoDBClient:
                 await sleep(pause)
 
     async def _replace_connections(self) -> None:
-        """Open other connections from now on, in place of those that are as old as a silent one.
+        """Replace all connections that are open, because one of them did not reply in time.
 
-        The driver goes on using them: to it, a command that took too long says nothing about
-        the network. And it has no public name for replacing them.
+        The driver would continue to use them: it does not treat a command's timeout as a
+        network error, and it has no public method that replaces connections.
         """
         with suppress(AttributeError):
             for server in list(self._client._topology._servers.values()):
                 await server.pool.reset_without_pause()
 
     async def transaction(self, session: Session | None, work: Work[T], *args: Any) -> T:
-        """Do work in a transaction, or step by step where the deployment has none.
+        """Call `work` in a transaction, or without one if the deployment has none.
 
         Args:
-            session: that of the call, in which no transaction is open.
+            session: the session of the call, without an open transaction.
             work: takes the session to send commands in, and `args`.
         """
         if session is None:
@@ -251,10 +270,10 @@ class MongoDBClient:
                     raise
 
     async def _retire_doubtful(self, deadline: Deadline) -> None:
-        """Have the server refuse what calls of unknown outcome sent and it has not received.
+        """Make the server refuse late commands of calls whose outcome is unknown.
 
-        No call goes on before that is done; it also ends their open transactions, which the
-        server would keep for a minute, with what they wrote locked.
+        Calls wait until that is done. It also aborts the open transactions of those calls,
+        which the server would keep for a minute, with locks on the documents they wrote.
         """
         if not await self._retiring.acquire("", deadline.remaining()):
             raise self.unanswered()
@@ -268,7 +287,7 @@ class MongoDBClient:
             self._retiring.release("")
 
     async def _supersede(self, session: Session) -> None:
-        """Begin a transaction in a session, on each shard, and end it."""
+        """Begin a transaction in a session, on each shard, and abort it."""
         if session.in_transaction:
             await session.abort_transaction()
         await session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
@@ -277,79 +296,16 @@ class MongoDBClient:
         await session.abort_transaction()
 
     async def _retire_in_background(self) -> None:
-        await sleep(_SECONDS_BEFORE_TIDYING_UP)
+        await sleep(_SECONDS_BEFORE_RETIRING)
         await self._retire_quietly()
 
     async def _retire_quietly(self) -> None:
         """Retire doubtful sessions, or leave that to the next call."""
-        deadline = Deadline(_SECONDS_TO_TIDY_UP)
+        deadline = Deadline(_SECONDS_TO_RETIRE)
         try:
-            with pymongo.timeout(_SECONDS_TO_TIDY_UP):
+            with pymongo.timeout(_SECONDS_TO_RETIRE):
                 await self._retire_doubtful(deadline)
         except NetworkTimeout:
             await self._replace_connections()
         except (PyMongoError, JazzmineError):
             pass
-
-    async def replace_all(
-        self, collection: Collection, documents: Sequence[Document], session: Session | None
-    ) -> None:
-        """Put documents in the place of those with the same id, one after the other."""
-        replacements = [
-            ReplaceOne(equal(id=document["id"]), document, upsert=True) for document in documents
-        ]
-        # In order, because that is the order of their `_id` and so of equal timestamps.
-        await collection.bulk_write(replacements, ordered=True, session=session)
-
-    async def page(
-        self,
-        collection: Collection,
-        listing: Listing,
-        owner: str,
-        limit: int | None,
-        after: str | None,
-    ) -> list[Document]:
-        """Return a page of what belongs to an owner.
-
-        Raises:
-            NotFoundError: `after` does not belong to the owner.
-        """
-        last = None
-        if after is not None:
-            query = {**listing.of(owner), **equal(id=after)}
-            last = await collection.find_one(query, listing.projection)
-            if last is None:
-                raise NotFoundError(f"after={after!r} is no {listing.member}")
-        if limit == 0:
-            return []
-        return await self.found(collection, listing.of(owner, last), listing, limit)
-
-    async def found(
-        self,
-        collection: Collection,
-        query: Document,
-        listing: Listing | None = None,
-        limit: int | None = None,
-        offset: int = 0,
-    ) -> list[Document]:
-        """Return what a query means."""
-        cursor = collection.find(
-            query,
-            sort=None if listing is None else listing.sort,
-            skip=min(offset, _MOST),
-            limit=limit if limit is not None and limit < _MOST else 0,
-            batch_size=min(limit or DOCUMENTS_A_REPLY, DOCUMENTS_A_REPLY),
-        )
-        return await cursor.to_list()
-
-    async def ids(self, collection: Collection, query: Document, session: Any = None) -> list[str]:
-        """Return the ids of the documents that match a query, as they are read."""
-        cursor = collection.find(
-            query, {"_id": 0, "id": 1}, batch_size=IDS_A_REPLY, session=session
-        )
-        return [document.get("id") or UNKNOWN_ID for document in await cursor.to_list()]
-
-    async def aggregated(self, collection: Collection, pipeline: list[Any]) -> list[Document]:
-        """Return what comes out of a pipeline."""
-        cursor = await collection.aggregate(pipeline, batchSize=DOCUMENTS_A_REPLY)
-        return await cursor.to_list()

@@ -1,4 +1,4 @@
-"""The indexes on the server: what is checked and created when a store is opened."""
+"""Checks the indexes when a store is opened, and creates those that are missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from pymongo import IndexModel
 from pymongo.errors import DuplicateKeyError, OperationFailure
 
-from jazzmine._compat.async_mongodb import Client, Collection
+from jazzmine._async.message_store.mongodb_types import Client, Collection
 from jazzmine.backends.mongodb.indexes import Index, missing_indexes
 from jazzmine.backends.mongodb.queries import duplicates
 from jazzmine.backends.mongodb.rights import require_rights
@@ -27,26 +27,26 @@ _NO_INDEX_THERE = frozenset({85, 86, 166})  # options conflict, specifications c
 
 
 class Schema:
-    """The collections of a store, which may be another application's."""
+    """The collections of a store, which may belong to another application."""
 
     def __init__(self, client: Client, collections: Sequence[Collection]) -> None:
         self._client = client
         self._collections = collections
 
     async def missing(self) -> Missing:
-        """Return the indexes that are missing; nothing is changed.
+        """Return the indexes that are missing, without creating them.
 
         Raises:
-            ConfigurationError: a collection or an index is another application's, or the user
-                lacks a right.
+            ConfigurationError: a collection or an index belongs to another application, or the
+                user lacks a right.
         """
         missing: Missing = []
         for collection in self._collections:
             try:
-                there = await (await collection.list_indexes()).to_list()
+                existing = await (await collection.list_indexes()).to_list()
             except OperationFailure as error:
                 raise _refused(error, collection) from error
-            indexes = missing_indexes(collection.name, there)
+            indexes = missing_indexes(collection.name, existing)
             if indexes:
                 missing.append((collection, indexes))
                 await self._require_own(collection)
@@ -54,7 +54,7 @@ class Schema:
         return missing
 
     async def _require_own(self, collection: Collection) -> None:
-        """Raise unless the documents, if there are any, have what every record has."""
+        """Raise if a document has no `id`, which every record has."""
         if await collection.find_one({"id": {"$exists": False}}, {"_id": 1}) is not None:
             raise ConfigurationError(
                 f"the collection {collection.full_name!r} holds documents that are not"
@@ -68,7 +68,7 @@ class Schema:
         require_rights(status, database, names, creates_indexes=creates_indexes)
 
     async def create(self, missing: Missing) -> None:
-        """Create indexes; other processes may do so at the same time, and wait for each other.
+        """Create indexes; several processes may do so at the same time, and wait for each other.
 
         Raises:
             ConfigurationError: several documents have the same id, and nothing was changed; or
@@ -99,7 +99,7 @@ class Schema:
 
 
 def _refused(error: OperationFailure, collection: Collection) -> Exception:
-    """Return what a caller is told instead of the driver's error, or just that."""
+    """Return the error to raise for an error of the driver, or the same error."""
     where = f"MongoDB refused an index of {collection.full_name!r}"
     if isinstance(error, DuplicateKeyError):
         taken = (error.details or {}).get("keyValue")

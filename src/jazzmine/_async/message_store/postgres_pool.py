@@ -1,4 +1,4 @@
-"""A pool of connections to PostgreSQL, of which none is used that is likely to be lost."""
+"""A pool of connections to PostgreSQL that replaces those that are lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.message_store.postgres_connection import Connection, Connector
-from jazzmine._compat.async_background import BackgroundTasks, sleep
+from jazzmine._compat.async_concurrency import sleep
 from jazzmine._compat.async_postgres import DriverPool
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.leases import is_lease_gone
@@ -26,11 +27,20 @@ _CANCEL_SECONDS = 1.0
 _REPLY_SECONDS = 0.5
 
 
-class PostgresPool:
-    """psycopg's pool, which replaces what is lost and cancels what is given up.
+class _Pool(DriverPool[Connection]):
+    @staticmethod
+    async def check_connection(conn: Connection) -> None:
+        """Raise if the connection is not to be used any more; that takes no round trip."""
+        if conn.is_condemned or is_dead(conn):
+            await conn.close()
+            raise psycopg.OperationalError("the connection is lost")
 
-    When a connection is lost, all that have not worked since are suspect: the next call that gets
-    one checks it first. If that is silent as well, all that are as old are replaced.
+
+class PostgresPool:
+    """psycopg's pool, which replaces lost connections and cancels statements without a caller.
+
+    When a connection is lost, all that were not used since are suspect: the next call that gets
+    one checks it first. If the server does not reply on it either, all suspect ones are replaced.
     """
 
     def __init__(self, config: PostgresConfig, connector: Connector) -> None:
@@ -39,7 +49,7 @@ class PostgresPool:
         self._discarding = BackgroundTasks()
         self._reconnecting = BackgroundTasks()
         self.is_open = False
-        self._pool: DriverPool[Connection] = DriverPool(
+        self._pool = _Pool(
             connection_class=Connection,
             kwargs={"connector": connector},
             min_size=config.pool_min,
@@ -85,22 +95,22 @@ class PostgresPool:
             await self._replace(connection)
 
     async def release(self, connection: Connection) -> None:
-        """Give a connection back that works."""
+        """Put a connection that works back into the pool."""
         if connection.is_suspect:
             connection.proved_at = monotonic()
         try:
             await self._pool.putconn(connection)
         except BaseException:
-            self._discarding.start(partial(self._pool.put_back, connection))
+            self._discarding.start(partial(self._put_back, connection))
             raise
 
     def discard(self, connection: Connection, error: BaseException) -> None:
-        """Replace a connection that is lost, or on which a statement was given up.
+        """Replace a connection that is lost, or on which a statement has no caller any more.
 
-        What may still be running on it is cancelled; then the pool may open another one.
+        The statement is cancelled first; then the pool may open another connection.
 
         Args:
-            error: what the statement on it has raised.
+            error: what the statement has raised.
         """
         if isinstance(error, psycopg.Error):
             self._connector.suspected_at = monotonic()
@@ -108,8 +118,8 @@ class PostgresPool:
         if is_read_only:
             self._connector.avoid(connection.endpoint)
         if is_lease_gone(error) or (is_read_only and connection.refusal is None):
-            # The others are no better, most likely: the server has restarted behind a pooler, or
-            # has become a standby.
+            # The others are most likely lost too: the pooler's server has restarted, or the
+            # server has become a standby.
             self._connector.condemned_at = self._connector.suspected_at
         self._discarding.start(partial(self._cancel, connection))
 
@@ -136,16 +146,24 @@ class PostgresPool:
                 # A pooler in between may drop the request when its client is gone.
                 await connection.wait_for_reply(_REPLY_SECONDS)
         except psycopg.Error:
-            pass  # the server has to find out that nobody waits
+            pass  # the server notices by itself that the client is gone
         finally:
             await self._replace(connection)
 
     async def _replace(self, connection: Connection) -> None:
         await connection.close()
-        await self._pool.put_back(connection)
+        await self._put_back(connection)
+
+    async def _put_back(self, connection: Connection) -> None:
+        # The call before may have been interrupted in psycopg's pool, which then has forgotten
+        # that the connection is its own.
+        if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+            await connection.close()
+        connection._pool = self._pool
+        await self._pool.putconn(connection)
 
     def _reconnect(self, _: Any) -> None:
-        # The pool itself would wait longer and longer, and then for ever.
+        # psycopg's pool would retry at longer and longer intervals, and then no more.
         self._reconnecting.start(self._grow)
 
     async def _grow(self) -> None:

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
+from jazzmine._async.tracing import traced
 from jazzmine._async.working_memory.factory import new_store
 from jazzmine._async.working_memory.hooks import Lease, WorkingMemoryHooks
 from jazzmine.config import working_memory_config
 from jazzmine.errors import LockLostError, NotFoundError, StaleWorkingMemoryError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
-from jazzmine.records.memory_base import checked_copy, with_class
+from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -22,6 +23,7 @@ from jazzmine.records.working_memory import WorkingMemory
 __all__ = ["WorkingMemoryStore"]
 
 
+@traced("jazzmine.working_memory")
 class WorkingMemoryStore(WorkingMemoryHooks):
     """What each conversation is in the middle of.
 
@@ -114,6 +116,24 @@ class WorkingMemoryStore(WorkingMemoryHooks):
         self._check()
         async with self._leased(require_id("conversation_id", conversation_id)) as lease:
             return await self._delete(lease)
+
+    async def erase_user(self, user_id: str) -> int:
+        """Delete all working memories of a user, one after another, each under its lock.
+
+        Those that cannot be read, or that were moved aside for that, are deleted as well. A
+        `locked` block is waited for. A call that failed has deleted a part; repeated, it deletes
+        the rest.
+
+        Returns:
+            How many were deleted.
+        """
+        self._check()
+        owner = require_id("user_id", user_id)
+        erased = 0
+        for conversation_id in await self._conversations_of(owner):
+            self._check()
+            erased += await self._erase(conversation_id, owner)
+        return erased
 
     async def active_count(self) -> int:
         """Return how many conversations have a working memory."""
@@ -239,7 +259,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
             return self._detached_copy(memory)
 
     async def _save(self, lease: Lease, memory: WorkingMemory) -> None:
-        memory.revision += 1
+        set_unvalidated(memory, revision=memory.revision + 1)
         await self._save_and_release(lease, memory)
 
     @asynccontextmanager

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from itertools import count
 from typing import NamedTuple
 
+from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._async.working_memory.base import WorkingMemoryStore
 from jazzmine._async.working_memory.hooks import Lease
-from jazzmine._compat.async_concurrency import KeyedLocks
 from jazzmine.config import MemoryStoreConfig, require_seconds
 from jazzmine.errors import LockLostError, LockTimeoutError
 from jazzmine.records.memory_copy import deep_copy, partial_copy
@@ -37,6 +36,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         timeout: how long, in s, a call may take; waiting for the lock counts.
     """
 
+    _system_name = "jazzmine.memory"
+
     def __init__(
         self, lock_timeout: float = 15.0, *, ttl_seconds: float = 3600.0, timeout: float = 30.0
     ) -> None:
@@ -47,12 +48,11 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             ("timeout", timeout),
         ):
             require_seconds(name, value)
-        self._patience = min(lock_timeout, timeout)
+        self._longest_wait = min(lock_timeout, timeout)
         self._ttl = ttl_seconds
         # In the order of expiry. The memories are replaced as a whole, never changed: they
         # can be read without the conversation's lock.
         self._stored: dict[str, _Stored] = {}
-        self._tokens = count()
         self._after_fork()
 
     @classmethod
@@ -68,7 +68,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     def _after_fork(self) -> None:
         # What the parent's threads held when it forked is held for ever in the child.
         self._locks = KeyedLocks()
-        self._holders: dict[str, str] = {}
+        self._held: set[Lease] = set()
         self._guard = threading.Lock()  # of `_stored`, held for a few instructions at a time
 
     async def _ping(self) -> None:
@@ -82,21 +82,22 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         return None if stored is None else deep_copy(stored)
 
     async def _acquire(self, conversation_id: str) -> Lease:
-        if not await self._locks.acquire(conversation_id, self._patience):
+        if not await self._locks.acquire(conversation_id, self._longest_wait):
             raise LockTimeoutError(
                 f"the lock of conversation {conversation_id!r} was not free within"
-                f" {self._patience:g} s; in a locked() block use the methods of its working"
+                f" {self._longest_wait:g} s; in a locked() block use the methods of its working"
                 " memory, not the store's"
             )
-        token = self._holders[conversation_id] = str(next(self._tokens))
-        lease = Lease(conversation_id, token, None)
+        lease = Lease(conversation_id)
+        self._held.add(lease)
         try:
             with self._guard:
                 stored = self._current(conversation_id)
-            return lease if stored is None else lease._replace(memory=partial_copy(stored))
+            lease.memory = None if stored is None else partial_copy(stored)
         except BaseException:
             await self._release(lease)
             raise
+        return lease
 
     async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         self._require_held(lease)
@@ -108,8 +109,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         return deep_copy(memory)
 
     async def _release(self, lease: Lease) -> None:
-        if self._holders.get(lease.conversation_id) == lease.token:
-            del self._holders[lease.conversation_id]
+        if lease in self._held:
+            self._held.remove(lease)
             self._locks.release(lease.conversation_id)
 
     async def _delete(self, lease: Lease) -> bool:
@@ -125,6 +126,20 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             self._drop_expired()
             return len(self._stored)
 
+    async def _conversations_of(self, user_id: str) -> list[str]:
+        with self._guard:
+            self._drop_expired()
+            return [one for one, kept in self._stored.items() if kept.memory.user_id == user_id]
+
+    async def _erase(self, conversation_id: str, user_id: str) -> int:
+        lease = await self._acquire(conversation_id)
+        try:
+            if lease.memory is not None and lease.memory.user_id == user_id:
+                return int(await self._delete(lease))
+            return 0
+        finally:
+            await self._release(lease)
+
     def _current(self, conversation_id: str) -> WorkingMemory | None:
         stored = self._stored.get(conversation_id)
         if stored is None or stored.expires_at <= time.monotonic():
@@ -132,7 +147,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         return stored.memory
 
     def _keep(self, conversation_id: str, memory: WorkingMemory) -> None:
-        """Store a working memory for its whole time to live, behind all others."""
+        """Store a working memory for its whole time to live, after all others."""
         self._drop_expired()
         self._stored.pop(conversation_id, None)
         self._stored[conversation_id] = _Stored(memory, time.monotonic() + self._ttl)
@@ -146,7 +161,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             del self._stored[oldest]
 
     def _require_held(self, lease: Lease) -> None:
-        if self._holders.get(lease.conversation_id) != lease.token:
+        if lease not in self._held:
             raise LockLostError(
                 f"the lock of conversation {lease.conversation_id!r} is no longer held, and"
                 " nothing was written"

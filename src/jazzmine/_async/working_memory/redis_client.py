@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from jazzmine._compat.async_background import sleep
-from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, Commands, time_limit
+from jazzmine._compat.async_concurrency import sleep
+from jazzmine._compat.async_microbatch import MicroBatcher
+from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, time_limit
 from jazzmine.backends.redis.driver import Remedy, address_of, is_cluster, redis_driver, remedy_for
 from jazzmine.backends.redis.keys import Script
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, backoff
 from jazzmine.errors import ConfigurationError, StoreClosedError, StoreUnavailableError
 
-__all__ = ["RedisClient", "backoff"]
+__all__ = ["RedisClient"]
 
 
 class RedisClient:
     """Sends commands through a client of redis-py, and repeats those that failed.
 
-    Every command may be repeated: its connection may break before or after it took effect.
+    Every command may be repeated: its connection may break before or after it took effect. Many
+    commands at once share a few pipelines.
 
     Args:
         client: a client for one server, from Sentinel's `master_for`, or for a cluster.
-        patience: how long to wait for a reply before a command is sent again, in s; None where
-            the settings of the client limit that.
+        reply_timeout: how long to wait for a reply before a command is sent again, in s; None
+            where the settings of the client limit that.
     """
 
-    def __init__(self, client: AnyRedis, patience: float | None) -> None:
+    MAX_CONCURRENCY = 4
+
+    def __init__(self, client: AnyRedis, reply_timeout: float | None) -> None:
         self._client: Any = client
-        self._patience = patience or float("inf")
-        self._commands = Commands(client, self._patience)
+        self._reply_timeout = reply_timeout or float("inf")
         self._closed = self._disconnecting = False
+        # The pipelines of a cluster's client refuse scripts.
+        most = 1_000_000 if is_cluster(client) else self.MAX_CONCURRENCY
+        self._batcher = MicroBatcher[_Command](self._send, most, self._unavailable)
         known = redis_driver().exceptions
         self._failures = (known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError)
 
@@ -57,16 +63,38 @@ class RedisClient:
         deadline: Deadline,
     ) -> Any:
         """Run a script where its keys are, and return its reply, with bytes for text."""
-        # The client encodes text as its owner wants it.
-        parts = [part.encode() if isinstance(part, str) else part for part in (*keys, *arguments)]
-        command = ("EVALSHA", script.digest, len(keys), *parts)
+        operands = (len(keys), *keys, *arguments)
         try:
-            return await self._run(deadline, *command)
+            return await self.execute(deadline, "EVALSHA", script.digest, *operands)
         except redis_driver().exceptions.NoScriptError:
-            return await self._run(deadline, "EVAL", script.text, *command[2:])
+            return await self.execute(deadline, "EVAL", script.text, *operands)
 
-    async def _run(self, deadline: Deadline, *command: Any) -> Any:
-        return await self.retry_until(deadline, lambda: self._commands.execute(deadline, *command))
+    async def execute(self, deadline: Deadline, name: str, *arguments: str | bytes | int) -> Any:
+        """Send a command, and return its reply, with bytes for text."""
+        # The client would encode text as its owner wants it.
+        encoded = [each.encode() if isinstance(each, str) else each for each in arguments]
+        command = _Command((name, *encoded))
+        await self._batcher.run(command, deadline)
+        if isinstance(command.reply, Exception):
+            raise command.reply
+        return command.reply
+
+    async def _send(self, commands: Sequence[_Command], deadline: Deadline) -> None:
+        await self.retry_until(deadline, lambda: self._try(commands))
+
+    async def _try(self, commands: Sequence[_Command]) -> None:
+        if len(commands) == 1:
+            execute = self._client.execute_command
+            commands[0].reply = await execute(*commands[0].parts, NEVER_DECODE=True)
+            return
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command.parts, NEVER_DECODE=True)
+        replies = await pipeline.execute(raise_on_error=False)
+        for command, command.reply in zip(commands, replies, strict=True):
+            failed = isinstance(command.reply, Exception)
+            if failed and remedy_for(command.reply) is not Remedy.RAISE:
+                raise command.reply
 
     async def needs_cluster(self, deadline: Deadline) -> bool:
         """Whether the server is a node of a cluster, and the client is not made for one.
@@ -89,25 +117,41 @@ class RedisClient:
         execute = self._client.execute_command
         await self.retry_until(deadline, lambda: execute("PING", **options))
 
-    async def count(self, pattern: str, deadline: Deadline) -> int:
-        """Return how many keys match a pattern, on all servers."""
-        return int(await self.retry_until(deadline, lambda: self._scan(pattern), float("inf")))
+    async def keys(self, pattern: str, deadline: Deadline) -> set[bytes | str]:
+        """Return the keys that match a pattern, on all servers."""
+        found: set[bytes | str] = await self.retry_until(
+            deadline, lambda: self._scan(pattern), float("inf")
+        )
+        return found
 
-    async def _scan(self, pattern: str) -> int:
-        return len({key async for key in self._client.scan_iter(match=pattern, count=1000)})
+    async def _scan(self, pattern: str) -> set[bytes | str]:
+        return {key async for key in self._client.scan_iter(match=pattern, count=1000)}
+
+    async def read_field(
+        self, name: str, keys: Sequence[str], deadline: Deadline
+    ) -> list[bytes | None]:
+        """Return a field of each of several hashes; None for what has no such field."""
+        commands = [_Command(("HGET", key.encode(), name.encode())) for key in keys]
+        # In a cluster the keys lie on several nodes.
+        together = 1 if is_cluster(self._client) else len(commands)
+        for first in range(0, len(commands), together):
+            with suppress(redis_driver().ResponseError):
+                await self._send(commands[first : first + together], deadline)
+        replies = [command.reply for command in commands]
+        return [reply if isinstance(reply, bytes) else None for reply in replies]
 
     async def retry_until(
         self,
         deadline: Deadline,
         attempt: Callable[[], Any],
-        patience: float = 0.0,
+        timeout: float = 0.0,
         *,
         repeat: bool = True,
     ) -> Any:
         """Make attempts with redis-py, with growing pauses, until one succeeds.
 
         Args:
-            patience: how long an attempt may take, in s, if not as long as a command.
+            timeout: how long an attempt may take, in s, if not as long as a command.
             repeat: whether to try again where no connection can be had.
 
         Raises:
@@ -115,10 +159,10 @@ class RedisClient:
             StoreClosedError: `close` was called before there was a reply.
             ResponseError: the server's answer is an error.
         """
-        pauses: Iterator[float] | None = None
+        pauses = None
         while not self._closed:
             try:
-                async with time_limit(min(patience or self._patience, deadline.remaining())):
+                async with time_limit(min(timeout or self._reply_timeout, deadline.remaining())):
                     return await attempt()
             except self._failures as error:
                 if self._closed:
@@ -149,17 +193,16 @@ class RedisClient:
                     # The next call would ask any node for the others, the failed one perhaps.
                     await self._client.initialize(last_failed_node_name=failed)
 
-    def _unavailable(self, error: BaseException) -> Exception:
+    def _unavailable(self, error: BaseException | None = None) -> Exception:
         where = f"Redis at {address_of(self._client)}"
         if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
             return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
-        reason = str(error) or "no reply in time"
-        return StoreUnavailableError(f"{where} is not available: {reason}")
+        return StoreUnavailableError(f"{where} is not available: {error or 'no reply in time'}")
 
 
-def backoff(first: float, most: float) -> Iterator[float]:
-    """Yield pauses, in s, that grow from about `first` to about `most`, with jitter."""
-    pause = first
-    while True:
-        yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, most)
+@dataclass(slots=True)
+class _Command:
+    """A command, and its reply when that is there."""
+
+    parts: tuple[str | bytes | int, ...]
+    reply: Any = None

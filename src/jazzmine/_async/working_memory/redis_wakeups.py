@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jazzmine._compat.async_background import BackgroundTask, Event
+from jazzmine._async.background import BackgroundTask
+from jazzmine._compat.async_concurrency import Event
 from jazzmine._compat.async_redis import AnyRedis, time_limit
 from jazzmine.backends.redis.driver import is_cluster, max_connections
 from jazzmine.deadline import Deadline
@@ -39,7 +40,8 @@ class WakeUps:
         self._waiting: dict[str, Event] = {}
         self._task = BackgroundTask(self._listen)
         self._decided = Event()
-        self._listening = self._closed = False
+        self._address = ""  # in an entry of the queue, while the subscription stands
+        self._closed = False
 
     @asynccontextmanager
     async def waiting(self, token: str) -> AsyncIterator[tuple[Event, str]]:
@@ -49,12 +51,11 @@ class WakeUps:
         """
         event = self._waiting[token] = Event()
         try:
-            if not self._listening:
+            if not self._address:
                 self._decided.clear()
                 self._task.start()
                 await self._decided.wait(_CONNECTING)
-            elsewhere = "#" if is_cluster(self._client) else "@"
-            yield event, token + (elsewhere + self._channel if self._listening else "")
+            yield event, token + self._address
         finally:
             del self._waiting[token]
 
@@ -78,7 +79,7 @@ class WakeUps:
         except Exception as error:
             logger.debug("no call that waits for a lock is woken: %s", error)
         finally:
-            self._listening = False
+            self._address = ""
             self._decided.set()
             _subscriptions[self._client] -= 1
             with suppress(Exception):
@@ -87,11 +88,11 @@ class WakeUps:
     async def _pass_on_messages(self, pubsub: Any) -> None:
         end = Deadline(_KEPT)
         while not (self._closed or end.expired):
-            message = await pubsub.get_message(timeout=0.25)
-            if message is not None and message["type"] == "subscribe":
-                self._listening = True
+            message = await pubsub.get_message(timeout=0.25) or {"type": "none"}
+            if message["type"] == "subscribe":
+                self._address = ("#" if is_cluster(self._client) else "@") + self._channel
                 self._decided.set()
-            elif message is not None:
+            elif message["type"] == "message":
                 token = message["data"]
                 event = self._waiting.get(token if isinstance(token, str) else token.decode())
                 if event is not None:

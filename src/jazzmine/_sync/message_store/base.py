@@ -1,4 +1,4 @@
-"""The message store: what every back end promises, and the checks that all share."""
+"""The message store: its public methods, and the checks that all back ends share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Iterable, Mapping
 from typing import TypeVar
 
 from jazzmine._sync.message_store.factory import new_store
-from jazzmine._sync.message_store.hooks import MessageStoreHooks
-from jazzmine._compat.sync_concurrency import Work
+from jazzmine._sync.message_store.log import ConversationLog
+from jazzmine._sync.message_store.pages import filled
+from jazzmine._sync.tracing import traced
 from jazzmine.config import message_store_config
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
 from jazzmine.records.base import Record, snapshot
@@ -21,7 +22,8 @@ __all__ = ["MessageStore"]
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
-class MessageStore(MessageStoreHooks):
+@traced("jazzmine.message_store")
+class MessageStore(ConversationLog):
     """Conversations, their messages, and a trace of every turn.
 
     On every back end:
@@ -35,8 +37,8 @@ class MessageStore(MessageStoreHooks):
 
     Every method raises `TypeError` for an id or a record of another type, `ValidationError`
     for a value that the back ends cannot hold, `ValueError` for a number out of range,
-    `StoreClosedError` after `close()`, and `StoreUnavailableError` when the server cannot be
-    reached, or a file's `OSError`.
+    `StoreClosedError` after `close()`, `StoreUnavailableError` when the server cannot be
+    reached, and `OSError` when the file of a JSON store cannot be read or written.
     """
 
     @classmethod
@@ -66,7 +68,8 @@ class MessageStore(MessageStoreHooks):
 
     def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        self.store_conversation(conversation)
+        self._check()
+        self._store_conversation(snapshot(conversation, Conversation))
 
     def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
         """Return the conversation, or None."""
@@ -85,9 +88,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        return self._filled(
-            self._list_conversations, ("user_id", owner), *_page(limit, after)
-        )
+        return filled(self._list_conversations, ("user_id", owner), *_page(limit, after))
 
     def get_conversations_by_agent_id(
         self, agent_id: str, *, limit: int | None = None, after: str | None = None
@@ -101,12 +102,10 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("agent_id", agent_id)
-        return self._filled(
-            self._list_conversations, ("agent_id", owner), *_page(limit, after)
-        )
+        return filled(self._list_conversations, ("agent_id", owner), *_page(limit, after))
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        """Delete a conversation, its messages and their traces; True if it was there."""
+        """Delete a conversation, its messages and their traces; return whether it was stored."""
         self._check()
         return self._delete_conversation(require_id("conversation_id", conversation_id))
 
@@ -123,7 +122,8 @@ class MessageStore(MessageStoreHooks):
 
     def update_message(self, message: Message) -> None:
         """Do the same as `store_message`."""
-        self.store_message(message)
+        self._check()
+        self._store_messages([snapshot(message, Message)])
 
     def store_messages(self, messages: Iterable[Message]) -> None:
         """Store all of the messages or none; of two with one id, the later one.
@@ -159,9 +159,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("conversation_id", conversation_id)
-        return self._filled(
-            self._list_messages, ("conversation_id", owner), *_page(limit, after)
-        )
+        return filled(self._list_messages, ("conversation_id", owner), *_page(limit, after))
 
     def get_messages_by_user_id(
         self, user_id: str, *, limit: int | None = None, after: str | None = None
@@ -173,7 +171,7 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        return self._filled(self._list_messages, ("user_id", owner), *_page(limit, after))
+        return filled(self._list_messages, ("user_id", owner), *_page(limit, after))
 
     def iter_messages(
         self, conversation_id: str, *, batch_size: int = 500
@@ -199,10 +197,13 @@ class MessageStore(MessageStoreHooks):
         """Return the `n` newest messages that are not flagged, oldest first."""
         self._check()
         owner = require_id("conversation_id", conversation_id)
-        return self._newest_readable(owner, n) if require_count("n", n) else []
+        if not require_count("n", n):
+            return []
+        newest = filled(self._list_newest, (owner, False), n, None)
+        return newest[::-1]
 
     def delete_message(self, message_id: str) -> bool:
-        """Delete a message and its trace; True if it was there."""
+        """Delete a message and its trace; return whether it was stored."""
         self._check()
         return self._delete_message(require_id("message_id", message_id))
 
@@ -210,11 +211,11 @@ class MessageStore(MessageStoreHooks):
         """Set or clear the flag that keeps a message out of the immediate context.
 
         Returns:
-            Whether the message was there.
+            Whether the message was stored.
         """
         self._check()
         if not isinstance(flagged, bool):
-            raise TypeError(f"flagged must be True or False, not a {type(flagged).__name__}")
+            raise TypeError(f"flagged must be True or False, not {type(flagged).__name__}")
         return self._flag_message(require_id("message_id", message_id), flagged)
 
     # Traces
@@ -250,9 +251,9 @@ class MessageStore(MessageStoreHooks):
         """Return an agent's traces, newest `started_at_ms` first, equal ones latest stored first.
 
         Args:
-            agent_id: whose traces.
-            limit: how many at the most.
-            offset: how many of the newest to leave out.
+            agent_id: the agent.
+            limit: the maximum number of traces.
+            offset: how many of the newest traces to skip.
         """
         self._check()
         owner = require_id("agent_id", agent_id)
@@ -266,7 +267,7 @@ class MessageStore(MessageStoreHooks):
         messages: Iterable[Message] = (),
         trace: TurnTrace | None = None,
     ) -> None:
-        """Store what a turn has brought, all of it or nothing; safe to repeat.
+        """Store the records of a turn, all of them or none; safe to repeat.
 
         Args:
             conversation: the conversation as it is after the turn.
@@ -286,7 +287,7 @@ class MessageStore(MessageStoreHooks):
     def find_turn_traces(
         self, where: TraceFilter, *, limit: int = 100, after: str | None = None
     ) -> list[TurnTrace]:
-        """Return the traces that a filter means, newest `started_at_ms` first.
+        """Return the traces that match a filter, newest `started_at_ms` first.
 
         Equal ones come latest stored first.
 
@@ -295,44 +296,18 @@ class MessageStore(MessageStoreHooks):
         """
         self._check()
         wanted = snapshot(where, TraceFilter).record
-        count, behind = require_count("limit", limit), _page(None, after)[1]
-        return self._filled(self._find_traces, (wanted,), count, behind) if count else []
+        count, after = require_count("limit", limit), _page(None, after)[1]
+        return filled(self._find_traces, (wanted,), count, after) if count else []
 
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
-        """Sum up the traces that a filter means, one summary a group, most tokens first.
+        """Sum up the traces that match a filter, one summary per group, most tokens first.
 
         Args:
-            where: the traces to look at.
+            where: which traces to sum up.
             by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
         """
         self._check()
         return self._summarize(snapshot(where, TraceFilter).record, require_usage_key(by))
-
-    # Records that can't be read are left out of listings; others take their place.
-
-    def _filled(
-        self,
-        read: Work[list[AnyRecord]],
-        subject: tuple[object, ...],
-        limit: int | None,
-        after: str | None,
-    ) -> list[AnyRecord]:
-        page = read(*subject, limit, after)
-        if not isinstance(page, PartialPage):
-            return page
-        records, asked = list(page), limit
-        while limit is not None and isinstance(page, PartialPage) and page.rows == asked:
-            asked = limit - len(records)
-            page = read(*subject, asked, page.last_id)
-            records += page
-        return records
-
-    def _newest_readable(self, conversation_id: str, n: int) -> list[Message]:
-        asked, found = n, self._list_newest_visible(conversation_id, n)
-        while isinstance(found, PartialPage) and found.rows == asked and len(found) < n:
-            asked *= 2
-            found = self._list_newest_visible(conversation_id, asked)
-        return found if asked == n and type(found) is list else found[-n:]
 
 
 def _as_list(found: list[AnyRecord]) -> list[AnyRecord]:

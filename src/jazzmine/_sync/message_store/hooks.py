@@ -1,13 +1,16 @@
-"""What a back end of a message store has to provide."""
+"""The methods that a back end of the message store implements."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+from uuid import UUID
 
 from jazzmine._sync.store import Store
-from jazzmine.records.base import Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased
+from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
@@ -22,16 +25,16 @@ TraceKey: TypeAlias = Literal["id", "message_id"]
 
 
 class MessageStoreHooks(Store):
-    """What a back end implements, beside the methods that every store has (`Store`).
+    """The methods that a back end implements, beside those of every store (`Store`).
 
     Arguments are checked before a hook is called: ids are non-empty strings, numbers are in
-    range, and a snapshot holds a valid record that nobody else has.
+    range, and a snapshot holds a valid record that no other code refers to.
 
-    What is returned belongs to the caller. A stored record that breaks a rule is read with
-    `self._repairs`, and left out of lists with `self._repairs.listing`. Two ids that a record
-    gives as equal sort values keep the order in which they were first stored. Where a page has
-    `after`, it begins after the record with that id, or raises `NotFoundError` if that record
-    is not in the listing; None is no limit, and no `after`.
+    A returned record belongs to the caller and may be changed. A stored record that breaks a
+    rule is read with `self._repairs`, and left out of lists with `self._repairs.listing`.
+    Records with equal sort values keep the order in which their ids were first stored. With
+    `after`, a page begins after the record with that id; `NotFoundError` is raised if that
+    record is not in the listing. `limit=None` is no limit, `after=None` is the first page.
     """
 
     def __init__(self) -> None:
@@ -71,15 +74,119 @@ class MessageStoreHooks(Store):
 
     @abstractmethod
     def _flag_message(self, message_id: str, flagged: bool) -> bool:
-        """Set a message's `is_flagged`; return whether the message was there."""
+        """Set a message's `is_flagged`; return whether the message was stored."""
 
     @abstractmethod
     def _delete_message(self, message_id: str) -> bool:
-        """Delete a message and its trace; return whether the message was there."""
+        """Delete a message and its trace; return whether the message was stored."""
 
     @abstractmethod
     def _delete_conversation(self, conversation_id: str) -> bool:
-        """Delete a conversation, its messages and their traces; return whether it was there."""
+        """Delete a conversation, its messages and their traces; return whether it was stored."""
+
+    # A conversation as a log. Each is one step, also beside other calls on the conversation: no
+    # call sees a part of it, and one that is sent again after a lost reply takes effect once.
+
+    @abstractmethod
+    def _create_conversation(self, conversation: Snapshot[Conversation]) -> Conversation:
+        """Store a conversation if there is none with its id; return the stored one."""
+
+    @abstractmethod
+    def _append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+    ) -> list[Message]:
+        """Store at least one message after all others of the conversation, and return them.
+
+        `messages_to_append` says what is stored, and which errors are raised in which order. The
+        conversation's `last_updated_at` is raised to the last stored `timestamp`, if it is lower.
+        If all are stored already, nothing is written, and they are returned as they are stored.
+
+        Args:
+            conversation_id: the conversation of all messages.
+            messages: each id once.
+            expected_last: the id of the newest message, None if there must be none, or `ANY`.
+
+        Raises:
+            IntegrityError: the conversation is not stored, or as in `messages_to_append`.
+            ConflictError: as in `messages_to_append`.
+        """
+
+    @abstractmethod
+    def _pop(self, conversation_id: str) -> Message | None:
+        """Delete the newest message, flagged or not, with its trace, and return it.
+
+        Returns:
+            The message, or None if there is none.
+
+        Raises:
+            ValidationError: it cannot be read; it is still stored.
+        """
+
+    @abstractmethod
+    def _rewind(self, conversation_id: str, after: str | None) -> int:
+        """Delete all messages after one of the conversation, or all, with their traces.
+
+        Returns:
+            How many messages were deleted.
+
+        Raises:
+            NotFoundError: `after` is no message of the conversation.
+        """
+
+    @abstractmethod
+    def _fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        """Store a conversation with copies of another one's messages and their traces.
+
+        The copies have the same order. Their ids are new, and the same again if the call is
+        repeated, as those of `forked_id` are. Message and trace name the new conversation, and a
+        trace the copy of its message; all other fields are the same.
+
+        Args:
+            conversation_id: the conversation to copy.
+            until: the id of the last message that is copied; None copies all.
+            copy: the new conversation.
+            salt: a random value, of which the new ids are made.
+
+        Returns:
+            The copies' ids by the messages' ids, in their order.
+
+        Raises:
+            NotFoundError: the conversation is not stored, or `until` is no message of it.
+            ConflictError: a conversation with the new one's id is stored.
+        """
+
+    # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
+    # everything at once may ignore `limit`), and is called again until nothing is left.
+
+    @abstractmethod
+    def _erase(self, user_id: str, limit: int) -> Erased:
+        """Delete some of a user's records, and return how many; none are left if it is all 0.
+
+        The user's conversations with all their messages and traces, the user's messages elsewhere
+        with their traces, and the traces that name the user. A conversation is deleted in one
+        step with the last of its messages. Nothing else that the back end keeps (such as the
+        results of calls) holds the user's id or text afterwards.
+
+        Args:
+            user_id: whose records.
+            limit: about how many records to delete at most; at least 1.
+        """
+
+    @abstractmethod
+    def _prune(self, before: int, limit: int) -> int:
+        """Delete up to `limit` conversations, oldest `last_updated_at` first, with what is in them.
+
+        Only those whose `last_updated_at` and messages' `timestamp`s all are less than `before`;
+        each is deleted only if that is still true in the transaction.
+
+        Returns:
+            How many were deleted; fewer than `limit` if there are no more.
+        """
 
     # One record, or None; one that cannot be read raises `ValidationError`.
 
@@ -96,7 +203,7 @@ class MessageStoreHooks(Store):
 
     @abstractmethod
     def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
-        """Return the messages that are stored, in the order of the ids, of which there are any."""
+        """Return those that are stored, in the order of the ids; there is at least one id."""
 
     @abstractmethod
     def _list_conversations(
@@ -114,12 +221,24 @@ class MessageStoreHooks(Store):
     def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         """Yield the messages in the order of `_list_messages`, `size` at a time.
 
-        Goes on after the last message yielded, even if that was deleted meanwhile.
+        Continues after the last message yielded, even if that was deleted meanwhile.
         """
 
     @abstractmethod
-    def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
-        """Return the `n` newest messages that are not flagged, oldest first; `n` is at least 1."""
+    def _list_newest(
+        self, conversation_id: str, calls: bool, limit: int, after: str | None
+    ) -> list[Message]:
+        """Return a page of the messages that are not flagged, newest first, in one round trip.
+
+        The page may begin after any message of the conversation, also after a flagged one.
+
+        Args:
+            conversation_id: whose messages.
+            calls: whether flagged messages of an assistant or a colleague are in the page, too:
+                their tools' answers must not be shown without them.
+            limit: how many at most; at least 1.
+            after: the id of the last message of the page before, or None.
+        """
 
     @abstractmethod
     def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
@@ -130,9 +249,9 @@ class MessageStoreHooks(Store):
         """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
 
         Args:
-            agent_id: whose traces.
-            limit: how many at most; at least 1.
-            offset: how many of the newest are left out.
+            agent_id: the agent.
+            limit: the maximum number of traces, at least 1.
+            offset: how many of the newest traces to skip.
         """
 
     @abstractmethod
@@ -147,3 +266,47 @@ class MessageStoreHooks(Store):
     @abstractmethod
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match, most tokens first, equal ones by key."""
+
+    # Before a store is opened
+
+    def _pending(self) -> list[str]:
+        """Return what opening the store would create or change there, without doing it.
+
+        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
+        yet, the file or the tables are among them.
+        """
+        return []
+
+    # All records, for programs that show or move a whole store.
+
+    @abstractmethod
+    def _list_all_conversations(
+        self, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        """Return a page of all conversations, in the order of `_list_conversations`."""
+
+    @abstractmethod
+    def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
+        """Yield all records of a kind in the order in which their ids were first stored.
+
+        Args:
+            kind: which records.
+            size: how many at a time, at the most.
+        """
+
+    def _store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        """Store records of each kind, in this order; no id, and no trace's message, is there twice.
+
+        Not all or nothing unless a back end says so, but safe to repeat.
+        """
+        for conversation in conversations:
+            self._store_conversation(conversation)
+        if messages:
+            self._store_messages(messages)
+        for trace in traces:
+            self._store_trace(trace)

@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jazzmine._sync.message_store.base import MessageStore
 from jazzmine._sync.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
+from jazzmine._sync.message_store.postgres_log import PostgresLog
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres.rows import (
     CONVERSATIONS,
     MESSAGES,
     TRACES,
+    RecordRows,
     are_finite,
     conversation_json,
     filter_parameters,
+    many_json,
     message_parameters,
     row_limit,
     summaries,
     trace_json,
 )
+from jazzmine.backends.postgres.schema import MESSAGES as MESSAGES_AND_TRACES
 from jazzmine.backends.postgres.text import to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreUnavailableError
-from jazzmine.records.base import Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -36,20 +39,24 @@ if TYPE_CHECKING:
 __all__ = ["PostgresMessageStore"]
 
 
-class PostgresMessageStore(MessageStore):
+class PostgresMessageStore(PostgresLog):
     """A message store in PostgreSQL 12 or newer.
 
-    Each call is one statement, in one round trip. Connections come from a pool of this store's
-    own; one that broke is replaced, and the call that met it is repeated until `timeout`.
+    Each call is one statement, in one round trip. The store has its own pool of connections. A
+    connection that was lost is replaced, and its call is repeated until `timeout`.
     """
 
+    _system_name = "postgresql"
+
     def __init__(self, config: PostgresConfig) -> None:
-        super().__init__()
-        self._client = _open_client(config)
+        super().__init__(_open_client(config))
         self._single_messages = self._client.batcher(self._store_all)
 
     def _after_fork(self) -> None:
         self._client.after_fork()
+
+    def _pending(self) -> list[str]:
+        return self._client.pending()
 
     def _open(self) -> None:
         try:
@@ -116,22 +123,17 @@ class PostgresMessageStore(MessageStore):
         return MESSAGES.page(rows, after, self._repairs)
 
     def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
-        # The place of the last one is known, even if it is deleted before the next batch.
-        place: dict[str, object] = {"timestamp": -(2**63), "seq": 0}
+        # The cursor is kept: the message may be deleted before the next batch.
+        cursor: dict[str, object] = {"timestamp": -(2**63), "seq": 0}
         owner, limit = to_text(conversation_id), row_limit(size)
         while True:
-            parameters = {"owner": owner, "limit": limit, **place}
+            parameters = {"owner": owner, "limit": limit, **cursor}
             rows = self._client.rows(sql.next_messages(size), parameters)
             if not rows:
                 return
             messages = MESSAGES.records(rows, self._repairs)
-            place = {"timestamp": MESSAGES.value(rows[-1], "timestamp"), "seq": rows[-1][-1]}
+            cursor = {"timestamp": MESSAGES.value(rows[-1], "timestamp"), "seq": rows[-1][-1]}
             yield messages
-
-    def _list_newest_visible(self, conversation_id: str, n: int) -> list[Message]:
-        parameters = {"owner": to_text(conversation_id), "limit": row_limit(n)}
-        rows = self._client.rows(sql.newest_visible(n), parameters)
-        return MESSAGES.records(rows[::-1], self._repairs)
 
     def _delete_message(self, message_id: str) -> bool:
         return self._client.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
@@ -207,6 +209,38 @@ class PostgresMessageStore(MessageStore):
         lenient = trace_sql.summarize(conditions, by, lenient=True)
         return summaries(self._client.rows(lenient, parameters, prepare=False))
 
+    # All records
+
+    def _list_all_conversations(
+        self, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        statement = sql.conversations_page(None, limit, after is not None)
+        rows = self._client.rows(statement, _page("", limit, after))
+        return CONVERSATIONS.page(rows, after, self._repairs)
+
+    def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
+        tables: dict[RecordKind, RecordRows[Any]] = {
+            "conversations": CONVERSATIONS,
+            "messages": MESSAGES,
+            "traces": TRACES,
+        }
+        for rows in self._client.stream(sql.ALL_STORED[kind], size):
+            yield tables[kind].records(rows, self._repairs)
+
+    def _store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        if conversations:
+            parameters = {"conversations": many_json(conversations)}
+            self._client.write(sql.STORE_CONVERSATIONS, parameters)
+        if messages:
+            self._store_all(messages)
+        if traces:
+            self._client.write(sql.STORE_TRACES, {"traces": many_json(traces)})
+
 
 def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
     page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
@@ -222,4 +256,4 @@ def _open_client(config: PostgresConfig) -> PostgresClient:
         raise ImportError(
             "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
         ) from error
-    return PostgresClient(config)
+    return PostgresClient(config, MESSAGES_AND_TRACES)

@@ -1,11 +1,11 @@
-"""Runs the statements of a store on PostgreSQL, each until it has an answer or its time is over."""
+"""Run the statements of a store on PostgreSQL, each until its reply or its deadline."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -13,10 +13,16 @@ from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._sync.message_store.postgres_connection import Connection, Connector
-from jazzmine._sync.message_store.postgres_migration import check_rights, is_current, migrate
+from jazzmine._sync.message_store.postgres_migration import (
+    check_isolation,
+    check_rights,
+    migrate,
+    pending_migrations,
+)
 from jazzmine._sync.message_store.postgres_pool import PostgresPool
-from jazzmine._compat.sync_background import sleep
+from jazzmine._compat.sync_concurrency import sleep
 from jazzmine._compat.sync_microbatch import MicroBatcher, RunBatch
+from jazzmine.backends.postgres.attempts import Attempts, Parameters, Statement
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     LostConnection,
@@ -29,14 +35,23 @@ from jazzmine.backends.postgres.errors import (
 )
 from jazzmine.backends.postgres.leases import (
     DELETE_ALL,
+    ERASE_RESULTS,
     RETIRE,
     WRITES_OF_AN_ID,
     counted,
     fenced,
     is_lease_gone,
     new_id,
+    recorded,
 )
-from jazzmine.backends.postgres.schema import bind
+from jazzmine.backends.postgres.schema import (
+    DECLARE_ROWS,
+    LIMIT_TIME,
+    READ_AT_ONE_MOMENT,
+    Component,
+    bind,
+    in_ms,
+)
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
@@ -44,60 +59,32 @@ from jazzmine.errors import StoreClosedError, StoreUnavailableError
 __all__ = ["PostgresClient"]
 
 T = TypeVar("T")
-Parameters = Mapping[str, object]
 
-# How long closing waits until no write that was given up can take effect any more, in s.
+# The longest time, in s, that close() takes to delete the leases of the store.
 _CLOSING_SECONDS = 1.0
+# How long an erasure pauses, in s, while a lease that it has to clear is in use.
+_ERASURE_PAUSE = 0.01
 
 logger: logging.Logger = logging.getLogger("jazzmine")
 
 
-class _Write:
-    """The attempts at one write.
-
-    Attributes:
-        doubtful: leases, and how many writes each counts if an attempt took effect.
-    """
-
-    def __init__(self) -> None:
-        self.doubtful: dict[int, int] = {}
-
-    def outcome(self, leases: list[TupleRow]) -> TupleRow | None:
-        """Return what an attempt wrote, or None if none took effect.
-
-        Args:
-            leases: as they are since they were retired.
-        """
-        for lease, calls, written in leases:
-            if self.doubtful.get(lease) == calls:
-                return (written,)
-        return None
-
-
-class _Statement(NamedTuple):
-    sql: bytes
-    parameters: Parameters
-    prepare: bool | None = None
-    has_rows: bool = True
-    write: _Write | None = None
-
-
 class PostgresClient:
-    """Runs one statement a call, in one round trip, until it has an answer or a deadline passed.
+    """Runs one statement for each call, in one round trip, until its reply or its deadline.
 
-    A call that met a broken connection is repeated on another one: all calls may be repeated. A
-    write that was given up cannot take effect once a later call has returned: each write holds the
-    lease of its connection, and later calls delete that lease first.
+    A call whose connection is lost is repeated on another one: all calls may be repeated. A write
+    whose call ended without a reply cannot take effect after a later call has returned: each write
+    needs the lease of its connection, and later calls delete that lease first.
     """
 
-    def __init__(self, config: PostgresConfig) -> None:
+    def __init__(self, config: PostgresConfig, component: Component) -> None:
         self._config = config
+        self._component = component
         self._address = Address.of(config.dsn, config.timeout)
-        self._inherited: list[PostgresPool] = []
+        self._pools_of_parents: list[PostgresPool] = []
         self._start()
 
     def _start(self) -> None:
-        self._connector = Connector(self._config, self._address)
+        self._connector = Connector(self._config, self._address, self._component.has_leases)
         self._pool = PostgresPool(self._config, self._connector)
         self._doubtful: set[int] = set()  # the leases of writes that may still take effect
 
@@ -106,7 +93,7 @@ class PostgresClient:
 
         Raises:
             ConfigurationError: the schema is not one that this library can use.
-            StoreUnavailableError: the server refused the connection, or gave no answer.
+            StoreUnavailableError: the server refused the connection, or did not reply.
         """
         deadline = Deadline(self._config.timeout)
         failure: Exception
@@ -120,24 +107,52 @@ class PostgresClient:
         # Out here the error has no context, which might hold a secret.
         raise unavailable(failure, self._address) from self._address.redacted(failure)
 
+    def pending(self) -> list[str]:
+        """Return what `open` would change in the schema; nothing is changed.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use.
+            StoreUnavailableError: the server refused the connection, or gave no answer.
+        """
+        schema, deadline = self._config.schema, Deadline(self._config.timeout)
+        failure: Exception
+        try:
+            connection = self.connect(deadline)
+            connection.deadline = deadline
+            try:
+                steps = pending_migrations(connection, schema, self._component)
+            finally:
+                connection.close()
+            return [f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps]
+        except psycopg.Error as error:
+            failure = self._connector.failure or error
+        raise unavailable(failure, self._address) from self._address.redacted(failure)
+
     def _migrate(self, deadline: Deadline) -> bool:
         """Bring the schema up to date; return whether there was anything to do."""
-        # A connection of its own says what is wrong, where the pool would go on trying.
-        connection = self._connect(deadline)
-        schema, timeout = self._config.schema, self._config.migration_timeout
+        # Connecting outside the pool raises the server's error; the pool would only log it.
+        connection = self.connect(deadline)
+        migrated = (connection, self._config.schema, self._component)
+        timeout = self._config.migration_timeout
         connection.deadline = deadline
         try:
-            was_current = is_current(connection, schema)
+            was_current = not pending_migrations(*migrated)
             if not was_current:
                 # The server ends it in time, if it can be reached.
                 connection.deadline = Deadline(timeout + self._config.timeout)
-                migrate(connection, schema, timeout)
-            check_rights(connection, schema)
+                migrate(*migrated, timeout)
+            check_rights(*migrated)
+            check_isolation(connection)
         finally:
             connection.close()
         return not was_current
 
-    def _connect(self, deadline: Deadline) -> Connection:
+    def connect(self, deadline: Deadline) -> Connection:
+        """Open a connection beside those of the pool.
+
+        Raises:
+            psycopg.Error: the server refused it, or could not be reached.
+        """
         while True:
             try:
                 return self._connector.connect()
@@ -146,9 +161,10 @@ class PostgresClient:
                     raise
 
     def close(self) -> None:
-        """Fence what was given up, and close all connections."""
+        """Delete the leases, so that no write takes effect any more, and close all connections."""
         self._pool.settle()
-        if self._pool.is_open and self._connector.failure is None:
+        failed = self._connector.failure is not None
+        if self._component.has_leases and self._pool.is_open and not failed:
             try:
                 self._delete_leases()
             except psycopg.Error as error:
@@ -156,12 +172,12 @@ class PostgresClient:
         self._pool.close()
 
     def after_fork(self) -> None:
-        """Leave all connections to the process that this one was forked from."""
-        self._inherited.append(self._pool)
+        """Open other connections in a forked process; the parent keeps its own."""
+        self._pools_of_parents.append(self._pool)
         self._start()
 
     def batcher(self, run_batch: RunBatch[T]) -> MicroBatcher[T]:
-        """Return what sends items together for which no connection is free."""
+        """Return a batcher that sends items together while no connection is free."""
         return MicroBatcher(run_batch, self._config.pool_max, self._expired)
 
     def deadline(self) -> Deadline:
@@ -169,7 +185,12 @@ class PostgresClient:
         return Deadline(self._config.timeout)
 
     def rows(
-        self, sql: str, parameters: Parameters | None = None, *, prepare: bool | None = None
+        self,
+        sql: str,
+        parameters: Parameters | None = None,
+        *,
+        prepare: bool | None = None,
+        deadline: Deadline | None = None,
     ) -> list[TupleRow]:
         """Run a query and return its rows.
 
@@ -179,10 +200,43 @@ class PostgresClient:
             prepare: False plans the query for these very parameters.
 
         Raises:
-            JazzmineError: the query failed, or had no answer within the call's time.
+            JazzmineError: the query failed, or had no reply within `timeout`.
         """
-        statement = _Statement(self._bind(sql), parameters or {}, prepare)
-        return self._run(statement, self.deadline())
+        statement = Statement(self._bind(sql), parameters or {}, prepare)
+        return self._run(statement, deadline or self.deadline())
+
+    def stream(self, sql: str, size: int) -> Iterator[list[TupleRow]]:
+        """Yield the rows of a query as they all were at one moment, on a connection of its own.
+
+        Before the first rows the server may sort all of them, within `migration_timeout`.
+
+        Args:
+            sql: with `$schema` for the schema.
+            size: how many rows at a time, at the most.
+
+        Raises:
+            JazzmineError: the connection failed or was lost; there is no second attempt.
+        """
+        seconds = self._config.migration_timeout
+        fetch = f"FETCH FORWARD {size:d} FROM jazzmine_rows".encode()
+        try:
+            connection = self.connect(self.deadline())
+            try:
+                connection.deadline = Deadline(seconds)
+                with connection.transaction():
+                    connection.execute(READ_AT_ONE_MOMENT)
+                    connection.execute(LIMIT_TIME.encode(), {"ms": str(in_ms(seconds))})
+                    connection.execute(self._bind(f"{DECLARE_ROWS} {sql}"))
+                    while rows := (connection.execute(fetch)).fetchall():
+                        yield rows
+                        connection.deadline = Deadline(seconds)
+            finally:
+                connection.close()
+        except psycopg.Error as error:
+            failure = error
+        else:
+            return
+        raise translated(failure, self._address) from self._address.redacted(failure)
 
     def write(
         self, sql: str, parameters: Parameters, *, deadline: Deadline | None = None
@@ -190,25 +244,65 @@ class PostgresClient:
         """Run a write.
 
         Raises:
-            JazzmineError: the write failed, or had no answer before the deadline.
+            JazzmineError: the write failed, or had no reply before the deadline.
         """
-        statement = _Statement(self._bind(fenced(sql)), parameters, has_rows=False, write=_Write())
+        statement = Statement(self._bind(fenced(sql)), parameters, has_rows=False, write=Attempts())
         self._run(statement, deadline or self.deadline())
 
     def count(self, sql: str, parameters: Parameters) -> int:
         """Run a write that has no parts, and return how many rows it wrote.
 
         Raises:
-            JazzmineError: the write failed, or had no answer within the call's time.
+            JazzmineError: the write failed, or had no reply within `timeout`.
         """
-        statement = _Statement(self._bind(counted(sql)), parameters, write=_Write())
+        statement = Statement(self._bind(counted(sql)), parameters, write=Attempts())
         rows = self._run(statement, self.deadline())
         return int(rows[0][0])
+
+    def change(
+        self,
+        sql: str,
+        parameters: Parameters,
+        *,
+        is_repeatable: bool = True,
+        deadline: Deadline | None = None,
+    ) -> tuple[int | None, str | None]:
+        """Run a write whose result is stored until the next write of the connection.
+
+        Args:
+            sql: as `recorded` takes it.
+            parameters: by name.
+            is_repeatable: whether it has the same result if it is sent again although it took
+                effect; a server that was restarted no longer knows whether it did.
+            deadline: by default that of a call which begins now.
+
+        Returns:
+            Its `written` and `result`.
+
+        Raises:
+            JazzmineError: the write failed, or had no reply before the deadline.
+        """
+        write = Attempts(is_recorded=True, is_repeatable=is_repeatable)
+        statement = Statement(self._bind(recorded(sql)), parameters, write=write)
+        rows = self._run(statement, deadline or self.deadline())
+        written, result = rows[0]
+        return written, result
+
+    def erase_results(self, user: str) -> None:
+        """Delete the results in leases that may contain a user's id or text.
+
+        Raises:
+            JazzmineError: they were not deleted within `timeout`.
+        """
+        statement = Statement(self._bind(ERASE_RESULTS), {"user": user})
+        deadline = self.deadline()
+        while (self._run(statement, deadline))[0][0]:
+            sleep(_ERASURE_PAUSE)
 
     def _bind(self, sql: str) -> bytes:
         return bind(sql, self._config.schema)
 
-    def _run(self, statement: _Statement, deadline: Deadline) -> list[TupleRow]:
+    def _run(self, statement: Statement, deadline: Deadline) -> list[TupleRow]:
         attempt = 0
         while True:
             attempt += 1
@@ -220,7 +314,7 @@ class PostgresClient:
             self._recover(failure, attempt, deadline)
 
     def _run_on(
-        self, connection: Connection, statement: _Statement, deadline: Deadline
+        self, connection: Connection, statement: Statement, deadline: Deadline
     ) -> list[TupleRow]:
         connection.deadline = deadline
         try:
@@ -240,13 +334,13 @@ class PostgresClient:
         self._pool.release(connection)
         return rows
 
-    def _read(self, connection: Connection, statement: _Statement) -> list[TupleRow]:
+    def _read(self, connection: Connection, statement: Statement) -> list[TupleRow]:
         if self._doubtful and connection.refusal is None:
             self._retire(connection, self._doubtful.copy())
         return self._execute(connection, statement, statement.parameters)
 
     def _write(
-        self, connection: Connection, statement: _Statement, write: _Write
+        self, connection: Connection, statement: Statement, write: Attempts
     ) -> list[TupleRow]:
         if connection.refusal is not None:
             raise connection.refusal
@@ -261,14 +355,14 @@ class PostgresClient:
             rows = self._execute(connection, statement, {**statement.parameters, **fence})
         except BaseException as error:
             if _is_unknown(connection, error):
-                write.doubtful.update({lease: calls, next_lease: calls})
+                write.doubt({lease, next_lease}, calls)
                 self._doubtful.update(write.doubtful)
             raise
         connection.lease, connection.calls = next_lease, calls
         return rows
 
     def _execute(
-        self, connection: Connection, statement: _Statement, parameters: Parameters
+        self, connection: Connection, statement: Statement, parameters: Parameters
     ) -> list[TupleRow]:
         cursor = connection.execute(
             statement.sql, parameters, prepare=statement.prepare, binary=True
@@ -277,7 +371,7 @@ class PostgresClient:
 
     def _retire(self, connection: Connection, leases: set[int]) -> list[TupleRow]:
         # This waits for those that are about to be committed.
-        statement = _Statement(self._bind(RETIRE), {"leases": list(leases)}, prepare=False)
+        statement = Statement(self._bind(RETIRE), {"leases": list(leases)}, prepare=False)
         rows = self._execute(connection, statement, statement.parameters)
         self._doubtful -= leases
         return rows
@@ -295,7 +389,7 @@ class PostgresClient:
         self._pool.release(connection)
 
     def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
-        """Return when the call is worth another attempt, or raise what its caller is told."""
+        """Wait before another attempt at a call, or raise the error of the call."""
         cause = self._connector.failure or error
         if isinstance(error, PoolClosed):
             raise StoreClosedError("this store was closed during the call") from error
@@ -321,6 +415,6 @@ class PostgresClient:
 
 
 def _is_unknown(connection: Connection, error: BaseException) -> bool:
-    """Whether a write that failed so may have taken effect, or may do so later."""
+    """Return whether a write that raised an error may have taken effect, or may do so later."""
     is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
     return not is_idle and not is_lease_gone(error)

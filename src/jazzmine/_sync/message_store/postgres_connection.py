@@ -1,37 +1,41 @@
-"""Connections to PostgreSQL: to which of several servers, within which time, with which lease."""
+"""Open connections to one of several PostgreSQL servers, each with a lease."""
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 import psycopg
+from psycopg import generators, waiting
 from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8BinaryDumper
 
-from jazzmine._compat.sync_postgres import (
-    DriverConnection,
-    as_pool_worker,
-    connect_within,
-    resolve_within,
-)
+from jazzmine._compat.sync_postgres import as_pool_worker, result_within
 from jazzmine.backends.postgres import leases
 from jazzmine.backends.postgres.dsn import Address, Endpoint
+from jazzmine.backends.postgres.errors import TimedOut
+from jazzmine.backends.postgres.instrumentation import instrument
 from jazzmine.backends.postgres.schema import bind
-from jazzmine.backends.postgres.sockets import ADAPTERS
+from jazzmine.backends.postgres.sockets import TICK, limited, reply, resolution
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 
 __all__ = ["Connection", "Connector"]
 
-# For how long a server that could not be reached is tried after the others, in s.
+# How long, in s, a server that could not be reached is tried after the others.
 _AVOIDED = 60.0
 
 
-class Connection(DriverConnection):
-    """A connection that may have a lease.
+class Connection(psycopg.Connection[TupleRow]):
+    """A connection that may have a lease, and waits for the server until a deadline.
+
+    A call on it that is cancelled, or meets the deadline, ends at once and leaves it ACTIVE.
 
     Attributes:
+        deadline: until when its calls wait for the server; None for as long as it takes.
         lease: the id of its lease.
         calls: how many writes it has made.
         refusal: why it has no lease, and cannot write; None if it has one.
@@ -40,6 +44,7 @@ class Connection(DriverConnection):
         endpoint: the server.
     """
 
+    deadline: Deadline | None = None
     lease: int
     calls = 0
     refusal: psycopg.Error | None = None
@@ -54,43 +59,76 @@ class Connection(DriverConnection):
 
     @property
     def is_condemned(self) -> bool:
-        """Whether one that was suspect with this one turned out to be lost."""
+        """Whether another connection, suspect for as long as this one, turned out to be lost."""
         return self.proved_at <= self.connector.condemned_at
 
     @classmethod
-    def connect(  # type: ignore[override]
-        cls, conninfo: str = "", *, connector: Connector | None = None, **options: Any
+    def connect(  # type: ignore[override]  # the pool calls it with its `kwargs` alone
+        cls, conninfo: str = "", *, connector: Connector
     ) -> Connection:
-        """Connect; with a connector, by its rules."""
-        if connector is None:
-            return super().connect(conninfo, **options)
+        """Connect to a server that a connector chooses, and make the lease."""
         return as_pool_worker(connector.connect_with_lease())
+
+    @classmethod
+    def connect_within(cls, seconds: float, conninfo: str) -> Connection:
+        """Connect to one server.
+
+        Raises:
+            psycopg.Error: the server refused it, or was not reached within so many seconds.
+        """
+        # psycopg's connect() takes 2 s at least to time out, and whole seconds.
+        gen = limited(generators.connect(conninfo), Deadline(seconds))
+        try:
+            connection = cls(waiting.wait_conn(gen, interval=TICK))
+        except TimedOut:
+            text = f"no connection within {seconds:.3g} s"
+            raise psycopg.errors.ConnectionTimeout(text) from None
+        finally:
+            gen.close()  # and with it the socket, if this was interrupted
+        connection.set_autocommit(True)
+        return connection
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Run one of psycopg's generators; when interrupted, don't wait for the server."""
+        gen = limited(gen, self.deadline)
+        return waiting.wait(gen, self.pgconn.socket, interval=TICK)
+
+    def wait_for_reply(self, seconds: float) -> None:
+        """Return when the server has sent something, or after so many seconds."""
+        self.deadline = Deadline(seconds)
+        with suppress(TimedOut):
+            self.wait(reply())
 
 
 class Connector:
     """Opens connections to the servers that a DSN names.
 
+    Args:
+        has_leases: whether its connections have leases.
+
     Attributes:
-        failure: why the latest attempt to open one failed, or None.
+        failure: the error of the latest attempt to open one, or None.
         failures: how many attempts have failed since one succeeded.
-        store: what all leases of its connections have in common.
-        suspected_at: connections that were not known to work since then may be lost.
-        condemned_at: those that were not known to work since then are lost.
+        store: the id of the store in the leases of its connections.
+        suspected_at: connections that were last known to work before then may be lost.
+        condemned_at: connections that were last known to work before then are lost.
     """
 
-    def __init__(self, config: PostgresConfig, address: Address) -> None:
+    def __init__(self, config: PostgresConfig, address: Address, has_leases: bool = True) -> None:
         self.failure: Exception | None = None
-        self.failures = 0
-        self.suspected_at = self.condemned_at = 0.0
+        self.failures: int = 0
+        self.suspected_at: float = 0.0
+        self.condemned_at: float = 0.0
         self._config = config
         self._address = address
         self._avoided: dict[Endpoint, float] = {}
-        self.store = leases.new_id()
+        self._make = bind(leases.MAKE if has_leases else leases.SETTINGS, config.schema)
+        self.store: int = leases.new_id()
 
     def connect(self) -> Connection:
         """Connect to the first server that can be reached.
 
-        This takes a part of a call's time at most, so that there is enough to try it once more.
+        This takes half of a call's time at most, so that a call can try it once more.
 
         Raises:
             psycopg.Error: none can be reached, or the last one refused the connection.
@@ -136,7 +174,7 @@ class Connector:
         return connection
 
     def avoid(self, endpoint: Endpoint) -> None:
-        """Try a server after the others for a while."""
+        """Try a server after the others for the next minute."""
         self._avoided[endpoint] = monotonic() + _AVOIDED
 
     def _is_avoided(self, endpoint: Endpoint) -> bool:
@@ -146,7 +184,7 @@ class Connector:
         deadline = Deadline(seconds)
         addresses = [endpoint.hostaddr]
         if not endpoint.is_resolved:
-            addresses = resolve_within(seconds, endpoint.host, endpoint.port)
+            addresses = result_within(seconds, resolution(endpoint.host, endpoint.port))
         for left, hostaddr in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
                 share = deadline.remaining() / left
@@ -157,14 +195,12 @@ class Connector:
 
     def _connect_at(self, endpoint: Endpoint, hostaddr: str, seconds: float) -> Connection:
         conninfo = self._address.conninfo_of(endpoint, hostaddr)
-        options = {
-            "autocommit": True,
-            "context": ADAPTERS,
-            "prepare_threshold": 0 if self._config.prepare else None,
-            # Whole seconds, and never fewer than two: this ends attempts that were abandoned.
-            "connect_timeout": max(2, math.ceil(seconds)),
-        }
-        connection = connect_within(Connection, seconds, conninfo, options)
+        connection = Connection.connect_within(seconds, conninfo)
+        connection.prepare_threshold = 0 if self._config.prepare else None
+        # psycopg picks the type of an integer by its size, and each combination of types would be
+        # prepared anew; ours are all 64 bits wide.
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        instrument(connection)
         connection.connector, connection.endpoint = self, endpoint
         connection.proved_at = monotonic()
         return connection
@@ -176,20 +212,21 @@ class Connector:
             "lease": connection.lease,
             "store": self.store,
             "timeout": str(math.ceil(min(self._config.timeout * 1000, 2**31 - 1))),
+            "interval": "500",
             "pid": connection.info.backend_pid,
         }
-        statement = bind(leases.MAKE, self._config.schema)
         try:
             try:
-                connection.execute(statement, parameters, prepare=False)
+                connection.execute(self._make, parameters, prepare=False)
             except psycopg.errors.InvalidParameterValue:
-                # The server's system lacks what a setting needs.
-                parameters["pid"] = 0
-                connection.execute(statement, parameters, prepare=False)
+                # The operating system of the server lacks what this setting needs.
+                parameters["interval"] = "0"
+                connection.execute(self._make, parameters, prepare=False)
         except psycopg.Error as error:
             if connection.pgconn.transaction_status != TransactionStatus.IDLE:
                 raise
-            # It can read, at least: the server is a standby, or the role may not write.
+            # The connection can be used for reads: the server is a standby, or the role may only
+            # read.
             if isinstance(error, psycopg.errors.FeatureNotSupported):
                 error = psycopg.errors.ReadOnlySqlTransaction(str(error))
             connection.refusal = error

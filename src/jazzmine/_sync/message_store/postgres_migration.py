@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping, Sequence
-from time import monotonic
 from typing import Any
 
 from psycopg import errors
@@ -16,8 +14,6 @@ from jazzmine.backends.postgres.ownership import (
     COLUMNS,
     MISSING_RIGHTS,
     NAMES_IN_USE,
-    RIGHTS,
-    VERSIONS,
     Column,
     ObjectInSchema,
     foreign,
@@ -29,26 +25,30 @@ from jazzmine.backends.postgres.schema import (
     MAKE_SCHEMA,
     MAKE_VERSIONS,
     NOTE_VERSION,
+    READ_ISOLATION,
     READ_VERSION,
     STATE,
     TRY_LOCK,
+    Component,
     Migration,
     State,
     bind,
+    in_ms,
     migrations,
     quoted,
 )
+from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 
-__all__ = ["check_rights", "is_current", "migrate"]
+__all__ = ["check_isolation", "check_rights", "migrate", "pending_migrations"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_MAX_MS = 2**31 - 1
 
-
-def is_current(connection: Connection, schema: str) -> bool:
-    """Return whether no migration has to be applied.
+def pending_migrations(
+    connection: Connection, schema: str, component: Component
+) -> list[Migration]:
+    """Return the migrations that the schema lacks; nothing is changed.
 
     Raises:
         ConfigurationError: the schema is newer than this library, the database can't hold all
@@ -57,31 +57,35 @@ def is_current(connection: Connection, schema: str) -> bool:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise ConfigurationError(f"the database's encoding is {encoding}; jazzmine needs UTF8")
-    state = _state(connection, schema)
-    return _version(connection, schema, state) == migrations()[-1].version
+    state = _state(connection, schema, component)
+    version = _version(connection, schema, state, component)
+    return [step for step in migrations(component.folder) if step.version > version]
 
 
-def migrate(connection: Connection, schema: str, timeout: float) -> None:
+def migrate(
+    connection: Connection, schema: str, component: Component, timeout: float
+) -> None:
     """Apply the migrations that the schema lacks, all of them or none.
 
-    Others that start now wait for the first.
+    If several processes do so at the same time, they wait for the first.
 
     Args:
-        connection: outside of any transaction.
-        schema: where the tables are.
-        timeout: how long this may take, with waiting for others, in s.
+        connection: a connection without an open transaction.
+        schema: the name of the schema.
+        component: which tables to create or change.
+        timeout: how long this may take, including waiting for other processes, in s.
 
     Raises:
-        ConfigurationError: the schema holds objects of another application that have names of
-            ours, or the role may not change it.
+        ConfigurationError: the schema holds objects of another application with names that
+            jazzmine uses, or the role may not change it.
         StoreUnavailableError: `timeout` has passed.
     """
-    deadline = monotonic() + timeout
+    deadline = Deadline(timeout)
     connection.add_notice_handler(_log_warning)
     try:
         with connection.transaction():
             _lock(connection, schema, deadline)
-            _apply(connection, schema, deadline)
+            _apply(connection, schema, component, deadline)
     except errors.QueryCanceled as error:
         raise StoreUnavailableError(
             f"the tables in schema {schema!r} were not brought up to date within the"
@@ -95,73 +99,97 @@ def migrate(connection: Connection, schema: str, timeout: float) -> None:
 
 
 def _log_warning(diagnostic: Diagnostic) -> None:
-    """Log what a migration had to change in the data."""
+    """Log a warning of a migration, which names the data that it had to change."""
     if diagnostic.severity_nonlocalized == "WARNING":
         logger.warning("%s", diagnostic.message_primary)
 
 
-def check_rights(connection: Connection, schema: str) -> None:
+def check_rights(connection: Connection, schema: str, component: Component) -> None:
     """Raise if the role lacks a right that a store needs.
 
     Raises:
-        ConfigurationError: the text names the right, and the statement that grants it.
+        ConfigurationError: the text has the right and the statement that grants it.
     """
-    pairs = [(table, right) for table, rights in RIGHTS.items() for right in rights]
+    pairs = [(table, right) for table, rights in component.rights.items() for right in rights]
     tables, rights = map(list, zip(*pairs, strict=True))
-    given = {"schema": schema, "tables": tables, "privileges": rights}
-    missing = _rows(connection, MISSING_RIGHTS, given)
+    functions = list(component.functions)
+    parameters = {
+        "schema": schema,
+        "tables": tables,
+        "privileges": rights,
+        "functions": functions,
+    }
+    missing = _rows(connection, MISSING_RIGHTS, parameters)
     if not missing:
         return
     names = ", ".join(row[0] for row in missing)
     if any(row[1] is None for row in missing):
         raise ConfigurationError(
-            f"schema {schema!r} is up to date by its table {VERSIONS}, but lacks tables: {names}"
+            f"schema {schema!r} is up to date by its table {component.versions},"
+            f" but lacks tables: {names}"
         )
     grants = "; ".join(row[1] for row in missing)
     raise ConfigurationError(f"the role lacks rights in schema {schema!r}: {names}. {grants}")
 
 
-def _lock(connection: Connection, schema: str, deadline: float) -> None:
+def check_isolation(connection: Connection) -> None:
+    """Raise if the isolation level is another than READ COMMITTED and stays so.
+
+    Raises:
+        ConfigurationError: the text has the statement that changes it.
+    """
+    # Sessions that belong to one connection get the level that is needed (see `leases`).
+    [(pid, isolation, role)] = _rows(connection, READ_ISOLATION, {})
+    if pid != connection.info.backend_pid and isolation != "read committed":
+        raise ConfigurationError(
+            f"transactions of the role are {isolation.upper()} by default, and a store needs READ"
+            " COMMITTED. A connection pooler shares the sessions, so the store does not set it;"
+            f" ALTER ROLE {role} SET default_transaction_isolation = 'read committed' does"
+        )
+
+
+def _lock(connection: Connection, schema: str, deadline: Deadline) -> None:
     parameters = {"schema": schema}
     _limit_time(connection, deadline)
-    (got_it,) = (_rows(connection, TRY_LOCK, parameters))[0]
-    if not got_it:
+    (is_locked,) = (_rows(connection, TRY_LOCK, parameters))[0]
+    if not is_locked:
         logger.warning(
             "another process is changing the tables in schema %r of the database; waiting for it,"
             " for %.0f s at most",
             schema,
-            deadline - monotonic(),
+            deadline.remaining(),
         )
         connection.execute(LOCK.encode(), parameters)
 
 
-def _apply(connection: Connection, schema: str, deadline: float) -> None:
-    state = _state(connection, schema)
-    version = _version(connection, schema, state)
-    steps = [step for step in migrations() if step.version > version]
+def _apply(
+    connection: Connection, schema: str, component: Component, deadline: Deadline
+) -> None:
+    state = _state(connection, schema, component)
+    version = _version(connection, schema, state, component)
+    steps = [step for step in migrations(component.folder) if step.version > version]
     if not steps:
         return
     _check_creation(schema, state)
-    _check_ownership(connection, schema, steps, version)
+    _check_ownership(connection, schema, component, steps, version)
     if not state.exists:
         connection.execute(bind(MAKE_SCHEMA, schema))
-    connection.execute(bind(MAKE_VERSIONS, schema))
+    connection.execute(bind(MAKE_VERSIONS, schema, component.versions))
     for step in steps:
         _limit_time(connection, deadline)
         connection.execute(bind(step.sql, schema), prepare=False)
-        noted = {"version": step.version, "name": step.name}
-        connection.execute(bind(NOTE_VERSION, schema), noted)
+        applied = {"version": step.version, "name": step.name}
+        connection.execute(bind(NOTE_VERSION, schema, component.versions), applied)
 
 
-def _limit_time(connection: Connection, deadline: float) -> None:
-    ms = math.ceil((deadline - monotonic()) * 1000)
-    # Zero would be no limit.
-    parameters = {"ms": str(min(max(1, ms), _MAX_MS))}
+def _limit_time(connection: Connection, deadline: Deadline) -> None:
+    parameters = {"ms": str(in_ms(deadline.remaining()))}
     connection.execute(LIMIT_TIME.encode(), parameters)
 
 
-def _state(connection: Connection, schema: str) -> State:
-    state = State(*(_rows(connection, STATE, {"schema": schema}))[0])
+def _state(connection: Connection, schema: str, component: Component) -> State:
+    parameters = {"schema": schema, "versions": component.versions}
+    state = State(*(_rows(connection, STATE, parameters))[0])
     if state.exists and not state.may_use:
         raise ConfigurationError(
             f"the role may not use schema {schema!r}:"
@@ -170,17 +198,18 @@ def _state(connection: Connection, schema: str) -> State:
     return state
 
 
-def _version(connection: Connection, schema: str, state: State) -> int:
+def _version(connection: Connection, schema: str, state: State, component: Component) -> int:
     if not state.has_versions:
         return 0
     if not state.may_read_versions:
         raise ConfigurationError(
             f"the role may not read the version of schema {schema!r}:"
-            f" GRANT SELECT ON {quoted(schema)}.{VERSIONS} TO {state.role}"
+            f" GRANT SELECT ON {quoted(schema)}.{component.versions} TO {state.role}"
         )
-    row = (connection.execute(bind(READ_VERSION, schema))).fetchone()
+    statement = bind(READ_VERSION, schema, component.versions)
+    row = (connection.execute(statement)).fetchone()
     version = int(row[0]) if row else 0
-    known = migrations()[-1].version
+    known = migrations(component.folder)[-1].version
     if version > known:
         raise ConfigurationError(
             f"schema {schema!r} of the database has version {version}, and this jazzmine knows"
@@ -203,15 +232,19 @@ def _check_creation(schema: str, state: State) -> None:
 
 
 def _check_ownership(
-    connection: Connection, schema: str, steps: Sequence[Migration], version: int
+    connection: Connection,
+    schema: str,
+    component: Component,
+    steps: Sequence[Migration],
+    version: int,
 ) -> None:
     names = {name for step in steps for name in names_touched(step.sql)}
     if not version:
-        names.add(VERSIONS)
+        names.add(component.versions)
     parameters = {"schema": schema, "names": sorted(names)}
     found = [ObjectInSchema(*row) for row in _rows(connection, NAMES_IN_USE, parameters)]
     columns = [Column(*row) for row in _rows(connection, COLUMNS, parameters)]
-    others = list(foreign(found, columns, version))
+    others = list(foreign(found, columns, version, component.versions))
     if others:
         raise ConfigurationError(
             f"schema {schema!r} holds {', '.join(others)}, which jazzmine did not make, and whose"

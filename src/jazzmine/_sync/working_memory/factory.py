@@ -5,13 +5,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from jazzmine.config import BackendConfig, MemoryStoreConfig, RedisConfig
+from jazzmine.config import (
+    BackendConfig,
+    MemoryStoreConfig,
+    PostgresMemoryConfig,
+    RedisConfig,
+    SQLiteMemoryConfig,
+)
 
 __all__ = ["new_store"]
 
 # The class, and its module beside this one, which is imported when a store is made.
 _STORES: dict[type[BackendConfig], tuple[str, str]] = {
     MemoryStoreConfig: (".memory", "InMemoryWorkingMemoryStore"),
+    PostgresMemoryConfig: (".postgres", "PostgresWorkingMemoryStore"),
+    SQLiteMemoryConfig: (".sqlite", "SQLiteWorkingMemoryStore"),
     RedisConfig: (".redis", "RedisWorkingMemoryStore"),
 }
 

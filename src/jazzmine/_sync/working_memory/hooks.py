@@ -4,23 +4,46 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from jazzmine._sync.store import Store
+from jazzmine.deadline import Deadline
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["Lease", "WorkingMemoryHooks"]
 
 
-class Lease(NamedTuple):
-    """The lock of a conversation, and the working memory as it was when the lock was taken.
+# The deadline of a lease that has none.
+_NEVER = Deadline(float("inf"))
 
-    The working memory is the store's own, for one of its transitions to change.
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """The lock of a conversation that a call holds, or is about to take.
+
+    The fields after `memory` are those of stores whose locks are kept by a server
+    (`LeasedStoreBase`).
+
+    Attributes:
+        token: what tells this lease from all others of the conversation.
+        memory: the working memory as it was when the lock was taken: the store's own, for one
+            of its transitions to change.
+        deadline: when the call that needs the lock has to end.
+        expiry: when the lock expires unless it is renewed.
+        released: the token of this store's last lease of the conversation, which is over.
+        tries: how often the lock has been tried for before.
+        entry: the lease's entry in a queue of the server; empty while there is none.
     """
 
     conversation_id: str
-    token: str
-    memory: WorkingMemory | None
+    token: str = ""
+    memory: WorkingMemory | None = None
+    deadline: Deadline = _NEVER
+    expiry: Deadline = _NEVER
+    released: str = ""
+    tries: int = 0
+    entry: str = ""
 
 
 class WorkingMemoryHooks(Store):
@@ -72,3 +95,17 @@ class WorkingMemoryHooks(Store):
 
     @abstractmethod
     def _count(self) -> int: ...
+
+    @abstractmethod
+    def _conversations_of(self, user_id: str) -> list[str]:
+        """Return the conversations whose working memory is a user's, moved-aside ones too."""
+
+    @abstractmethod
+    def _erase(self, conversation_id: str, user_id: str) -> int:
+        """Under its lock, delete a conversation's working memory if it is a user's.
+
+        That which was moved aside is deleted as well, and neither is read.
+
+        Returns:
+            How many were deleted.
+        """

@@ -14,13 +14,13 @@ __all__ = ["copy_access"]
 def copy_access(fd: int, path: str, old: os.stat_result, mode: int) -> None:
     """Set the owner, group and access list of a file to those of another, and set its mode.
 
-    Where the system does not let this process change the owner, the process stays the owner,
-    provided that it may write to the other file as well.
+    If this process may not change the owner, it stays the owner itself, provided that it may
+    write to the other file.
 
     Args:
         fd: the open file.
         path: the other file.
-        old: what `os.stat(path)` returned.
+        old: the result of `os.stat(path)`.
         mode: the file's mode, usually that of the other file.
 
     Raises:

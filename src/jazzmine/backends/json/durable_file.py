@@ -142,7 +142,7 @@ def _create(path: str) -> int:
     try:
         return os.open(path, flags, 0o600)
     except FileExistsError:
-        # A killed process left it: no other process is writing, because this one holds the lock.
+        # A killed process created it: no other process writes while this one holds the lock.
         os.unlink(path)
         return os.open(path, flags, 0o600)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from jazzmine.backends.json.change import Change
 from jazzmine.backends.json.document import file_content, read_changes
 from jazzmine.backends.json.durable_file import FileView, open_regular_file, replace_file
 from jazzmine.backends.json.lock import FileMutex
 from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.tables import Tables
+from jazzmine.change import Change
 from jazzmine.errors import JazzmineError, LockTimeoutError, StoreClosedError
 from jazzmine.records.repair import Repairs
 
@@ -99,7 +99,7 @@ class JSONFile:
         """Apply the changes and write the file; each change gets a result or an error.
 
         A change that has waited longer than `lock_timeout` for the lock gets a
-        `LockTimeoutError`; then the others are left unclaimed.
+        `LockTimeoutError`; the others stay unclaimed.
 
         Raises:
             OSError: the file could not be written; nothing changed.
@@ -204,11 +204,16 @@ class JSONFile:
         # A file that was moved away is still the one that was read, but not the one at `path`.
         return self._view is None or self._view.is_at(self.path)
 
-    def _remove_stale_file(self) -> None:
-        # The lock is needed because another process may be writing it; a process without the
-        # right to write leaves it.
-        with suppress(LockTimeoutError, OSError), self._mutex.held(timeout=0):
+    def remove_leftover(self) -> None:
+        """Delete the temporary file of a killed process; the caller holds the lock of the file."""
+        with suppress(OSError):
             os.unlink(f"{self.path}.tmp")
+
+    def _remove_stale_file(self) -> None:
+        # The lock is needed because another process may be writing the file. A process without
+        # the right to write does not remove it.
+        with suppress(LockTimeoutError, OSError), self._mutex.held(timeout=0):
+            self.remove_leftover()
 
 
 @contextmanager

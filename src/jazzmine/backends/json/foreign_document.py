@@ -1,4 +1,4 @@
-"""Parse a JSON store's file that has another form than ours, and repair its records."""
+"""Parse a JSON store's file that this library did not write, and repair its records."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _Frame(Record):
 
 
 def parse_document(path: str, content: bytes, repairs: Repairs) -> Sections:
-    """Return the records of a file as lines in our form.
+    """Return the records of a file as lines in the form that this library writes.
 
     Args:
         path: the file's name, for error messages.

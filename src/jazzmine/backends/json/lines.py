@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -15,43 +16,29 @@ __all__ = ["read_conversation", "read_message", "read_trace", "stand_in"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
-_validated_conversation = Conversation.__pydantic_validator__.validate_json
-_validated_message = Message.__pydantic_validator__.validate_json
-_validated_trace = TurnTrace.__pydantic_validator__.validate_json
 
+def _reader(kind: type[AnyRecord]) -> Callable[[bytes], AnyRecord]:
+    """Return a function that reads a line into a record of a class.
 
-def read_conversation(line: bytes) -> Conversation:
-    """Return the conversation of a line.
-
-    Raises:
-        ValidationError: the conversation breaks a rule; the text has its id and what to do.
+    The function raises `ValidationError` if the record breaks a rule; the text has its id, and
+    says what to do.
     """
-    try:
-        conversation: Conversation = _validated_conversation(line)
-        require_stored(conversation)
-    except ValidationError as error:
-        raise unreadable(Conversation, parse_json(line).get("id"), error) from None
-    return conversation
+    validated = kind.__pydantic_validator__.validate_json
+
+    def read(line: bytes) -> AnyRecord:
+        try:
+            record: AnyRecord = validated(line)
+            require_stored(record)
+        except ValidationError as error:
+            raise unreadable(kind, parse_json(line).get("id"), error) from None
+        return record
+
+    return read
 
 
-def read_message(line: bytes) -> Message:
-    """Return the message of a line, as in `read_conversation`."""
-    try:
-        message: Message = _validated_message(line)
-        require_stored(message)
-    except ValidationError as error:
-        raise unreadable(Message, parse_json(line).get("id"), error) from None
-    return message
-
-
-def read_trace(line: bytes) -> TurnTrace:
-    """Return the trace of a line, as in `read_conversation`."""
-    try:
-        trace: TurnTrace = _validated_trace(line)
-        require_stored(trace)
-    except ValidationError as error:
-        raise unreadable(TurnTrace, parse_json(line).get("id"), error) from None
-    return trace
+read_conversation: Callable[[bytes], Conversation] = _reader(Conversation)
+read_message: Callable[[bytes], Message] = _reader(Message)
+read_trace: Callable[[bytes], TurnTrace] = _reader(TurnTrace)
 
 
 # Defaults of the fields by which a record is found and sorted.

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from filelock import lock_descriptor, unlock_descriptor
 
 from jazzmine.backends.json.access import copy_access
+from jazzmine.deadline import Deadline
 from jazzmine.errors import LockTimeoutError
 
 __all__ = ["FileMutex"]
@@ -51,8 +52,8 @@ class FileMutex:
             LockTimeoutError: it was not free within `timeout` s.
             OSError: the lock file cannot be created or opened.
         """
-        deadline = time.monotonic() + timeout
-        with self.attempt(lambda: time.monotonic() < deadline) as held:
+        deadline = Deadline(timeout)
+        with self.attempt(lambda: not deadline.expired) as held:
             if not held:
                 raise self.timeout_error(timeout)
             yield

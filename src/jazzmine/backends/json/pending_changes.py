@@ -1,13 +1,14 @@
 """The changes of a write, before they are on disk.
 
-A row that the pending changes do not hold is looked up in the savepoint or the tables below
-them. The tables keep the state of the file until the file holds the changes, so that readers
-see what is stored; after a write that failed, its pending changes are dropped.
+A row that the pending changes do not contain is looked up in the changes or the tables below
+them. The tables are not changed before the file is written, so that readers see only stored
+records; the pending changes of a failed write are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 
 from jazzmine.backends.json.lines import read_message
 from jazzmine.backends.json.tables import ConversationRow, MessageRow, Tables, TraceRow
@@ -17,6 +18,8 @@ from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["PendingChanges"]
+
+_IN_ORDER = attrgetter("timestamp", "sequence")
 
 
 class PendingChanges:
@@ -98,14 +101,51 @@ class PendingChanges:
                 return layer._trace_of_message[message_id]
         return self._tables.trace_of_message.get(message_id)
 
-    def message_ids_of(self, conversation_id: str) -> list[str]:
-        """Return the ids of all messages of a conversation."""
-        stored = self._tables.messages_by["conversation_id"].rows(conversation_id)
-        ids = dict.fromkeys(row.id for row in stored)
+    def conversations_of(self, user_id: str) -> list[ConversationRow]:
+        """Return the rows of a user's conversations."""
+        ids = [row.id for row in self._tables.conversations_by["user_id"].rows(user_id)]
         for layer in self._layers():
-            ids.update(dict.fromkeys(layer.messages))
-        rows = ((message_id, self.message(message_id)) for message_id in ids)
-        return [i for i, row in rows if row is not None and row.conversation_id == conversation_id]
+            ids.extend(layer.conversations)
+        rows = map(self.conversation, dict.fromkeys(ids))
+        return [row for row in rows if row is not None and row.user_id == user_id]
+
+    def conversations_before(self, time: int) -> list[ConversationRow]:
+        """Return the rows of the conversations with an earlier `last_updated_at`, oldest first."""
+        ids = list(self._tables.conversations)
+        for layer in self._layers():
+            ids.extend(layer.conversations)
+        rows = map(self.conversation, dict.fromkeys(ids))
+        found = [row for row in rows if row is not None and row.last_updated_at < time]
+        return sorted(found, key=attrgetter("last_updated_at", "sequence"))
+
+    def messages_of(self, by: str, owner: str) -> list[MessageRow]:
+        """Return the rows of the messages of a conversation or a user, oldest first."""
+        ids = [row.id for row in self._tables.messages_by[by].rows(owner)]
+        for layer in self._layers():
+            ids.extend(layer.messages)
+        rows = map(self.message, dict.fromkeys(ids))
+        found = [row for row in rows if row is not None and getattr(row, by) == owner]
+        return sorted(found, key=_IN_ORDER)
+
+    def newest_message(self, conversation_id: str) -> MessageRow | None:
+        """Return the row of the newest message of a conversation, or None."""
+        changed: dict[str, MessageRow | None] = {}
+        for layer in self._layers():
+            changed = {**layer.messages, **changed}
+        mine = [row for row in changed.values() if row and row.conversation_id == conversation_id]
+        for row in reversed(self._tables.messages_by["conversation_id"].rows(conversation_id)):
+            if row.id not in changed:
+                mine.append(row)
+                break
+        return max(mine, key=_IN_ORDER, default=None)
+
+    def traces_of(self, user_id: str) -> list[TraceRow]:
+        """Return the rows of the traces that name a user."""
+        ids = [row.id for row in self._tables.traces_by_user.rows(user_id)]
+        for layer in self._layers():
+            ids.extend(layer.traces)
+        rows = map(self.trace, dict.fromkeys(ids))
+        return [row for row in rows if row is not None and row.user_id == user_id]
 
     def _layers(self) -> Iterator[PendingChanges]:
         layer: PendingChanges | None = self
@@ -169,8 +209,8 @@ class PendingChanges:
 
     def delete_conversation(self, conversation_id: str) -> bool:
         """Remove a conversation, its messages and their traces; return whether it was stored."""
-        for message_id in self.message_ids_of(conversation_id):
-            self.delete_message(message_id)
+        for message in self.messages_of("conversation_id", conversation_id):
+            self.delete_message(message.id)
         if self.conversation(conversation_id) is None:
             return False
         self.conversations[conversation_id] = None

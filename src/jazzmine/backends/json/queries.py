@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from operator import attrgetter
 
 from jazzmine.backends.json.lines import read_trace
-from jazzmine.backends.json.tables import Index, Tables, TraceRow
-from jazzmine.backends.json.trace_queries import matches
+from jazzmine.backends.json.tables import Index, MessageRow, Tables, TraceRow
+from jazzmine.backends.trace_queries import matches
 from jazzmine.errors import NotFoundError
 from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["candidate_rows", "traces_found"]
+__all__ = ["candidate_rows", "newest_rows", "traces_found"]
+
+
+def newest_rows(
+    tables: Tables, conversation_id: str, calls: bool, limit: int, after: str | None
+) -> list[MessageRow]:
+    """Return a page of the messages that are not flagged, and of flagged calls, newest first.
+
+    Raises:
+        NotFoundError: `after` is the id of no message of the conversation.
+    """
+    start = None
+    if after is not None:
+        everything = tables.messages_by["conversation_id"]
+        start = everything.member(conversation_id, tables.messages.get(after), after)
+    rows = tables.visible_messages.last(conversation_id, limit, start)
+    flagged = tables.flagged_calls.last(conversation_id, limit, start) if calls else ()
+    if flagged:
+        rows = sorted([*rows, *flagged], key=attrgetter("timestamp", "sequence"))[: -limit - 1 : -1]
+    return rows
 
 
 def candidate_rows(tables: Tables, where: TraceFilter, after: str | None) -> list[TraceRow]:

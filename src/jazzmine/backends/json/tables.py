@@ -13,6 +13,7 @@ from sys import intern
 from typing import Any, Generic, Protocol, TypeVar
 
 from jazzmine.errors import NotFoundError
+from jazzmine.records.context_window import CALLERS
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
@@ -64,6 +65,7 @@ class MessageRow:
         "conversation_id",
         "id",
         "is_flagged",
+        "is_flagged_call",
         "line",
         "record",
         "sequence",
@@ -83,6 +85,8 @@ class MessageRow:
         self.user_id: str = intern(record.user_id)
         self.timestamp: int = record.timestamp
         self.is_flagged: bool = record.is_flagged
+        # A record that cannot be read has no role.
+        self.is_flagged_call: bool = record.is_flagged and getattr(record, "role", None) in CALLERS
 
 
 class TraceRow:
@@ -210,13 +214,24 @@ class Tables:
         self.visible_messages: Index[MessageRow] = Index(
             "conversation_id", "timestamp", _is_visible
         )
+        self.flagged_calls: Index[MessageRow] = Index(
+            "conversation_id", "timestamp", attrgetter("is_flagged_call")
+        )
         self.traces_by_turn: Index[TraceRow] = Index("conversation_id", "turn_number")
         self.traces_by_conversation: Index[TraceRow] = Index("conversation_id", "started_at_ms")
         self.traces_by_agent: Index[TraceRow] = Index("agent_id", "started_at_ms")
         self.traces_by_user: Index[TraceRow] = Index("user_id", "started_at_ms")
         self.traces_by_start: Index[TraceRow] = Index(None, "started_at_ms")
-        self._conversation_indexes = tuple(self.conversations_by.values())
-        self._message_indexes = (*self.messages_by.values(), self.visible_messages)
+        self.conversations_by_update: Index[ConversationRow] = Index(None, "last_updated_at")
+        self._conversation_indexes = (
+            *self.conversations_by.values(),
+            self.conversations_by_update,
+        )
+        self._message_indexes = (
+            *self.messages_by.values(),
+            self.visible_messages,
+            self.flagged_calls,
+        )
         self._trace_indexes = (
             self.traces_by_turn,
             self.traces_by_conversation,

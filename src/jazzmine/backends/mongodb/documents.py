@@ -3,9 +3,11 @@
 A document has every field of its record under the field's name, so that queries of other
 programs can use these names, with two exceptions: `is_flagged` is stored only if it is true,
 which keeps its sparse index small, and in free-form data a name that begins with a dollar gets
-a prefix. The server sets `_id`: an upsert that inserts creates an ObjectId, which begins with
-the time in seconds and a counter, and no update changes it. So `_id` is the order in which
-documents were first stored, also for those of jazzmine 0.1.
+a prefix. A conversation may have one field more, `log_lock`.
+
+The server sets `_id`: an upsert that inserts creates an ObjectId, which begins with the time in
+seconds and a counter, and no update changes it. So `_id` is the order in which documents were
+first stored, also for those of jazzmine 0.1.
 
 https://www.mongodb.com/docs/manual/reference/bson-types/#objectid
 https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#upsert
@@ -14,17 +16,16 @@ https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#u
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
-
-from pydantic import ValidationError
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from jazzmine.errors import RecordTooLargeError
-from jazzmine.records.base import Snapshot, require_stored
+from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
+    "LOG_LOCK",
     "Document",
     "Turn",
     "conversation_document",
@@ -38,7 +39,12 @@ __all__ = [
     "turn_documents",
 ]
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
 Document: TypeAlias = dict[str, Any]
+
+# The field of a conversation's document that orders the changes of its log.
+LOG_LOCK = "log_lock"
 
 # https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
 _MAX_BYTES = 16 * 2**20
@@ -133,7 +139,7 @@ def turn_documents(
 
 
 def _fitting(document: Document, json: bytes) -> Document:
-    """Return a document after checking its size.
+    """Check the size of a document, and return the document.
 
     Raises:
         RecordTooLargeError: it is larger than the server accepts.
@@ -150,48 +156,41 @@ def _fitting(document: Document, json: bytes) -> Document:
     return document
 
 
-def read_conversation(document: Document, repairs: Repairs) -> Conversation:
-    """Return the conversation of a document; this changes the document.
+def _reader(
+    kind: type[AnyRecord], unescape: Callable[[Document], None]
+) -> Callable[[Document, Repairs], AnyRecord]:
+    """Return a function that reads a document into a record of a class; it changes the document.
 
-    Raises:
-        ValidationError: it can be neither read nor repaired.
+    The function raises `ValidationError` if the record can be neither read nor repaired.
     """
-    _take_metadata(document)
-    try:
-        conversation: Conversation = Conversation.__pydantic_validator__.validate_python(document)
-        require_stored(conversation)
-    except ValidationError:
-        return repairs.record(Conversation, document)
-    return conversation
+
+    def read(document: Document, repairs: Repairs) -> AnyRecord:
+        del document["_id"]
+        unescape(document)
+        return repairs.read(kind, document)
+
+    return read
 
 
-def read_message(document: Document, repairs: Repairs) -> Message:
-    """Return the message of a document, as in `read_conversation`."""
-    _take_metadata(document)
-    try:
-        message: Message = Message.__pydantic_validator__.validate_python(document)
-        require_stored(message)
-    except ValidationError:
-        return repairs.record(Message, document)
-    return message
-
-
-def read_trace(document: Document, repairs: Repairs) -> TurnTrace:
-    """Return the trace of a document, as in `read_conversation`."""
-    del document["_id"]
-    _change_free_form(document, _unescaped)
-    try:
-        trace: TurnTrace = TurnTrace.__pydantic_validator__.validate_python(document)
-        require_stored(trace)
-    except ValidationError:
-        return repairs.record(TurnTrace, document)
-    return trace
-
-
-def _take_metadata(document: Document) -> None:
-    del document["_id"]
+def _unescape_metadata(document: Document) -> None:
     if document.get("metadata"):
         document["metadata"] = _unescaped(document["metadata"])
+
+
+def _unescape_conversation(document: Document) -> None:
+    document.pop(LOG_LOCK, None)
+    _unescape_metadata(document)
+
+
+def _unescape_trace(document: Document) -> None:
+    _change_free_form(document, _unescaped)
+
+
+read_conversation: Callable[[Document, Repairs], Conversation] = _reader(
+    Conversation, _unescape_conversation
+)
+read_message: Callable[[Document, Repairs], Message] = _reader(Message, _unescape_metadata)
+read_trace: Callable[[Document, Repairs], TurnTrace] = _reader(TurnTrace, _unescape_trace)
 
 
 def stored_id(document: Document) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from bson.codec_options import DatetimeConversion
 from pymongo import ReadPreference, WriteConcern
 from pymongo.errors import (
+    BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
     DocumentTooLarge,
@@ -42,6 +43,8 @@ __all__ = [
     "ServerNotFoundError",
     "client_options",
     "invalid_address",
+    "is_conflict",
+    "is_duplicate",
     "is_known_after",
     "server_names",
     "translated",
@@ -66,6 +69,8 @@ LENIENT: dict[str, Any] = {
 
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
 _AUTHENTICATION_FAILED = 18
+_DUPLICATE_KEY = 11000
+_WRITE_CONFLICT = 112
 _TIMED_OUT = frozenset({50, 64, 89, 262})
 _GOING_AWAY = frozenset({6, 7, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
 _TOO_LARGE = frozenset({10334, 17419, 17420})
@@ -73,7 +78,7 @@ _REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _FIRST_CONFLICT_PAUSE = 0.005
-_LEAST_SECONDS_LEFT = 0.05
+_MIN_REMAINING = 0.05
 _MOST_COLLISIONS = 3
 
 
@@ -134,17 +139,17 @@ class Attempts:
         self._collisions = 0
 
     def pause_after(self, error: PyMongoError) -> float | None:
-        """Return the number of seconds until the next attempt, or None if there is to be none."""
+        """Return the number of seconds until the next attempt, or None to stop."""
         if isinstance(error, DuplicateKeyError):
             # Another client has just inserted the document that this call did not find.
             self._collisions += 1
             return 0.0 if self._collisions < _MOST_COLLISIONS else None
-        left = self._deadline.remaining()
-        if left < _LEAST_SECONDS_LEFT or not _is_transient(error):
+        remaining = self._deadline.remaining()
+        if remaining < _MIN_REMAINING or not _is_transient(error):
             return None
         self._failures += 1
         first = _FIRST_PAUSE if isinstance(error, ConnectionFailure) else _FIRST_CONFLICT_PAUSE
-        longest = min(first * 2**self._failures, _LONGEST_PAUSE, left / 2)
+        longest = min(first * 2**self._failures, _LONGEST_PAUSE, remaining / 2)
         return random.uniform(longest / 2, longest)
 
 
@@ -154,6 +159,16 @@ def _is_transient(error: PyMongoError) -> bool:
         or any(map(error.has_error_label, _REPEATABLE))
         or bool(_codes(error) & _GOING_AWAY)
     )
+
+
+def is_duplicate(error: BulkWriteError) -> bool:
+    """Return whether a bulk write failed because a unique value is stored already."""
+    return _DUPLICATE_KEY in _codes(error)
+
+
+def is_conflict(error: PyMongoError) -> bool:
+    """Return whether a transaction failed because another one has written the same document."""
+    return _WRITE_CONFLICT in _codes(error)
 
 
 def is_known_after(error: Exception) -> bool:

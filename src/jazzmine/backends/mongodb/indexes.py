@@ -93,6 +93,7 @@ INDEXES: dict[str, tuple[Index, ...]] = {
         Index((("id", 1),), unique=True),
         Index((("user_id", 1), ("last_updated_at", -1), ("_id", -1))),
         Index((("agent_id", 1), ("last_updated_at", -1), ("_id", -1))),
+        Index((("last_updated_at", 1), ("_id", 1))),
     ),
     MESSAGES: (
         Index((("id", 1),), unique=True),

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import Document
+from jazzmine.records.context_window import CALLERS
 from jazzmine.records.repair import UNKNOWN_ID
 
 __all__ = [
+    "ALL_CONVERSATIONS",
     "CONVERSATIONS_BY",
     "CONVERSATIONS_OF_AGENT",
     "CONVERSATIONS_OF_USER",
+    "FIRST_STORED",
     "MESSAGES_BY",
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
+    "NEWEST_MESSAGES",
     "TRACES_FOUND",
     "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
-    "VISIBLE_MESSAGES",
     "Listing",
     "among",
     "duplicates",
@@ -30,6 +33,9 @@ __all__ = [
     "same_id_or_message",
     "visible",
 ]
+
+
+_CALLERS = sorted(role.value for role in CALLERS)
 
 
 def equal(**ids: str) -> Document:
@@ -54,9 +60,17 @@ def flag(flagged: bool) -> Document:
     return {change: {"is_flagged": True}}
 
 
-def visible(conversation_id: str) -> Document:
-    """Build the query for a conversation's messages that are not flagged."""
-    return {**equal(conversation_id=conversation_id), "is_flagged": {"$ne": True}}
+def visible(conversation_id: str, calls: bool = False) -> Document:
+    """Build the query for a conversation's messages that are not flagged.
+
+    Args:
+        conversation_id: the conversation.
+        calls: whether flagged messages are found, too, if their role may call tools.
+    """
+    query = equal(conversation_id=conversation_id)
+    if calls:
+        return {**query, "$nor": [{"is_flagged": True, "role": {"$nin": _CALLERS}}]}
+    return {**query, "is_flagged": {"$ne": True}}
 
 
 def duplicates(field: str) -> list[Document]:
@@ -93,7 +107,7 @@ class Listing:
 
     def of(self, owner: str, last: Document | None = None) -> Document:
         """Build the query for the documents of an owner, after a cursor if there is one."""
-        query = equal(**{self.owner: owner})
+        query = equal(**{self.owner: owner}) if self.owner else {}
         return query if last is None else self.after(query, last)
 
     def after(self, query: Document, last: Document) -> Document:
@@ -119,13 +133,15 @@ class Listing:
         ]
 
 
+ALL_CONVERSATIONS = Listing("last_updated_at", -1, member="conversation")
+FIRST_STORED = Listing("_id", 1)
 CONVERSATIONS_OF_USER = Listing("last_updated_at", -1, "user_id", "conversation of this user")
 CONVERSATIONS_OF_AGENT = Listing("last_updated_at", -1, "agent_id", "conversation of this agent")
 MESSAGES_OF_CONVERSATION = Listing(
     "timestamp", 1, "conversation_id", "message of this conversation"
 )
 MESSAGES_OF_USER = Listing("timestamp", 1, "user_id", "message of this user")
-VISIBLE_MESSAGES = Listing("timestamp", -1, "conversation_id")
+NEWEST_MESSAGES = Listing("timestamp", -1, "conversation_id", "message of this conversation")
 TRACES_OF_CONVERSATION = Listing("turn_number", 1, "conversation_id")
 TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
 TRACES_FOUND = Listing("started_at_ms", -1)

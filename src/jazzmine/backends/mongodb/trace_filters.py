@@ -1,4 +1,4 @@
-"""Build the query for a `TraceFilter`; it matches as `json.trace_queries.matches` does."""
+"""Build the query for a `TraceFilter`; it matches as `trace_queries.matches` does."""
 
 from __future__ import annotations
 

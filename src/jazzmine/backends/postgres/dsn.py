@@ -135,7 +135,7 @@ def _refused() -> InvalidAddressError:
     return InvalidAddressError(
         "the PostgreSQL address can't be parsed: it is a URL,"
         " postgresql://USER:PASSWORD@HOST:PORT/DATABASE, in which special characters of the"
-        " password are percent-encoded, or key=value pairs"
+        " password are percent-encoded, or key=value pairs, with no other parameters than libpq's"
     )
 
 

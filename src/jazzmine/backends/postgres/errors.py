@@ -19,6 +19,7 @@ from jazzmine.errors import (
 __all__ = [
     "LostConnection",
     "TimedOut",
+    "UnknownOutcome",
     "deadline_exceeded",
     "is_conflict",
     "is_disconnect",
@@ -53,6 +54,10 @@ class LostConnection(errors.OperationalError):
 
 class TimedOut(errors.OperationalError):
     """The server did not reply before a deadline; the reply may still arrive."""
+
+
+class UnknownOutcome(errors.OperationalError):
+    """A reply was lost, and the server no longer knows whether the call has taken effect."""
 
 
 def is_disconnect(error: BaseException) -> bool:
@@ -99,7 +104,7 @@ def unavailable(error: Exception, address: Address) -> StoreUnavailableError:
 
 
 def deadline_exceeded(error: Exception, address: Address, timeout: float) -> StoreUnavailableError:
-    """Return the error for a call whose deadline has passed."""
+    """Return the error for a call that had no reply before its deadline."""
     return StoreUnavailableError(
         f"PostgreSQL at {address.name} gave no answer within {timeout:g} s:"
         f" {_text_of(error, address)}"

@@ -7,7 +7,8 @@ changes nothing. This is also true with a connection pooler, where the server pr
 is not known.
 
 The lease counts the writes of its connection and stores the result of the last one: so a write
-whose reply was lost is repeated only if it has not taken effect.
+whose reply was lost is repeated only if it has not taken effect. A result may contain a user's id
+or text, a popped message for example. Erasing a user deletes such results.
 
 The role needs SELECT, INSERT, UPDATE and DELETE on the table.
 """
@@ -21,14 +22,17 @@ from psycopg import errors
 
 __all__ = [
     "DELETE_ALL",
+    "ERASE_RESULTS",
     "LEASES",
     "MAKE",
     "RETIRE",
+    "SETTINGS",
     "WRITES_OF_AN_ID",
     "counted",
     "fenced",
     "is_lease_gone",
     "new_id",
+    "recorded",
 ]
 
 LEASES = "jazzmine_leases"
@@ -37,37 +41,55 @@ LEASES = "jazzmine_leases"
 # all versions with this id. So a lease gets a new id after this number of writes.
 WRITES_OF_AN_ID = 256
 
+# The settings of the session make the server cancel a statement whose client has disappeared,
+# unless they are set already. Functions that lock rows and then read what was committed before need
+# READ COMMITTED. A connection pooler, which reports its own process ids, shares sessions among
+# clients, so nothing is set there. A setting that the server does not have is not changed.
+SETTINGS = """
+SELECT set_config(name, value, false)
+FROM (VALUES
+    ('statement_timeout', %(timeout)s, ARRAY['0']),
+    ('client_connection_check_interval', %(interval)s, ARRAY['0']),
+    ('default_transaction_isolation', 'read committed', ARRAY['repeatable read', 'serializable'])
+) AS settings (name, value, replaced)
+WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = ANY(replaced)
+"""
+
 # Leases of processes that ended without closing their store are deleted a day later. If such a
 # lease is still in use, one write of its connection is repeated.
-#
-# The settings of the session make the server cancel a statement whose client has disappeared. A
-# connection pooler, which reports its own process ids, shares sessions among clients, so nothing
-# is set there. A setting that the server does not have, or that is set already, is not changed.
 MAKE = f"""
 WITH swept AS (
     DELETE FROM $schema.{LEASES} WHERE id IN (
         SELECT id FROM $schema.{LEASES} WHERE made_at < now() - interval '1 day'
         LIMIT 1000 FOR UPDATE SKIP LOCKED)),
 made AS (INSERT INTO $schema.{LEASES} (id, store) VALUES (%(lease)s, %(store)s))
-SELECT set_config(name, milliseconds, false)
-FROM (VALUES ('statement_timeout', %(timeout)s), ('client_connection_check_interval', '500'))
-    AS settings (name, milliseconds)
-WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = '0'
-"""
+{SETTINGS}"""
 
 RETIRE = f"""
 UPDATE $schema.{LEASES} SET is_retired = true WHERE id = ANY(%(leases)s::bigint[])
-RETURNING id, calls, written
+RETURNING id, calls, written, result
 """
 
 DELETE_ALL = f"DELETE FROM $schema.{LEASES} WHERE store = %(store)s"
 
+# Returns how many results with the user's id or text are left. A locked lease is skipped, because
+# its transaction may wait for rows that another one has locked; it replaces the result, or fails.
+ERASE_RESULTS = f"""
+WITH erased AS (
+    UPDATE $schema.{LEASES} SET result = NULL, users = NULL WHERE id IN (
+        SELECT id FROM $schema.{LEASES} WHERE %(user)s = ANY(users) FOR UPDATE SKIP LOCKED)
+    RETURNING id)
+SELECT count(*) FROM $schema.{LEASES}
+WHERE %(user)s = ANY(users) AND id NOT IN (SELECT id FROM erased)
+"""
 
-def _fence(written: str) -> str:
+
+def _fence(written: str, result: str = "NULL", users: str = "NULL") -> str:
     # The server runs the second part although nothing reads it, and it violates NOT NULL.
     return f"""
 lease AS (
-    UPDATE $schema.{LEASES} SET id = %(next_lease)s, calls = %(calls)s, written = {written}
+    UPDATE $schema.{LEASES} SET id = %(next_lease)s, calls = %(calls)s, written = {written},
+        result = {result}, users = {users}
     WHERE id = %(lease)s AND NOT is_retired RETURNING id),
 fence AS (
     INSERT INTO $schema.{LEASES} (id, store) SELECT NULL, 0 WHERE NOT EXISTS (SELECT FROM lease))
@@ -88,6 +110,23 @@ def counted(sql: str) -> str:
     """Return a single write with a fence, which returns the number of rows that it wrote."""
     fence = _fence("(SELECT count(*) FROM main)")
     return f"WITH main AS ({sql} RETURNING 1), {fence} SELECT count(*) FROM main"
+
+
+@functools.lru_cache(maxsize=256)
+def recorded(sql: str) -> str:
+    """Return a write with a fence that returns, and stores in the lease, its result.
+
+    Args:
+        sql: the parts of a WITH clause. The last one is `main`, one row of `written`, which is
+            null if nothing was changed, `result`, and `users`: those whose ids or text are in
+            the result, null if the result need not be stored.
+    """
+    fence = _fence(
+        "(SELECT written FROM main)",
+        "(SELECT result FROM main WHERE users IS NOT NULL)",
+        "(SELECT users FROM main)",
+    )
+    return f"WITH {sql}, {fence} SELECT written, result FROM main"
 
 
 def new_id() -> int:

@@ -16,8 +16,6 @@ __all__ = [
     "LEGACY_COLUMNS",
     "MISSING_RIGHTS",
     "NAMES_IN_USE",
-    "RIGHTS",
-    "VERSIONS",
     "Column",
     "ObjectInSchema",
     "foreign",
@@ -115,9 +113,6 @@ LEGACY_COLUMNS = {
 }
 """The columns that each table of jazzmine 0.1 has, and their types."""
 
-VERSIONS = "jazzmine_migrations"
-"""The table of the migrations that were applied."""
-
 _ADDED_COLUMNS = {"metadata", "seq"}
 _VERSION_COLUMNS = {"version", "name", "applied_at"}
 
@@ -136,7 +131,7 @@ def names_touched(migration: str) -> list[str]:
 
 
 def foreign(
-    found: Iterable[ObjectInSchema], columns: Sequence[Column], version: int
+    found: Iterable[ObjectInSchema], columns: Sequence[Column], version: int, versions: str
 ) -> Iterator[str]:
     """Yield a description of each object that the next migrations would change and is not ours.
 
@@ -144,13 +139,14 @@ def foreign(
         found: the existing objects with a name that these migrations create or drop.
         columns: the columns of the tables among them.
         version: the version of the schema, 0 if no migration was applied.
+        versions: the table of the migrations that were applied.
     """
     legacy = set() if version else {name for name in LEGACY_COLUMNS if _is_legacy(name, columns)}
     for one in found:
         ours = (
             (one.kind == "table" and one.name in legacy)
             or (one.kind == "index" and one.table in legacy)
-            or (one.kind == "table" and one.name == VERSIONS and _has_versions(columns))
+            or (one.kind == "table" and one.name == versions and _has_versions(columns, versions))
         )
         if not ours:
             of_table = f" of the table {one.table}" if one.table else ""
@@ -162,22 +158,11 @@ def _is_legacy(table: str, columns: Sequence[Column]) -> bool:
     return LEGACY_COLUMNS[table].items() <= given.items() and not _ADDED_COLUMNS & given.keys()
 
 
-def _has_versions(columns: Sequence[Column]) -> bool:
-    return {column.name for column in columns if column.table == VERSIONS} == _VERSION_COLUMNS
+def _has_versions(columns: Sequence[Column], versions: str) -> bool:
+    return {column.name for column in columns if column.table == versions} == _VERSION_COLUMNS
 
 
 # Rights
-
-_ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
-
-RIGHTS = {
-    "conversations": _ALL,
-    "messages": _ALL,
-    "turn_traces": _ALL,
-    # Locking a row requires the right to update.
-    "jazzmine_leases": _ALL,
-}
-"""The rights that a store needs on each table."""
 
 # Each row has a right that the role lacks, and the statement that grants it, or null if the table
 # does not exist.
@@ -195,7 +180,7 @@ SELECT 'EXECUTE on the function ' || function.proname,
     'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
         || quote_ident(current_user)
 FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = schema.oid
-WHERE schema.nspname = %(schema)s AND function.proname = 'jazzmine_message_numbers'
+WHERE schema.nspname = %(schema)s AND function.proname = ANY(%(functions)s::text[])
     AND NOT has_function_privilege(function.oid, 'EXECUTE')
 ORDER BY 1
 """

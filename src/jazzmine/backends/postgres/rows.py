@@ -25,7 +25,9 @@ __all__ = [
     "are_finite",
     "conversation_json",
     "filter_parameters",
+    "many_json",
     "message_parameters",
+    "messages_json",
     "row_limit",
     "summaries",
     "trace_json",
@@ -50,6 +52,12 @@ def conversation_json(conversation: Snapshot[Conversation]) -> str:
     return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
 
 
+def messages_json(messages: Sequence[Message]) -> str:
+    """Return the parameter `messages` for messages whose ids differ."""
+    json = _write_messages(messages, exclude_defaults=Message.omits_defaults)
+    return _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2))
+
+
 def message_parameters(
     messages: Iterable[Snapshot[Message]], conversation: Snapshot[Conversation] | None = None
 ) -> dict[str, object]:
@@ -71,10 +79,9 @@ def message_parameters(
     if conversation is not None:
         superseded.discard(conversation.record.id)
     records = list(by_id.values())
-    json = _write_messages(records, exclude_defaults=Message.omits_defaults)
     owners = {record.conversation_id for record in records} | superseded
     return {
-        "messages": _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2)),
+        "messages": messages_json(records),
         "count": len(records),
         "conversations": list(map(to_text, owners)),
         "superseded": list(map(to_text, superseded)),
@@ -85,6 +92,16 @@ def trace_json(trace: Snapshot[TurnTrace]) -> str:
     """Return the parameter `trace`, in which the elements of lists have all their fields."""
     record = trace.record
     return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
+
+
+def many_json(records: Sequence[Snapshot[Any]]) -> str:
+    """Return the parameter for several conversations, or for several traces."""
+    json = ",".join(map(_whole_json, records))
+    return _fitting(f"[{json}]")
+
+
+def _whole_json(record: Snapshot[Any]) -> str:
+    return (trace_json if isinstance(record.record, TurnTrace) else conversation_json)(record)
 
 
 def _fitting(json: str) -> str:

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
 __all__ = [
+    "DECLARE_ROWS",
     "LIMIT_TIME",
     "LOCK",
     "MAKE_SCHEMA",
     "MAKE_VERSIONS",
+    "MEMORY",
+    "MESSAGES",
     "NOTE_VERSION",
+    "READ_AT_ONE_MOMENT",
+    "READ_ISOLATION",
     "READ_VERSION",
     "STATE",
     "TRY_LOCK",
+    "Component",
     "Migration",
     "State",
     "bind",
+    "in_ms",
     "migrations",
     "quoted",
 ]
@@ -26,11 +35,18 @@ __all__ = [
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 LOCK = "SELECT pg_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 
+READ_ISOLATION = """
+SELECT pg_backend_pid(), current_setting('default_transaction_isolation'), quote_ident(current_user)
+"""
+
 # The limits that a role or a server may set are for calls, which are shorter than migrations.
 LIMIT_TIME = """
 SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout', '0', true),
     set_config('idle_in_transaction_session_timeout', '0', true)
 """
+
+READ_AT_ONE_MOMENT = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+DECLARE_ROWS = "DECLARE jazzmine_rows NO SCROLL CURSOR FOR"
 
 # The existing objects, the rights of the role on them, and the names of the role and database.
 STATE = """
@@ -50,20 +66,20 @@ SELECT
 FROM (SELECT) AS one
 LEFT JOIN pg_namespace AS schema ON schema.nspname = %(schema)s
 LEFT JOIN pg_class AS versions
-    ON versions.relnamespace = schema.oid AND versions.relname = 'jazzmine_migrations'
+    ON versions.relnamespace = schema.oid AND versions.relname = %(versions)s
 """
 
 MAKE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS $schema"
 MAKE_VERSIONS = """
-CREATE TABLE IF NOT EXISTS $schema.jazzmine_migrations (
+CREATE TABLE IF NOT EXISTS $schema.$versions (
     version    integer     PRIMARY KEY,
     name       text        NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
 )
 """
-READ_VERSION = "SELECT coalesce(max(version), 0) FROM $schema.jazzmine_migrations"
+READ_VERSION = "SELECT coalesce(max(version), 0) FROM $schema.$versions"
 NOTE_VERSION = """
-INSERT INTO $schema.jazzmine_migrations (version, name) VALUES (%(version)s, %(name)s)
+INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)
 """
 
 
@@ -81,24 +97,89 @@ class State(NamedTuple):
 
 
 class Migration(NamedTuple):
-    """One migration of the schema."""
+    """One migration of a component."""
 
     version: int
     name: str
     sql: str
 
 
+class Component(NamedTuple):
+    """The tables of one kind of store. They may share a schema with those of the other kind.
+
+    Args:
+        folder: the folder of its migrations.
+        versions: the table of the migrations that were applied.
+        rights: the rights that a store needs on each table.
+        functions: the functions that a store calls.
+        has_leases: whether its writes are fenced by leases (see `leases`).
+    """
+
+    folder: str
+    versions: str
+    rights: Mapping[str, tuple[str, ...]]
+    functions: tuple[str, ...]
+    has_leases: bool
+
+
+_ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
+
+MESSAGES = Component(
+    "migrations",
+    "jazzmine_migrations",
+    # Locking a row requires the right to update.
+    {"conversations": _ALL, "messages": _ALL, "turn_traces": _ALL, "jazzmine_leases": _ALL},
+    (
+        "jazzmine_message_numbers",
+        "jazzmine_append",
+        "jazzmine_append_to_each",
+        "jazzmine_newest",
+        "jazzmine_delete_message",
+        "jazzmine_rewind",
+        "jazzmine_forked_id",
+        "jazzmine_fork_source",
+        "jazzmine_trace_numbers",
+        "jazzmine_fork",
+        "jazzmine_erase",
+        "jazzmine_prune",
+    ),
+    has_leases=True,
+)
+MEMORY = Component(
+    "memory_migrations",
+    "jazzmine_memory_migrations",
+    {"working_memory": _ALL, "working_memory_corrupt": _ALL},
+    (
+        "jazzmine_memory_delete",
+        "jazzmine_memory_erase",
+        "jazzmine_memory_hand_over",
+        "jazzmine_memory_head",
+        "jazzmine_memory_release",
+        "jazzmine_memory_result",
+        "jazzmine_memory_results",
+        "jazzmine_memory_save",
+        "jazzmine_memory_take",
+    ),
+    has_leases=False,
+)
+
+
 @functools.cache
-def migrations() -> tuple[Migration, ...]:
-    """Return all migrations in order; the schema has the version of the last one."""
-    folder = resources.files("jazzmine.backends.postgres").joinpath("migrations")
+def migrations(folder: str = "migrations") -> tuple[Migration, ...]:
+    """Return all migrations of a component in order; it has the version of the last one."""
+    found = resources.files("jazzmine.backends.postgres").joinpath(folder)
     files = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
+        (file for file in found.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
     )
     return tuple(
         Migration(int(file.name[:4]), file.name[5:-4], file.read_text(encoding="utf-8"))
         for file in files
     )
+
+
+def in_ms(seconds: float) -> int:
+    """Return a time for the parameter of `LIMIT_TIME`, in which zero would be no limit."""
+    return min(max(1, math.ceil(seconds * 1000)), 2**31 - 1)
 
 
 def quoted(schema: str) -> str:
@@ -107,6 +188,6 @@ def quoted(schema: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def bind(sql: str, schema: str) -> bytes:
-    """Return a statement with the name of a schema in place of `$schema`."""
-    return sql.replace("$schema", quoted(schema)).encode()
+def bind(sql: str, schema: str, versions: str = "") -> bytes:
+    """Return a statement with the names of a schema and of its table of versions."""
+    return sql.replace("$schema", quoted(schema)).replace("$versions", versions).encode()

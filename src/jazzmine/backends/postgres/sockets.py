@@ -1,35 +1,23 @@
-"""Functions on psycopg's connections for both APIs."""
+"""Functions on psycopg's sockets for both APIs."""
 
 from __future__ import annotations
 
 import select
 import socket
+import threading
 from collections.abc import Generator
+from concurrent.futures import Future
 from typing import Any
 
-from psycopg import BaseConnection
-from psycopg.adapt import AdaptersMap
-from psycopg.postgres import adapters
-from psycopg.types.numeric import Int8BinaryDumper
+from psycopg import BaseConnection, waiting
 
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.deadline import Deadline
 
-__all__ = ["ADAPTERS", "TICK", "addresses_of", "is_dead", "until"]
+__all__ = ["TICK", "addresses_of", "is_dead", "limited", "reply", "resolution"]
 
 # The interval in s at which a wait for a connection checks its deadline.
 TICK = 0.1
-
-
-def _own_adapters() -> AdaptersMap:
-    # psycopg picks the type of an integer by its size, and each combination of types would be
-    # prepared anew; ours are all 64 bits wide.
-    own = AdaptersMap(adapters)
-    own.register_dumper(int, Int8BinaryDumper)
-    return own
-
-
-ADAPTERS = _own_adapters()
 
 
 def is_dead(connection: BaseConnection[Any]) -> bool:
@@ -44,8 +32,8 @@ def is_dead(connection: BaseConnection[Any]) -> bool:
     return bool(poll.poll(0))
 
 
-def until(deadline: Deadline | None, gen: Any) -> Generator[Any, Any, Any]:
-    """Run a generator of psycopg until it ends, and return its value.
+def limited(gen: Any, deadline: Deadline | None) -> Generator[Any, Any, Any]:
+    """Run a generator of psycopg to its end, and return its value.
 
     Raises:
         TimedOut: the deadline passed before it ended.
@@ -59,6 +47,34 @@ def until(deadline: Deadline | None, gen: Any) -> Generator[Any, Any, Any]:
             state = gen.send(ready)
     except StopIteration as done:
         return done.value
+    finally:
+        # An error keeps this frame, and so the generator, which may hold a socket.
+        gen.close()
+
+
+def reply() -> Generator[waiting.Wait, waiting.Ready, None]:
+    """Wait, as psycopg's generators do, until the server has sent something."""
+    while not (yield waiting.WAIT_R):
+        pass
+
+
+def resolution(host: str, port: str) -> Future[list[str]]:
+    """Start to look up the addresses of a host, and return the future result.
+
+    The thread that does it does not keep the program from ending, as a thread of a
+    `ThreadPoolExecutor` would.
+    """
+    found: Future[list[str]] = Future()
+    found.set_running_or_notify_cancel()
+
+    def look_up() -> None:
+        try:
+            found.set_result(addresses_of(host, port))
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=look_up, name="jazzmine-resolve", daemon=True).start()
+    return found
 
 
 def addresses_of(host: str, port: str) -> list[str]:

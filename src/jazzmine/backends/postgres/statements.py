@@ -5,7 +5,8 @@ columns: a record as JSON, and its `seq`. A statement for a page contains an upp
 size: without it, the server plans for a tenth of all rows, or plans each call anew.
 
 All statements lock rows in one order: conversations, messages, traces, and each of them by id.
-Otherwise two statements could deadlock.
+Otherwise two statements could deadlock. A write of messages locks their conversations FOR KEY
+SHARE, so that it waits for those of `log_statements`, and they for it.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import functools
 from typing import Literal
 
-from jazzmine.backends.postgres.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 
 __all__ = [
+    "ALL_STORED",
     "CONVERSATION",
     "DELETE_CONVERSATION",
     "DELETE_MESSAGE",
@@ -24,9 +26,11 @@ __all__ = [
     "MESSAGES_BY_IDS",
     "PING",
     "STORE_CONVERSATION",
+    "STORE_CONVERSATIONS",
     "STORE_MESSAGE",
     "STORE_MESSAGES",
     "STORE_TRACE",
+    "STORE_TRACES",
     "TRACE",
     "TRACES_OF_CONVERSATION",
     "TRACE_OF_MESSAGE",
@@ -34,8 +38,8 @@ __all__ = [
     "bounded",
     "conversations_page",
     "messages_page",
-    "newest_visible",
     "next_messages",
+    "select",
     "size",
     "store_turn",
     "traces_by_keys",
@@ -74,9 +78,10 @@ def _store_conversation(condition: str = "") -> str:
 
 STORE_CONVERSATION = _store_conversation()
 
-_GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
+# For copies of whole stores: numbered and locked in the order given.
+STORE_CONVERSATIONS = _upsert(CONVERSATIONS, "json_to_recordset(%(conversations)s::json)", "id")
 
-STORE_MESSAGE = _upsert(MESSAGES, _GIVEN_MESSAGES, "id")
+_GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
 
 
 # Without this, the foreign key locks the conversations after the messages, in any order.
@@ -84,6 +89,11 @@ _LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
     SELECT id FROM {CONVERSATIONS.qualified} WHERE id = ANY(%(conversations)s::text[])
     ORDER BY id COLLATE "C" FOR KEY SHARE
 )"""
+
+
+STORE_MESSAGE = f"""WITH {_LOCK_CONVERSATIONS}{
+    _upsert(MESSAGES, _GIVEN_MESSAGES, "id", condition=f"WHERE {_after('locked')}")
+}"""
 
 
 # If two messages of a call have one id, only the later one is inserted. If the conversation of the
@@ -98,7 +108,7 @@ _CHECKED_VALUES = MESSAGES.values.replace(
 )
 
 
-def _store_messages(after: str) -> str:
+def _store_messages(part: str) -> str:
     """Return a write of messages: numbered in the given order, inserted in the order of ids."""
     return f"""
 INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
@@ -107,7 +117,7 @@ FROM ROWS FROM (
     {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
     $schema.jazzmine_message_numbers(%(count)s::integer)
 ) AS given ({MESSAGES.columns}, seq)
-WHERE {_after(after)}
+WHERE {_after(part)}
 ORDER BY id COLLATE "C"
 ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements("id")}
 WHERE {MESSAGES.is_changed}
@@ -117,12 +127,12 @@ WHERE {MESSAGES.is_changed}
 STORE_MESSAGES = f"WITH {_LOCK_CONVERSATIONS}{_store_messages('locked')}"
 
 
-def _store_trace(condition: str = "") -> str:
+def _store_trace(condition: str = "", given: str = "json_to_record(%(trace)s::json)") -> str:
     # A trace that replaces another one of the same message is stored last; if its id belongs to
     # another message, this is a conflict.
     return _upsert(
         TURN_TRACES,
-        "json_to_record(%(trace)s::json)",
+        given,
         "message_id",
         condition=condition,
         more=", seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END",
@@ -130,6 +140,7 @@ def _store_trace(condition: str = "") -> str:
 
 
 STORE_TRACE = _store_trace()
+STORE_TRACES = _store_trace(given="json_to_recordset(%(traces)s::json)")
 
 
 @functools.cache
@@ -142,7 +153,9 @@ def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
     parts: list[str] = []
     done: list[str] = []
     if messages:
-        parts.append(_LOCK_CONVERSATIONS)
+        # A lock that is raised later deadlocks with a transaction that waits for it meanwhile.
+        lock = _LOCK_CONVERSATIONS
+        parts.append(lock.replace("FOR KEY SHARE", "FOR NO KEY UPDATE") if conversation else lock)
         done.append("locked")
     if conversation:
         sql = _store_conversation(f"WHERE {_after(done[-1])}" if done else "")
@@ -173,7 +186,14 @@ WITH locked AS MATERIALIZED (
 DELETE FROM {CONVERSATIONS.qualified}
 WHERE id = %(id)s AND {_after("locked_messages")}
 """
-DELETE_MESSAGE = f"DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s"
+DELETE_MESSAGE = f"""
+WITH locked AS MATERIALIZED (
+    SELECT id FROM {CONVERSATIONS.qualified}
+    WHERE id = (SELECT conversation_id FROM {MESSAGES.qualified} WHERE id = %(id)s)
+    FOR KEY SHARE
+)
+DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s AND {_after("locked")}
+"""
 
 
 # Reads
@@ -230,6 +250,12 @@ MESSAGES_BY_IDS = as_json(
     "ordinal",
 )
 
+ALL_STORED = {
+    "conversations": as_json(CONVERSATIONS, f"{CONVERSATIONS.qualified} AS page", "page.seq"),
+    "messages": as_json(MESSAGES, f"{MESSAGES.qualified} AS page", "page.seq"),
+    "traces": as_json(TURN_TRACES, f"{TURN_TRACES.qualified} AS page", "page.seq"),
+}
+
 TRACES_OF_CONVERSATION = as_json(
     TURN_TRACES,
     f"(SELECT * FROM {TURN_TRACES.qualified} WHERE conversation_id = %(owner)s) AS page",
@@ -237,7 +263,8 @@ TRACES_OF_CONVERSATION = as_json(
 )
 
 
-def _select(table: Table, condition: str, order: str) -> str:
+def select(table: Table, condition: str, order: str) -> str:
+    """Return the query for the rows of a table that meet a condition, each with its `seq`."""
     return f"""
     SELECT {table.columns}, seq FROM {table.qualified}
     WHERE {condition}
@@ -245,27 +272,17 @@ def _select(table: Table, condition: str, order: str) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def newest_visible(limit: int) -> str:
-    """Return the statement for a conversation's newest messages, newest first."""
-    order = "timestamp DESC, seq DESC"
-    newest = _select(MESSAGES, "conversation_id = %(owner)s AND NOT is_flagged", order)
-    return as_json(
-        MESSAGES, f"({bounded(newest, limit)}) AS page", "page.timestamp DESC, page.seq DESC"
-    )
-
-
-@functools.lru_cache(maxsize=1024)
 def next_messages(limit: int) -> str:
     """Return the statement for the messages after a `timestamp` and a `seq`, oldest first."""
     condition = "conversation_id = %(owner)s AND (timestamp, seq) > (%(timestamp)s, %(seq)s)"
-    newer = _select(MESSAGES, condition, "timestamp, seq")
+    newer = select(MESSAGES, condition, "timestamp, seq")
     return as_json(MESSAGES, f"({bounded(newer, limit)}) AS page", "page.timestamp, page.seq")
 
 
 def conversations_page(
-    owner: Literal["user_id", "agent_id"], limit: int | None, after: bool
+    owner: Literal["user_id", "agent_id"] | None, limit: int | None, after: bool
 ) -> str:
-    """Return the statement for a page of conversations, newest first."""
+    """Return the statement for a page of conversations, all or an owner's, newest first."""
     return _page(CONVERSATIONS, owner, ("last_updated_at", "seq"), "DESC", limit, after)
 
 
@@ -279,7 +296,7 @@ def messages_page(
 @functools.lru_cache(maxsize=1024)
 def _page(
     table: Table,
-    owner: str,
+    owner: str | None,
     key: tuple[str, str],
     direction: Literal["ASC", "DESC"],
     limit: int | None,
@@ -290,11 +307,11 @@ def _page(
     With `after`, no row means that the listing has no such record, and one row of nulls that it
     is the last record.
     """
-    condition = f"{owner} = %(owner)s"
+    condition = f"{owner} = %(owner)s" if owner else "true"
     order = f"{key[0]} {direction}, {key[1]} {direction}"
     outer = f"page.{key[0]} {direction}, page.{key[1]} {direction}"
     if not after:
-        first = bounded(_select(table, condition, order), limit)
+        first = bounded(select(table, condition, order), limit)
         return as_json(table, f"({first}) AS page", outer)
     sign = "<" if direction == "DESC" else ">"
     later = f"{condition} AND ({', '.join(key)}) {sign} (mark.mark_0, mark.mark_1)"
@@ -303,7 +320,7 @@ def _page(
         f"""(
     SELECT {key[0]} AS mark_0, {key[1]} AS mark_1 FROM {table.qualified}
     WHERE id = %(after)s AND {condition}
-) AS mark LEFT JOIN LATERAL ({bounded(_select(table, later, order), limit)}) AS page ON true""",
+) AS mark LEFT JOIN LATERAL ({bounded(select(table, later, order), limit)}) AS page ON true""",
         outer,
     )
 
@@ -316,7 +333,7 @@ def traces_of_agent(limit: int, offset: int) -> str:
     """
     condition, order = "agent_id = %(owner)s", "started_at_ms DESC, seq DESC"
     if not offset:
-        page = bounded(_select(TURN_TRACES, condition, order), limit)
+        page = bounded(select(TURN_TRACES, condition, order), limit)
     else:
         keys = f"""
         SELECT started_at_ms, seq FROM {TURN_TRACES.qualified}

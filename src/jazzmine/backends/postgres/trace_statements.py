@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Collection
 
-from jazzmine.backends.postgres.columns import TURN_TRACES
+from jazzmine.backends.columns import TURN_TRACES
 from jazzmine.backends.postgres.statements import as_json, bounded, size, traces_by_keys
 from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.records.usage import UsageKey
@@ -45,7 +45,7 @@ CONDITIONS = {
     "llm_call": "llm_calls @> %(llm_call)s::jsonb",
     "nested llm_call": _exactly("llm_calls", "llm_call"),
 }
-"""What each condition of a filter says in SQL; some fields of a filter have two."""
+"""The SQL of each condition of a filter; some fields of a filter have two conditions."""
 
 _CONTAINMENTS = {"tool", "nested tool", "llm_call", "nested llm_call"}
 _OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
@@ -54,10 +54,10 @@ _TIMES = {"started_from", "started_until"}
 _NEWEST_FIRST = "started_at_ms DESC, seq DESC"
 
 _WALKED_FIRST = 256
-"""How many of the newest traces are looked at before a way to find the others is chosen."""
+"""The number of newest traces to read before choosing how to find the others."""
 
 _BYTES_A_TRACE = 1024
-"""About what a trace takes in the table; it tells how many there are, also before ANALYZE."""
+"""The approximate size of a trace, to estimate the number of traces, also before ANALYZE."""
 
 
 def _where(conditions: Collection[str]) -> str:
@@ -255,7 +255,7 @@ SELECT
 FROM (
     SELECT seq, errors, llm_calls FROM $schema.turn_traces
     WHERE {_where(conditions)}
-) AS meant
+) AS matching
 CROSS JOIN LATERAL {_calls(lenient)}
 GROUP BY 1
 """

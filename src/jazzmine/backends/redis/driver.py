@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from enum import Enum, auto
 from inspect import signature
 from types import ModuleType
 from typing import Any
+from urllib.parse import parse_qs
 
 
 def redis_driver() -> ModuleType:
@@ -52,6 +54,24 @@ def remedy_for(error: BaseException) -> Remedy:
     return Remedy.RECONNECT
 
 
+def wrong_option(url: str, error: Exception) -> str:
+    """Say which option of a URL redis-py refused, or nothing if it was not an option.
+
+    A part of a password that holds a question mark looks like an option: only names that redis-py
+    knows are repeated.
+    """
+    driver = redis_driver()
+    known = {*signature(driver.Redis).parameters, *driver.connection.URL_QUERY_ARGUMENT_PARSERS}
+    for name in parse_qs(url.partition("?")[2]):
+        if f"'{name}'" in str(error):
+            if name in known:
+                return f": the value of {name!r} is wrong"
+            nearest = get_close_matches(name, known, 1)
+            meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
+            return ": it has an unknown option" + meant
+    return ""
+
+
 def is_cluster(client: Any) -> bool:
     """Whether a client, async or sync, is one of a cluster."""
     return hasattr(client, "nodes_manager")
@@ -80,3 +100,14 @@ def address_of(client: Any) -> str:
         return f"the master {pool.service_name!r}"
     host, port = settings.get("host", "localhost"), settings.get("port", 6379)
     return str(settings.get("path") or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"))
+
+
+def make_connections_of(pool: Any, kind: type) -> Any:
+    """Have a pool make connections that are of a class as well.
+
+    Raises:
+        TypeError: the pool has an option that a connection does not know.
+    """
+    pool.connection_class = type("StoreConnection", (kind, pool.connection_class), {})
+    pool.connection_class(**pool.connection_kwargs)
+    return pool

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 
 __all__ = [
     "ACQUIRE",
     "ANY_MEMORY",
+    "ANY_SET_ASIDE",
     "DELETE",
+    "ERASE",
     "FORMAT",
     "LOAD",
+    "OWNER",
     "RELEASE",
     "RENEW",
     "SAVE",
@@ -29,10 +33,13 @@ __all__ = [
     "SET_ASIDE_MS",
     "Keys",
     "Script",
+    "conversation_of",
+    "keys_of",
     "milliseconds",
 ]
 
 ANY_MEMORY = "wm:{*}"
+ANY_SET_ASIDE = "wm_corrupt:{*}"
 FORMAT = 1
 SET_ASIDE_MS = 7 * 24 * 3600 * 1000
 
@@ -57,6 +64,18 @@ class Keys:
         return f"wm_spent:{self._tag}:{token}"
 
 
+@lru_cache(maxsize=1000)
+def keys_of(conversation_id: str) -> Keys:
+    """Return the names of a conversation's keys."""
+    return Keys(conversation_id)
+
+
+def conversation_of(key: str) -> str:
+    """Return the id of the conversation that a key belongs to."""
+    tag = key[key.index("{") + 1 : -1]
+    return tag.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
+
+
 @dataclass(frozen=True)
 class Script:
     """A program that the server runs in one step, and the digest that the server knows it by."""
@@ -73,7 +92,9 @@ def _script(name: str) -> Script:
 
 ACQUIRE = _script("acquire")
 DELETE = _script("delete")
+ERASE = _script("erase")
 LOAD = _script("load")
+OWNER = _script("owner")
 RELEASE = _script("release")
 RENEW = _script("renew")
 SAVE = _script("save")

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from jazzmine._async.message_store.json import JSONMessageStore as JSONMessageStore
     from jazzmine._async.message_store.mongodb import MongoDBMessageStore as MongoDBMessageStore
     from jazzmine._async.message_store.postgres import PostgresMessageStore as PostgresMessageStore
+    from jazzmine._async.message_store.sqlite import SQLiteMessageStore as SQLiteMessageStore
+    from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.traces import *
     from jazzmine.records.usage import *
@@ -23,5 +25,6 @@ else:
             "JSONMessageStore": "jazzmine._async.message_store.json",
             "MongoDBMessageStore": "jazzmine._async.message_store.mongodb",
             "PostgresMessageStore": "jazzmine._async.message_store.postgres",
+            "SQLiteMessageStore": "jazzmine._async.message_store.sqlite",
         },
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
+    from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.traces import *
     from jazzmine.records.usage import *

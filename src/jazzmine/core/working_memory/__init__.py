@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from jazzmine._async.working_memory.memory import (
         InMemoryWorkingMemoryStore as InMemoryWorkingMemoryStore,
     )
+    from jazzmine._async.working_memory.postgres import (
+        PostgresWorkingMemoryStore as PostgresWorkingMemoryStore,
+    )
     from jazzmine._async.working_memory.redis import (
         RedisWorkingMemoryStore as RedisWorkingMemoryStore,
+    )
+    from jazzmine._async.working_memory.sqlite import (
+        SQLiteWorkingMemoryStore as SQLiteWorkingMemoryStore,
     )
     from jazzmine.records.enums import *
     from jazzmine.records.flow import *
@@ -26,6 +32,8 @@ else:
         {
             "WorkingMemoryStore": "jazzmine._async.working_memory.base",
             "InMemoryWorkingMemoryStore": "jazzmine._async.working_memory.memory",
+            "PostgresWorkingMemoryStore": "jazzmine._async.working_memory.postgres",
             "RedisWorkingMemoryStore": "jazzmine._async.working_memory.redis",
+            "SQLiteWorkingMemoryStore": "jazzmine._async.working_memory.sqlite",
         },
     )

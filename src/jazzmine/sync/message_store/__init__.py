@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from jazzmine._sync.message_store.json import JSONMessageStore as JSONMessageStore
     from jazzmine._sync.message_store.mongodb import MongoDBMessageStore as MongoDBMessageStore
     from jazzmine._sync.message_store.postgres import PostgresMessageStore as PostgresMessageStore
+    from jazzmine._sync.message_store.sqlite import SQLiteMessageStore as SQLiteMessageStore
+    from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.traces import *
     from jazzmine.records.usage import *
@@ -23,5 +25,6 @@ else:
             "JSONMessageStore": "jazzmine._sync.message_store.json",
             "MongoDBMessageStore": "jazzmine._sync.message_store.mongodb",
             "PostgresMessageStore": "jazzmine._sync.message_store.postgres",
+            "SQLiteMessageStore": "jazzmine._sync.message_store.sqlite",
         },
     )

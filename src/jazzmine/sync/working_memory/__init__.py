@@ -11,8 +11,14 @@ if TYPE_CHECKING:
     from jazzmine._sync.working_memory.memory import (
         InMemoryWorkingMemoryStore as InMemoryWorkingMemoryStore,
     )
+    from jazzmine._sync.working_memory.postgres import (
+        PostgresWorkingMemoryStore as PostgresWorkingMemoryStore,
+    )
     from jazzmine._sync.working_memory.redis import (
         RedisWorkingMemoryStore as RedisWorkingMemoryStore,
+    )
+    from jazzmine._sync.working_memory.sqlite import (
+        SQLiteWorkingMemoryStore as SQLiteWorkingMemoryStore,
     )
     from jazzmine.records.enums import *
     from jazzmine.records.flow import *
@@ -26,6 +32,8 @@ else:
         {
             "WorkingMemoryStore": "jazzmine._sync.working_memory.base",
             "InMemoryWorkingMemoryStore": "jazzmine._sync.working_memory.memory",
+            "PostgresWorkingMemoryStore": "jazzmine._sync.working_memory.postgres",
             "RedisWorkingMemoryStore": "jazzmine._sync.working_memory.redis",
+            "SQLiteWorkingMemoryStore": "jazzmine._sync.working_memory.sqlite",
         },
     )

@@ -1,4 +1,4 @@
-"""Write a conversation out: `manage.py export_conversation ID > conversation.jsonl`."""
+"""Write a conversation to stdout: `manage.py export_conversation ID > conversation.jsonl`."""
 
 from __future__ import annotations
 

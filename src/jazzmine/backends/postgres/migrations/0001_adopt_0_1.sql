@@ -1,7 +1,7 @@
--- Brings the tables of jazzmine 0.1, where there are any, to the form of the next step.
--- "seq" is the order in which ids were first stored: rows of equal time get the order in which
--- the old table holds them. It is read from its beginning, whatever other sessions read then.
--- U+FDD0 (64976) stands for U+0000 from now on; where it stood for itself, it is marked.
+-- Changes the tables of jazzmine 0.1, if they exist, to those that the next migration creates.
+-- "seq" is the order in which ids were first stored: rows with equal times are numbered in the
+-- physical order of the old table, so a scan must not join the running scan of another session.
+-- U+FDD0 (64976) is the escape character for U+0000 from now on, so it is escaped itself.
 
 SET LOCAL synchronize_seqscans = off;
 

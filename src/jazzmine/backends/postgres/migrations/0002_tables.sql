@@ -1,4 +1,4 @@
--- The tables; those of jazzmine 0.1 are there already.
+-- The tables; those of jazzmine 0.1 exist already.
 -- "seq" is the order in which ids were first stored.
 
 CREATE TABLE IF NOT EXISTS $schema.conversations (

@@ -1,4 +1,4 @@
--- One index for each listing, in the listing's own order, and one for each filter of traces.
+-- One index for each listing, in the order of the listing, and one for each filter of traces.
 
 CREATE INDEX idx_conv_user ON $schema.conversations (user_id, last_updated_at DESC, seq DESC);
 CREATE INDEX idx_conv_agent ON $schema.conversations (agent_id, last_updated_at DESC, seq DESC);
@@ -17,7 +17,7 @@ CREATE INDEX idx_tt_latency ON $schema.turn_traces (total_latency_ms DESC);
 CREATE INDEX idx_tt_failed ON $schema.turn_traces (started_at_ms DESC, seq DESC)
     WHERE errors <> '[]';
 
--- The operator class for containment alone: half as large, and cheaper to write.
+-- This operator class supports only containment: half as large, and cheaper to write.
 CREATE INDEX idx_tt_tool_gin ON $schema.turn_traces USING gin (tool_traces jsonb_path_ops);
 CREATE INDEX idx_tt_llm_gin ON $schema.turn_traces USING gin (llm_calls jsonb_path_ops);
 CREATE INDEX idx_tt_errors_gin ON $schema.turn_traces USING gin (errors jsonb_path_ops);

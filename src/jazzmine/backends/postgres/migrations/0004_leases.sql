@@ -1,6 +1,6 @@
--- One row for each connection of a store that writes: see leases.py. It need not survive a crash,
--- since no connection does, and costs no flush. Each write updates its row in place, where there
--- is room on the page.
+-- One row for each connection that writes: see leases.py. No connection survives a crash of the
+-- server, so the table need not either: it is unlogged, and a write of it waits for no flush. The
+-- fill factor leaves room on each page for updates of its rows (HOT).
 
 CREATE UNLOGGED TABLE $schema.jazzmine_leases (
     id         bigint      PRIMARY KEY,

@@ -1,6 +1,6 @@
--- Several messages that are stored at once are numbered in the order given and inserted in the
--- order of their ids. So the numbers are drawn first, and with the rights of the sequence's owner:
--- who may insert into a table may use its identity column, but not draw a number from it.
+-- Messages that are stored by one statement are numbered in the given order and inserted in the
+-- order of their ids, so their numbers are read first. The function runs with the rights of its
+-- owner, because the right to insert into a table does not include nextval() of its sequence.
 
 CREATE FUNCTION $schema.jazzmine_message_numbers(count integer) RETURNS SETOF bigint
     LANGUAGE sql VOLATILE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -9,7 +9,7 @@ CREATE FUNCTION $schema.jazzmine_message_numbers(count integer) RETURNS SETOF bi
         FROM generate_series(1, count)
     $numbers$;
 
--- The messages that a context may hold, so that its cost does not grow with those it may not.
+-- The messages that are not flagged: reading them costs nothing for those that are.
 
 CREATE INDEX idx_msg_visible ON $schema.messages (conversation_id, timestamp, seq)
     WHERE NOT is_flagged;

@@ -33,3 +33,18 @@ local function read(memory)
     end
     return data
 end
+
+-- Return whose a memory is, as text, or nil. Versions before 1.1 kept the user in the JSON alone.
+local function owner(memory)
+    local user = redis.pcall('HGET', memory, 'user')
+    if type(user) == 'string' then
+        return user
+    end
+    local data = redis.pcall('HGET', memory, 'data')
+    if type(data) ~= 'string' then
+        return nil
+    end
+    local is_json, decoded = pcall(cjson.decode, data)
+    user = is_json and type(decoded) == 'table' and decoded.user_id
+    return type(user) == 'string' and user or nil
+end

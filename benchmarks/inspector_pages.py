@@ -1,0 +1,125 @@
+"""How long does the inspector take for a page, with 100,000 conversations in the store?
+
+The program `jazzmine inspect` answers over HTTP on the loopback address. One conversation has 1,000
+messages and 500 traces, the others have a message each, half of them with a trace. A page later in
+the list begins after the 50,000th conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks.frame.lab import Lab, Side
+from benchmarks.frame.records import AGENT, START, conversation_id, conversations, messages, trace
+from benchmarks.frame.results import Bar, Pairs, Row, at_most
+from benchmarks.frame.scenario import Figures, Scenario
+from jazzmine.core.message_store import Conversation, MessageStore
+from jazzmine.records.base import snapshot
+from tests.servers.postgres import Server
+
+CONVERSATIONS = 100_000
+IN_THE_THREAD = 1_000
+AT_ONCE = 5_000
+CALLS = 20
+ROUNDS = 5
+
+THREAD = "the-thread"
+
+
+class Pages(Scenario):
+    """The program, asked for each kind of page."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        super().__init__(folder)
+        self._url = url
+        self._stack = ExitStack()
+
+    def prepare(self) -> None:
+        import httpx
+
+        from tests.inspector.served import served
+
+        program = self._stack.enter_context(served(self.folder, "--store", self._url))
+        client = httpx.Client(base_url=program.base, follow_redirects=True, timeout=60)
+        self._client = self._stack.enter_context(client)
+        assert self._client.get(program.address).status_code == 200
+
+    def measure(self) -> Figures:
+        later = conversation_id(CONVERSATIONS // 2)
+        return {
+            "first page": self._median("/", CALLS),
+            "later page": self._median(f"/?after={later}", CALLS),
+            "one agent": self._median(f"/?agent={AGENT}", CALLS),
+            "thread": self._median(f"/conversation?id={THREAD}", CALLS),
+            "turns": self._median("/turns", CALLS),
+            "usage": self._median("/usage?range=all", 1),
+        }
+
+    def _median(self, path: str, count: int) -> float:
+        times = []
+        for _ in range(count):
+            started = perf_counter()
+            answer = self._client.get(path)
+            times.append(perf_counter() - started)
+            assert answer.status_code == 200, answer.text
+        return statistics.median(times)
+
+    def finish(self) -> None:
+        self._stack.close()
+
+
+async def fill(config: dict[str, Any]) -> None:
+    """Store the conversations, and the thread."""
+    async with await MessageStore.initialize(config) as store:
+        talks = conversations(CONVERSATIONS)
+        for start in range(0, CONVERSATIONS, AT_ONCE):
+            stop = start + AT_ONCE
+            told = messages(start, stop, CONVERSATIONS)
+            traced = [trace(number, CONVERSATIONS) for number in range(start, stop, 2)]
+            await store._store_many(
+                [snapshot(one, Conversation) for one in talks[start:stop]],
+                [snapshot(one, type(one)) for one in told],
+                [snapshot(one, type(one)) for one in traced],
+            )
+        named = {"conversation_id": THREAD, "user_id": "user"}
+        thread = messages(CONVERSATIONS, CONVERSATIONS + IN_THE_THREAD, 1)
+        updated = START + (CONVERSATIONS + IN_THE_THREAD) * 700
+        await store.store_conversation(
+            Conversation(id=THREAD, user_id="user", agent_id=AGENT, last_updated_at=updated)
+        )
+        await store.store_messages(one.model_copy(update=named) for one in thread)
+        for number in range(CONVERSATIONS + 1, CONVERSATIONS + IN_THE_THREAD, 2):
+            await store.store_turn_trace(trace(number, 1).model_copy(update=named))
+
+
+_BARS: dict[str, Bar | None] = {
+    "first page": at_most(0.150),
+    "later page": at_most(0.150),
+    "one agent": at_most(0.150),
+    "thread": at_most(0.300),
+    "turns": at_most(0.300),
+    "usage": None,
+}
+
+
+def answer(lab: Lab) -> Iterator[Row]:
+    if lab.self_check:
+        return
+    with Server("18", fsync=False) as server:
+        path = lab.folder() / "messages.db"
+        for kind, url, config in (
+            ("SQLite", f"sqlite:{path}", {"storage": "sqlite", "path": str(path)}),
+            ("PostgreSQL", server.dsn, {"storage": "postgres", "dsn": server.dsn}),
+        ):
+            asyncio.run(fill(config))
+            found: list[Figures] = []
+            with lab.worker(Side(Pages, {"url": url})) as worker:
+                found = [worker.call("measure") for _ in range(ROUNDS)]
+            for name, bar in _BARS.items():
+                yield Row(f"{kind}: {name}", Pairs([one[name] for one in found], []), bar)

@@ -1,0 +1,211 @@
+"""Fill stores with what the order desk of the demo says in some weeks, for pictures of it.
+
+The rules of `examples/order_desk` answer in them. They call no model, and their tools take no time:
+the traces get calls of models, tokens and times that are invented, the same ones on every run.
+
+    scripts/sample_desk.py messages.db [END]
+
+writes to SQLite: messages and working memory in one file, up to END (an ISO time, now by default).
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "order_desk"))
+
+import rules
+from jazzmine import (
+    Conversation,
+    FlowEvent,
+    LLMCallRecord,
+    Message,
+    ScriptGenAttempt,
+    TaskEmission,
+    TurnTrace,
+    WorkingMemory,
+)
+from jazzmine.sync import MessageStore, WorkingMemoryStore
+
+__all__ = ["NEWEST", "fill"]
+
+NEWEST = "desk-0001"
+
+DAY = 86_400_000
+
+USERS = ("ada", "grace", "linus", "margaret", "edsger", "barbara", "alan", "katherine")
+TITLES = ("A kettle comes back", "Where is my order?", "Opening hours", "A damaged parcel")
+DIALOGS = (
+    (
+        "Hello, where is my order 4711?",
+        "It is not what I hoped for, I want to send it back.",
+        "Because.",
+        "It came damaged.",
+        "By the way, when do you open on Saturday?",
+        "Good. Pick it up on 2026-12-01, please.",
+        "Yes, do it.",
+    ),
+    ("Where is order 4711?",),
+    ("When do you open on Saturday?", "And where is my order 4711?"),
+    (
+        "Has 4711 left already? Where is it?",
+        "I want to send it back.",
+        "It was the wrong item.",
+        "Please pick it up on 2026-12-03.",
+        "No, leave it.",
+    ),
+)
+# The newest conversation waits for an answer.
+UNFINISHED = (*DIALOGS[0][:4], "Good. Pick it up on 2026-12-01, please.")
+
+
+def fill(path: str | Path, end: int, conversations: int = 140) -> None:
+    """Store conversations of five weeks, the newest of which waits for a confirmation.
+
+    Args:
+        path: the file of the database.
+        end: when the newest one was updated, in ms.
+    """
+    with (
+        MessageStore.initialize({"storage": "sqlite", "path": str(path)}) as store,
+        WorkingMemoryStore.initialize({"storage": "sqlite", "path": str(path)}) as memory,
+    ):
+        for number in range(conversations, 0, -1):
+            chance = random.Random(number)
+            days = 0 if number == 1 else 35 * (number - 1) / conversations
+            began = (
+                end - round((days + chance.random() * 0.4) * DAY) if number > 1 else end - 420_000
+            )
+            kind = chance.choices(range(len(DIALOGS)), (4, 5, 3, 2))[0] if number > 1 else 0
+            dialog = UNFINISHED if number == 1 else DIALOGS[kind]
+            desk = _Desk(store, f"desk-{number:04}", chance, began)
+            desk.title = TITLES[kind]
+            for text in dialog:
+                desk.turn(text)
+            if number == 1:
+                memory.save(desk.memory)
+
+
+class _Desk:
+    """A conversation that is told."""
+
+    def __init__(
+        self, store: MessageStore, conversation_id: str, chance: random.Random, began: int
+    ):
+        self.conversation_id = conversation_id
+        self.user = "ada" if conversation_id == NEWEST else chance.choice(USERS)
+        self.agent = "order-desk" if chance.random() < 0.8 else "night-desk"
+        self.title = ""
+        self.memory = WorkingMemory(conversation_id, self.user, rules.AGENT)
+        self._store, self._chance, self._began, self._now = store, chance, began, began
+
+    def turn(self, text: str) -> None:
+        """Hold a turn, and store it."""
+        memory, chance = self.memory, self._chance
+        memory.begin_turn(rules.understand(text, memory))
+        reply = rules.answer(memory, text)
+        memory.end_turn(reply.text, reply.intent)
+        began = self._now
+        trace = self._trace(rules.trace(memory, time.time()), began)
+        question, answer = rules.messages(memory, text, reply)
+        asked = self._renamed(question, began)
+        answered = self._renamed(answer, trace.ended_at_ms)
+        answered.invoked_tools = [tool.description for tool in trace.tool_traces] or None
+        self._store.store_turn(
+            conversation=Conversation(
+                id=self.conversation_id,
+                user_id=self.user,
+                agent_id=self.agent,
+                title=self.title,
+                created_at=self._began,
+                last_updated_at=trace.ended_at_ms,
+            ),
+            messages=[asked, answered],
+            trace=trace,
+        )
+        self._now = trace.ended_at_ms + chance.randrange(15_000, 70_000)
+
+    def _renamed(self, message: Message, timestamp: int) -> Message:
+        name = message.id.replace(rules.CONVERSATION, self.conversation_id)
+        fields = {"conversation_id": self.conversation_id, "user_id": self.user}
+        return message.model_copy(update={"id": name, "timestamp": timestamp, **fields})
+
+    def _trace(self, trace: TurnTrace, began: int) -> TurnTrace:
+        chance, number = self._chance, trace.turn_number
+        calls, now = [], began + 40
+        for purpose in ("enhancement", "flow_selection", "agent_loop"):
+            model = "large-2" if purpose == "agent_loop" else "small-1"
+            ms = chance.randrange(180, 420) if model == "small-1" else chance.randrange(600, 1_900)
+            prompt, completion = chance.randrange(250, 900), chance.randrange(15, 160)
+            calls.append(
+                LLMCallRecord(
+                    purpose=purpose,
+                    model=model,
+                    prompt_tokens=prompt,
+                    completion_tokens=completion,
+                    total_tokens=prompt + completion,
+                    latency_ms=ms,
+                    timestamp_ms=now,
+                )
+            )
+            now += ms + 5
+        for tool in trace.tool_traces:
+            trace.task_emissions.append(
+                TaskEmission(
+                    task_index=tool.task_index,
+                    sandbox="orders",
+                    mode="interactive",
+                    description=tool.description,
+                    timestamp_ms=now,
+                )
+            )
+            tool.sandbox, tool.execution_latency_ms = "orders", chance.randrange(25, 600)
+            tool.generation_latency_ms = chance.randrange(300, 700)
+            tool.final_script = f"result = {tool.description}(order='4711')"
+            tool.generation_total_tokens = chance.randrange(120, 300)
+            tool.generation_attempts = [
+                ScriptGenAttempt(attempt=1, success=True, latency_ms=tool.generation_latency_ms)
+            ]
+            tool.total_latency_ms = tool.generation_latency_ms + tool.execution_latency_ms
+            now += tool.total_latency_ms
+            if self.conversation_id != NEWEST and chance.random() < 0.06:
+                tool.success, tool.final_data = False, None
+                tool.error = "TimeoutError: the warehouse did not answer within 5 s"
+                trace.errors.append(f"{tool.description}: {tool.error}")
+        if number == 2 and trace.detected_intent == "return_order":
+            trace.flow_events.append(
+                FlowEvent(
+                    flow_id="return-order",
+                    flow_name="Return an order",
+                    flow_type="returnorder",
+                    event="started",
+                )
+            )
+        prompt = sum(call.prompt_tokens for call in calls)
+        completion = sum(call.completion_tokens for call in calls)
+        prefix = self.conversation_id
+        return trace.model_copy(
+            update={
+                "id": trace.id.replace(rules.CONVERSATION, prefix),
+                "message_id": trace.message_id.replace(rules.CONVERSATION, prefix),
+                "conversation_id": prefix,
+                "user_id": self.user,
+                "agent_id": self.agent,
+                "started_at_ms": began,
+                "ended_at_ms": now + 20,
+                "total_latency_ms": now + 20 - began,
+                "llm_calls": calls,
+                "total_prompt_tokens": prompt,
+                "total_completion_tokens": completion,
+                "total_tokens": prompt + completion,
+            }
+        )
+
+
+if __name__ == "__main__":
+    given = datetime.fromisoformat(sys.argv[2]).timestamp() if len(sys.argv) > 2 else time.time()
+    fill(sys.argv[1], round(given * 1000))

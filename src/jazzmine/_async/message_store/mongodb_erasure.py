@@ -1,0 +1,167 @@
+"""Erases users and deletes old conversations on MongoDB, in small transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jazzmine._async.message_store.mongodb_log_locks import LogLocks
+from jazzmine.backends.mongodb.documents import Document
+from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
+from jazzmine.backends.mongodb.queries import among, equal
+from jazzmine.deadline import Deadline
+from jazzmine.records.conversation_log import Erased
+from jazzmine.records.repair import UNKNOWN_ID
+
+if TYPE_CHECKING:
+    from jazzmine._async.message_store.mongodb_client import MongoDBClient
+    from jazzmine._async.message_store.mongodb_types import Collection, Session
+    from jazzmine._async.message_store.mongodb_writes import MongoDBWrites
+
+__all__ = ["MongoDBErasure"]
+
+_CANDIDATES = 100
+
+
+class MongoDBErasure:
+    """Deletes the records of a user, and old conversations.
+
+    Each query names what an index finds, and a transaction has at most about `limit` records.
+    """
+
+    def __init__(self, client: MongoDBClient, writes: MongoDBWrites, locks: LogLocks) -> None:
+        self._client = client
+        self._writes = writes
+        self._locks = locks
+
+    async def erase(self, user_id: str, limit: int) -> Erased:
+        """Delete some of a user's records; return how many, none if there are no more."""
+        client, own = self._client, equal(user_id=user_id)
+        while places := await client.read(self._find, client.traces, own, "_id", limit):
+            deadline = client.deadline()
+            traces = await client.write(deadline, self._delete_traces, places)
+            if traces:
+                return Erased(0, 0, traces)
+        while ids := await client.read(self._find, client.messages, own, "id", limit):
+            erased: Erased = await self._writes.delete(ids, self._erase_messages, own, ids)
+            if any(erased):
+                return erased
+        while ids := await client.read(self._find, client.conversations, own, "id", 1):
+            [found] = ids
+            wanted = (self._locks.run, found, self._erase_conversation, found, own, limit)
+            erased = await self._writes.delete(ids, *wanted)
+            self._writes.known_conversations.forget(ids)
+            if any(erased):
+                return erased
+        return Erased()
+
+    async def _find(
+        self, collection: Collection, query: Document, field: str, limit: int
+    ) -> list[Any]:
+        """Return a field of the documents that match a query, at most `limit`."""
+        found = collection.find(query, {field: 1}, limit=limit, batch_size=limit)
+        return [document.get(field) or UNKNOWN_ID for document in await found.to_list()]
+
+    async def _delete_traces(self, session: Session | None, places: Sequence[Any]) -> int:
+        query = {"_id": {"$in": list(places)}}
+        done = await self._client.traces.delete_many(query, session=session)
+        return done.deleted_count
+
+    async def _erase_messages(
+        self, deadline: Deadline, own: Document, ids: Sequence[str]
+    ) -> Erased:
+        client, known = self._client, self._writes.known_messages
+        known.forget(ids)
+        try:
+            done: Erased = await client.write(
+                deadline, client.transaction, self._delete_messages, own, ids
+            )
+            return done
+        finally:
+            known.forget(ids)
+
+    async def _delete_messages(
+        self, session: Session | None, own: Document, ids: Sequence[str]
+    ) -> Erased:
+        client = self._client
+        traces = await client.traces.delete_many(among("message_id", ids), session=session)
+        query = {**own, **among("id", ids)}
+        messages = await client.messages.delete_many(query, session=session)
+        return Erased(0, messages.deleted_count, traces.deleted_count)
+
+    async def _erase_conversation(
+        self, session: Session | None, conversation_id: str, own: Document, limit: int
+    ) -> Erased:
+        work = self._erase_part
+        return await self._client.transaction(session, work, conversation_id, own, limit)
+
+    async def _erase_part(
+        self, session: Session | None, conversation_id: str, own: Document, limit: int
+    ) -> Erased:
+        """Delete messages of a conversation, and the conversation with the last of them."""
+        client, erased = self._client, Erased()
+        owned = equal(conversation_id=conversation_id)
+        found = client.messages.find(owned, {"id": 1}, limit=limit, session=session)
+        ids = [document.get("id") or UNKNOWN_ID for document in await found.to_list()]
+        if ids:
+            self._writes.known_messages.forget(ids)
+            erased = await self._delete_messages(session, owned, ids)
+        if len(ids) < limit:
+            query = {**own, **equal(id=conversation_id)}
+            gone = await client.conversations.delete_one(query, session=session)
+            erased = erased._replace(conversations=gone.deleted_count)
+        return erased
+
+    async def prune(self, before: int, limit: int) -> int:
+        """Delete up to `limit` conversations that are older than `before`; return how many."""
+        client, pruned, last = self._client, 0, None
+        while True:
+            page = (client.conversations, older_than(before), last)
+            candidates = await client.read(self._find_oldest, *page)
+            for candidate in candidates:
+                last = OLDEST_CONVERSATIONS.cursor(candidate)
+                found = candidate.get("id") or UNKNOWN_ID
+                pruned += await self._prune_one(found, before)
+                if pruned == limit:
+                    return pruned
+            if len(candidates) < _CANDIDATES:
+                return pruned
+
+    async def _find_oldest(
+        self, conversations: Collection, query: Document, last: Document | None
+    ) -> list[Document]:
+        listing = OLDEST_CONVERSATIONS
+        query = query if last is None else listing.after(query, last)
+        projection = {"id": 1, listing.field: 1}
+        found = conversations.find(query, projection, sort=listing.sort, limit=_CANDIDATES)
+        return await found.to_list()
+
+    async def _prune_one(self, conversation_id: str, before: int) -> bool:
+        if await self._client.read(self._is_used, None, conversation_id, before):
+            return False
+        ids = [conversation_id]
+        wanted = (self._locks.run, conversation_id, self._prune, conversation_id, before)
+        try:
+            self._writes.known_conversations.forget(ids)
+            deleted: bool = await self._writes.delete(ids, *wanted)
+            return deleted
+        finally:
+            self._writes.known_conversations.forget(ids)
+
+    async def _prune(self, session: Session | None, conversation_id: str, before: int) -> bool:
+        return await self._client.transaction(session, self._prune_once, conversation_id, before)
+
+    async def _prune_once(self, session: Session | None, conversation_id: str, before: int) -> bool:
+        query = {**older_than(before), **equal(id=conversation_id)}
+        conversations = self._client.conversations
+        if await conversations.find_one(query, {"_id": 1}, session=session) is None:
+            return False
+        if await self._is_used(session, conversation_id, before):
+            return False
+        return await self._writes.remove_conversation(session, conversation_id)
+
+    async def _is_used(self, session: Session | None, conversation_id: str, before: int) -> bool:
+        """Return whether a conversation has a message of a time or later."""
+        query = since(conversation_id, before)
+        found = await self._client.messages.find_one(query, {"_id": 1}, session=session)
+        return found is not None

@@ -1,0 +1,15 @@
+"""PyMongo's classes, for documents that are dicts."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import pymongo
+from pymongo.asynchronous import collection
+from pymongo.asynchronous.client_session import AsyncClientSession
+
+__all__ = ["Client", "Collection", "Session"]
+
+Client: TypeAlias = pymongo.AsyncMongoClient[dict[str, Any]]
+Collection: TypeAlias = collection.AsyncCollection[dict[str, Any]]
+Session: TypeAlias = AsyncClientSession

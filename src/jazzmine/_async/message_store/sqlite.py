@@ -1,0 +1,332 @@
+"""The message store in an SQLite database."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from jazzmine._async.batcher import Batcher
+from jazzmine._async.message_store.base import MessageStore
+from jazzmine._async.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
+from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
+from jazzmine.backends.sqlite import statements as sql
+from jazzmine.backends.sqlite import traces as trace_queries
+from jazzmine.backends.sqlite.database import Database
+from jazzmine.backends.sqlite.errors import DatabaseBusy
+from jazzmine.backends.sqlite.rows import CONVERSATIONS, MESSAGES, TRACES, RecordRows, Row
+from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.config import SQLiteConfig
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased
+from jazzmine.records.log import AnyMessage
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+__all__ = ["SQLiteMessageStore"]
+
+T = TypeVar("T")
+
+# A read of so many records takes no longer than passing it to a thread and back would.
+_FEW_RECORDS = 50
+
+
+class SQLiteMessageStore(MessageStore):
+    """A message store in an SQLite database, which several processes of a machine may share.
+
+    A write returns when the disk holds it, and writes that arrive at once share one
+    transaction. Reads never wait for writes.
+    """
+
+    _system_name = "sqlite"
+
+    def __init__(self, config: SQLiteConfig) -> None:
+        super().__init__()
+        self._config = config
+        self._begin(os.fspath(config.path))
+
+    def _begin(self, path: str) -> None:
+        config = self._config
+        self._database = Database(path, MESSAGE_TABLES, config.timeout, config.synchronous)
+        self._writes = Batcher(self._database.commit)
+
+    def _after_fork(self) -> None:
+        # The locks that the parent's threads held at the fork are held for ever in the child.
+        self._begin(self._database.path)
+
+    async def _pending(self) -> list[str]:
+        return await run_blocking(self._database.pending)
+
+    async def _open(self) -> None:
+        await run_blocking(self._database.open)
+
+    async def _close(self) -> None:
+        await self._writes.close()
+        await run_blocking(self._database.close)
+
+    async def _ping(self) -> None:
+        await self._read(lambda connection: connection.execute(sql.PING).fetchone())
+
+    async def _read(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
+        """Return the result of a query that reads up to `records` records, None for any number."""
+        if self._writes.unsettled:
+            await self._writes.settle()
+        if records is not None and records <= _FEW_RECORDS:
+            try:
+                return self._database.read_now(query)
+            except DatabaseBusy:
+                pass
+        found: T = await run_blocking(self._database.read, query)
+        return found
+
+    async def _row(self, statement: str, key: str) -> Row | None:
+        row: Row | None = await self._read(
+            lambda connection: connection.execute(statement, [key]).fetchone()
+        )
+        return row
+
+    # Conversations
+
+    async def _get_conversation(self, conversation_id: str) -> Conversation | None:
+        row = await self._row(sql.CONVERSATION, conversation_id)
+        return None if row is None else CONVERSATIONS.record(row, self._repairs)
+
+    async def _list_conversations(
+        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        def page(connection: sqlite3.Connection) -> list[Conversation]:
+            rows = queries.page(connection, queries.CONVERSATIONS_BY[by], owner, limit, after)
+            return CONVERSATIONS.records(rows, self._repairs)
+
+        return await self._read(page, limit)
+
+    async def _delete_conversation(self, conversation_id: str) -> bool:
+        return await self._delete(sql.DELETE_CONVERSATION, conversation_id)
+
+    # Messages
+
+    async def _get_message(self, message_id: str) -> Message | None:
+        row = await self._row(sql.MESSAGE, message_id)
+        return None if row is None else MESSAGES.record(row, self._repairs)
+
+    async def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
+        def find(connection: sqlite3.Connection) -> list[Message]:
+            rows = queries.messages_by_ids(connection, message_ids)
+            return MESSAGES.records(rows, self._repairs)
+
+        return await self._read(find, len(message_ids))
+
+    async def _list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> list[Message]:
+        def page(connection: sqlite3.Connection) -> list[Message]:
+            rows = queries.page(connection, queries.MESSAGES_BY[by], owner, limit, after)
+            return MESSAGES.records(rows, self._repairs)
+
+        return await self._read(page, limit)
+
+    async def _iter_batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
+        # The place of the last one is known, even if it is deleted before the next batch.
+        cursor: Row = (queries.MIN_INT, 0)
+
+        def batch(connection: sqlite3.Connection) -> tuple[Row | None, list[Message]]:
+            parameters = [conversation_id, *cursor, queries.limit_of(size)]
+            rows = connection.execute(sql.NEXT_MESSAGES, parameters).fetchall()
+            return (rows[-1][2:] if rows else None), MESSAGES.records(rows, self._repairs)
+
+        while True:
+            last, messages = await self._read(batch, size)
+            if last is None:
+                return
+            cursor = last
+            yield messages
+
+    async def _list_newest(
+        self, conversation_id: str, calls: bool, limit: int, after: str | None
+    ) -> list[Message]:
+        def page(connection: sqlite3.Connection) -> list[Message]:
+            if after is None and not calls and limit <= _FEW_RECORDS:
+                messages = queries.newest_readable(connection, conversation_id, limit)
+                if messages is not None:
+                    return messages
+            rows = queries.newest(connection, conversation_id, calls, limit, after)
+            return MESSAGES.records(rows, self._repairs)
+
+        return await self._read(page, limit)
+
+    async def _delete_message(self, message_id: str) -> bool:
+        return await self._delete(sql.DELETE_MESSAGE, message_id)
+
+    async def _flag_message(self, message_id: str, flagged: bool) -> bool:
+        return bool(
+            await self._writes.run(
+                lambda connection: writes.flag_message(
+                    connection, message_id, flagged, self._repairs
+                )
+            )
+        )
+
+    async def _delete(self, statement: str, record_id: str) -> bool:
+        return bool(
+            await self._writes.run(
+                lambda connection: writes.delete(connection, statement, record_id)
+            )
+        )
+
+    # A conversation as a log
+
+    async def _create_conversation(self, conversation: Snapshot[Conversation]) -> Conversation:
+        # Most of them exist already, which a read finds without the lock of the database.
+        stored = await self._get_conversation(conversation.record.id)
+        if stored is not None:
+            return stored
+        row: Row = await self._writes.run(
+            lambda connection: log_changes.create(connection, conversation)
+        )
+        return CONVERSATIONS.record(row, self._repairs)
+
+    async def _append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+    ) -> list[Message]:
+        appended: list[Message] = await self._writes.run(
+            lambda connection: log_changes.append(
+                connection, conversation_id, messages, expected_last, self._repairs
+            )
+        )
+        return appended
+
+    async def _pop(self, conversation_id: str) -> Message | None:
+        message: Message | None = await self._writes.run(
+            lambda connection: log_changes.pop(connection, conversation_id, self._repairs)
+        )
+        return message
+
+    async def _rewind(self, conversation_id: str, after: str | None) -> int:
+        deleted: int = await self._writes.run(
+            lambda connection: log_changes.rewind(connection, conversation_id, after)
+        )
+        return deleted
+
+    async def _fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        ids: dict[str, str] = await self._writes.run(
+            lambda connection: log_changes.fork(
+                connection, conversation_id, until, copy, salt, self._repairs
+            )
+        )
+        return ids
+
+    async def _erase(self, user_id: str, limit: int) -> Erased:
+        erased: Erased = await self._writes.run(
+            lambda connection: erasure.erase(connection, user_id, limit)
+        )
+        if not any(erased):
+            await run_blocking(self._database.empty_log)
+        return erased
+
+    async def _prune(self, before: int, limit: int) -> int:
+        pruned: int = await self._writes.run(
+            lambda connection: erasure.prune(connection, before, limit)
+        )
+        return pruned
+
+    # Traces
+
+    async def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
+        row = await self._row(sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE, key)
+        return None if row is None else TRACES.record(row, self._repairs)
+
+    async def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
+        return await self._traces(sql.TRACES_OF_CONVERSATION, conversation_id)
+
+    async def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
+        count, skipped = queries.limit_of(limit), queries.limit_of(offset)
+        return await self._traces(sql.TRACES_OF_AGENT, agent_id, count, skipped)
+
+    async def _traces(self, statement: str, *parameters: str | int) -> list[TurnTrace]:
+        def find(connection: sqlite3.Connection) -> list[TurnTrace]:
+            rows = connection.execute(statement, parameters).fetchall()
+            return TRACES.records(rows, self._repairs)
+
+        return await self._read(find, None)
+
+    async def _store_turn(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        def put(connection: sqlite3.Connection) -> None:
+            if conversation is not None:
+                writes.put_conversation(connection, conversation)
+            if messages:
+                writes.put_messages(connection, messages)
+            if trace is not None:
+                writes.put_trace(connection, trace)
+
+        await self._writes.run(put)
+
+    async def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None
+    ) -> list[TurnTrace]:
+        return await self._read(
+            lambda connection: trace_queries.find_traces(
+                connection, where, limit, after, self._repairs
+            ),
+            None,
+        )
+
+    async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        return await self._read(
+            lambda connection: trace_queries.summarize(connection, where, by, self._repairs), None
+        )
+
+    # All records
+
+    async def _list_all_conversations(
+        self, limit: int | None, after: str | None
+    ) -> list[Conversation]:
+        def page(connection: sqlite3.Connection) -> list[Conversation]:
+            rows = queries.page(connection, queries.ALL_CONVERSATIONS, "", limit, after)
+            return CONVERSATIONS.records(rows, self._repairs)
+
+        return await self._read(page, None)
+
+    async def _iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[list[Any]]:
+        tables: dict[RecordKind, tuple[str, RecordRows[Any]]] = {
+            "conversations": ("stored_conversations", CONVERSATIONS),
+            "messages": ("stored_messages", MESSAGES),
+            "traces": ("stored_turn_traces", TRACES),
+        }
+        table, reader = tables[kind]
+        last = queries.MIN_INT
+
+        def batch(connection: sqlite3.Connection) -> list[Row]:
+            return connection.execute(sql.next_stored(table), [last, size]).fetchall()
+
+        while rows := await self._read(batch, size):
+            last = rows[-1][2]
+            yield reader.records(rows, self._repairs)
+
+    async def _store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        def put(connection: sqlite3.Connection) -> None:
+            for conversation in conversations:
+                writes.put_conversation(connection, conversation)
+            writes.put_messages(connection, messages)
+            for trace in traces:
+                writes.put_trace(connection, trace)
+
+        await self._writes.run(put)

@@ -1,0 +1,92 @@
+"""Work that is done beside calls, or after them."""
+
+from __future__ import annotations
+
+import threading
+
+from jazzmine._compat.sync_concurrency import Event, Task, Work, run_detached
+from jazzmine.deadline import Deadline
+
+__all__ = ["BackgroundTask", "BackgroundTasks", "Periodic"]
+
+
+class BackgroundTask:
+    """Does some work beside the calls, one run at a time.
+
+    Args:
+        work: what is run; it raises nothing.
+    """
+
+    def __init__(self, work: Work[None]) -> None:
+        self._work = work
+        self._mutex = threading.Lock()
+        self._task: Task | None = None
+
+    def start(self) -> None:
+        """Start a run, unless one is under way."""
+        with self._mutex:
+            if self._task is None or self._task.is_done:
+                self._task = Task(self._work)
+
+    def close(self, timeout: float) -> None:
+        """Wait `timeout` s at most for the run that is under way, then cancel it."""
+        if self._task is not None:
+            self._task.wait(timeout)
+            self._task.cancel()
+
+
+class BackgroundTasks:
+    """Does work that must be done also if the call that asks for it is cancelled."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._tasks: list[Task] = []
+
+    def run(self, work: Work[None], *, wait: bool) -> None:
+        """Do some work; it raises nothing.
+
+        Args:
+            wait: whether to return only when it is done; a cancelled call has no time for that.
+        """
+        run_detached(self.start, work, wait=wait)
+
+    def start(self, work: Work[None]) -> Task:
+        """Start some work beside the calls; it raises nothing."""
+        with self._mutex:
+            self._tasks = [task for task in self._tasks if not task.is_done]
+            self._tasks.append(task := Task(work))
+        return task
+
+    def close(self, timeout: float) -> None:
+        """Wait `timeout` s at most for the work that is under way, then cancel it."""
+        deadline = Deadline(timeout)
+        for task in self._tasks.copy():
+            task.wait(deadline.remaining())
+        for task in self._tasks.copy():
+            task.cancel()
+
+
+class Periodic:
+    """A context manager that repeats some work for as long as its block runs.
+
+    Args:
+        every: the time, in s, before the first run and between two runs.
+        work: returns whether to go on; it raises nothing.
+    """
+
+    def __init__(self, every: float, work: Work[bool]) -> None:
+        self._every = every
+        self._work = work
+        self._over = Event()
+
+    def __enter__(self) -> None:
+        self._task = Task(self._repeat, delay=self._every)
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        self._task.cancel()
+        self._task.wait(None)
+
+    def _repeat(self) -> None:
+        while self._work() and not self._over.wait(self._every):
+            pass

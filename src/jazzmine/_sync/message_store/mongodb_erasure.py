@@ -1,0 +1,167 @@
+"""Erases users and deletes old conversations on MongoDB, in small transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jazzmine._sync.message_store.mongodb_log_locks import LogLocks
+from jazzmine.backends.mongodb.documents import Document
+from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
+from jazzmine.backends.mongodb.queries import among, equal
+from jazzmine.deadline import Deadline
+from jazzmine.records.conversation_log import Erased
+from jazzmine.records.repair import UNKNOWN_ID
+
+if TYPE_CHECKING:
+    from jazzmine._sync.message_store.mongodb_client import MongoDBClient
+    from jazzmine._sync.message_store.mongodb_types import Collection, Session
+    from jazzmine._sync.message_store.mongodb_writes import MongoDBWrites
+
+__all__ = ["MongoDBErasure"]
+
+_CANDIDATES = 100
+
+
+class MongoDBErasure:
+    """Deletes the records of a user, and old conversations.
+
+    Each query names what an index finds, and a transaction has at most about `limit` records.
+    """
+
+    def __init__(self, client: MongoDBClient, writes: MongoDBWrites, locks: LogLocks) -> None:
+        self._client = client
+        self._writes = writes
+        self._locks = locks
+
+    def erase(self, user_id: str, limit: int) -> Erased:
+        """Delete some of a user's records; return how many, none if there are no more."""
+        client, own = self._client, equal(user_id=user_id)
+        while places := client.read(self._find, client.traces, own, "_id", limit):
+            deadline = client.deadline()
+            traces = client.write(deadline, self._delete_traces, places)
+            if traces:
+                return Erased(0, 0, traces)
+        while ids := client.read(self._find, client.messages, own, "id", limit):
+            erased: Erased = self._writes.delete(ids, self._erase_messages, own, ids)
+            if any(erased):
+                return erased
+        while ids := client.read(self._find, client.conversations, own, "id", 1):
+            [found] = ids
+            wanted = (self._locks.run, found, self._erase_conversation, found, own, limit)
+            erased = self._writes.delete(ids, *wanted)
+            self._writes.known_conversations.forget(ids)
+            if any(erased):
+                return erased
+        return Erased()
+
+    def _find(
+        self, collection: Collection, query: Document, field: str, limit: int
+    ) -> list[Any]:
+        """Return a field of the documents that match a query, at most `limit`."""
+        found = collection.find(query, {field: 1}, limit=limit, batch_size=limit)
+        return [document.get(field) or UNKNOWN_ID for document in found.to_list()]
+
+    def _delete_traces(self, session: Session | None, places: Sequence[Any]) -> int:
+        query = {"_id": {"$in": list(places)}}
+        done = self._client.traces.delete_many(query, session=session)
+        return done.deleted_count
+
+    def _erase_messages(
+        self, deadline: Deadline, own: Document, ids: Sequence[str]
+    ) -> Erased:
+        client, known = self._client, self._writes.known_messages
+        known.forget(ids)
+        try:
+            done: Erased = client.write(
+                deadline, client.transaction, self._delete_messages, own, ids
+            )
+            return done
+        finally:
+            known.forget(ids)
+
+    def _delete_messages(
+        self, session: Session | None, own: Document, ids: Sequence[str]
+    ) -> Erased:
+        client = self._client
+        traces = client.traces.delete_many(among("message_id", ids), session=session)
+        query = {**own, **among("id", ids)}
+        messages = client.messages.delete_many(query, session=session)
+        return Erased(0, messages.deleted_count, traces.deleted_count)
+
+    def _erase_conversation(
+        self, session: Session | None, conversation_id: str, own: Document, limit: int
+    ) -> Erased:
+        work = self._erase_part
+        return self._client.transaction(session, work, conversation_id, own, limit)
+
+    def _erase_part(
+        self, session: Session | None, conversation_id: str, own: Document, limit: int
+    ) -> Erased:
+        """Delete messages of a conversation, and the conversation with the last of them."""
+        client, erased = self._client, Erased()
+        owned = equal(conversation_id=conversation_id)
+        found = client.messages.find(owned, {"id": 1}, limit=limit, session=session)
+        ids = [document.get("id") or UNKNOWN_ID for document in found.to_list()]
+        if ids:
+            self._writes.known_messages.forget(ids)
+            erased = self._delete_messages(session, owned, ids)
+        if len(ids) < limit:
+            query = {**own, **equal(id=conversation_id)}
+            gone = client.conversations.delete_one(query, session=session)
+            erased = erased._replace(conversations=gone.deleted_count)
+        return erased
+
+    def prune(self, before: int, limit: int) -> int:
+        """Delete up to `limit` conversations that are older than `before`; return how many."""
+        client, pruned, last = self._client, 0, None
+        while True:
+            page = (client.conversations, older_than(before), last)
+            candidates = client.read(self._find_oldest, *page)
+            for candidate in candidates:
+                last = OLDEST_CONVERSATIONS.cursor(candidate)
+                found = candidate.get("id") or UNKNOWN_ID
+                pruned += self._prune_one(found, before)
+                if pruned == limit:
+                    return pruned
+            if len(candidates) < _CANDIDATES:
+                return pruned
+
+    def _find_oldest(
+        self, conversations: Collection, query: Document, last: Document | None
+    ) -> list[Document]:
+        listing = OLDEST_CONVERSATIONS
+        query = query if last is None else listing.after(query, last)
+        projection = {"id": 1, listing.field: 1}
+        found = conversations.find(query, projection, sort=listing.sort, limit=_CANDIDATES)
+        return found.to_list()
+
+    def _prune_one(self, conversation_id: str, before: int) -> bool:
+        if self._client.read(self._is_used, None, conversation_id, before):
+            return False
+        ids = [conversation_id]
+        wanted = (self._locks.run, conversation_id, self._prune, conversation_id, before)
+        try:
+            self._writes.known_conversations.forget(ids)
+            deleted: bool = self._writes.delete(ids, *wanted)
+            return deleted
+        finally:
+            self._writes.known_conversations.forget(ids)
+
+    def _prune(self, session: Session | None, conversation_id: str, before: int) -> bool:
+        return self._client.transaction(session, self._prune_once, conversation_id, before)
+
+    def _prune_once(self, session: Session | None, conversation_id: str, before: int) -> bool:
+        query = {**older_than(before), **equal(id=conversation_id)}
+        conversations = self._client.conversations
+        if conversations.find_one(query, {"_id": 1}, session=session) is None:
+            return False
+        if self._is_used(session, conversation_id, before):
+            return False
+        return self._writes.remove_conversation(session, conversation_id)
+
+    def _is_used(self, session: Session | None, conversation_id: str, before: int) -> bool:
+        """Return whether a conversation has a message of a time or later."""
+        query = since(conversation_id, before)
+        found = self._client.messages.find_one(query, {"_id": 1}, session=session)
+        return found is not None

@@ -1,0 +1,365 @@
+"""What the stores have in common whose locks are kept by a server, for many processes."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from typing import ClassVar, TypeAlias
+
+from pydantic import ValidationError
+
+from jazzmine._sync.background import BackgroundTasks, Periodic
+from jazzmine._sync.keyed_locks import KeyedLocks
+from jazzmine._sync.working_memory.base import WorkingMemoryStore
+from jazzmine._sync.working_memory.hooks import Lease
+from jazzmine._compat.sync_concurrency import Event, sleep
+from jazzmine.config import require_seconds
+from jazzmine.deadline import Deadline, backoff
+from jazzmine.errors import LockLostError, LockTimeoutError, StoreUnavailableError
+from jazzmine.records.memory_json import from_json, to_json
+from jazzmine.records.working_memory import WorkingMemory
+
+__all__ = ["LeasedStoreBase", "Stored"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+# What a server has for a conversation: the JSON, None for nothing, or, as text, why what is there
+# is no JSON at all.
+Stored: TypeAlias = "bytes | str | None"
+
+# A server keeps the result of a token for longer than any call repeats its request.
+_RESULT_KEPT = 2
+
+# Of how many conversations the last token is remembered.
+_REMEMBERED = 1000
+
+
+class LeasedStoreBase(WorkingMemoryStore):
+    """Working memories on a server, shared by all processes that use it.
+
+    The lock of a conversation is a token on the server that expires: a write counts only while
+    its token holds the lock. The calls of one process queue here, and only the first of them asks
+    the server: an update is two round trips, `_take` and `_write`.
+
+    Args:
+        ttl_seconds: how long, in s, a working memory is kept after it was saved last.
+        lock_timeout: how long, in s, an update waits for the conversation's lock, and how long
+            the lock of a process that died blocks the others.
+        timeout: how long, in s, a call may take, however often it repeats its requests.
+    """
+
+    # The first and the longest pause, in s, before a lock is tried for again without an event.
+    _pauses: ClassVar[tuple[float, float]] = (0.02, 0.25)
+
+    # How long, in s, the lock of a cancelled call is tried to be released, before it expires.
+    _release_seconds: ClassVar[float] = math.inf
+
+    def __init__(self, ttl_seconds: float, lock_timeout: float, timeout: float) -> None:
+        super().__init__()
+        require_seconds("ttl_seconds", ttl_seconds)
+        require_seconds("lock_timeout", lock_timeout)
+        require_seconds("timeout", timeout)
+        self._ttl_seconds = ttl_seconds
+        self._lock_timeout = lock_timeout
+        self._timeout = timeout
+        self._result_kept = _RESULT_KEPT * timeout
+        self._forget_leases()
+
+    # What a back end provides. Each hook but `_woken` is one round trip, and is safe to repeat:
+    # the back end repeats it until the deadline, as the server may have done it all the same.
+
+    @abstractmethod
+    def _fetch(self, conversation_id: str, deadline: Deadline, *, renew: bool) -> Stored:
+        """Read without the lock; with `renew`, start the time to live anew in the same step."""
+
+    @abstractmethod
+    def _take(self, lease: Lease) -> Stored | float:
+        """Take the lock until `lock_timeout` from now, and read; or return when to try again.
+
+        A token that holds the lock already keeps it. A lock of the token `lease.released` counts
+        as free. A token that was released gets no lock, however late its request arrives.
+
+        Returns:
+            what is stored, or how long, in s, until the lock of another token expires.
+        """
+
+    @abstractmethod
+    def _write(self, lease: Lease, data: bytes, user_id: str) -> bool:
+        """Write the JSON, start the time to live anew, and let the lock go.
+
+        Returns:
+            whether this token's JSON was written, now or at an earlier attempt; False if it lost
+            the lock.
+        """
+
+    @abstractmethod
+    def _remove(self, lease: Lease) -> bool | None:
+        """Delete what is stored, and let the lock go.
+
+        Returns:
+            whether there was anything, also at an earlier attempt; None if the lock was lost.
+        """
+
+    @abstractmethod
+    def _wipe(self, lease: Lease, user_id: str) -> int | None:
+        """Delete what is stored, and what was moved aside, if it is a user's; let the lock go.
+
+        Returns:
+            how many were deleted, also at an earlier attempt; None if the lock was lost.
+        """
+
+    @abstractmethod
+    def _release_remote(self, lease: Lease, deadline: Deadline) -> None:
+        """Let the lock go, and leave the queue; afterwards the token gets no lock any more."""
+
+    @abstractmethod
+    def _extend(self, lease: Lease, deadline: Deadline) -> bool:
+        """Have the lock last `lock_timeout` from now; False if this token lost it."""
+
+    @abstractmethod
+    def _set_aside(self, conversation_id: str, data: bytes, deadline: Deadline) -> str:
+        """Move away what is stored unless it is other data by now; return where it is.
+
+        Args:
+            data: what could not be read; empty if it was no JSON at all.
+        """
+
+    def _woken(self, lease: Lease) -> AbstractContextManager[Event | None]:
+        """Have an event that is set, in a block, when it is worth while to try again.
+
+        Without one (None) the lock is tried for with pauses that grow as `_pauses` says.
+        """
+        return nullcontext()
+
+    # What is done with these, whatever the server
+
+    def _after_fork(self) -> None:
+        self._forget_leases()
+
+    def _forget_leases(self) -> None:
+        # The locks of a parent's threads are never released in a forked child.
+        self._locks = KeyedLocks()
+        self._held: dict[Lease, None] = {}
+        self._store_name, self._numbers = os.urandom(12).hex(), count(1)
+        self._doubtful_tokens: dict[str, str] = {}  # they may hold a lock
+        self._released_tokens: dict[str, str] = {}
+        self._background_tasks = BackgroundTasks()
+
+    def _close(self) -> None:
+        for lease in list(self._held):
+            work = partial(self._release_in_background, lease, Deadline(1.0))
+            self._background_tasks.start(work)
+        self._background_tasks.close(timeout=1.0)
+
+    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
+        deadline = Deadline(self._timeout)
+        stored = self._fetch(conversation_id, deadline, renew=renew)
+        return self._read(conversation_id, stored, deadline)
+
+    def _acquire(self, conversation_id: str) -> Lease:
+        lease, stored = self._lock(conversation_id)
+        try:
+            lease.memory = self._read(conversation_id, stored, lease.deadline)
+        except BaseException as error:
+            self._release_after_error(lease, error)
+            raise
+        return lease
+
+    def _lock(self, conversation_id: str) -> tuple[Lease, Stored]:
+        """Take the lock, and return what is stored, which may be unreadable."""
+        deadline = Deadline(self._timeout)
+        lock_deadline = Deadline(min(self._lock_timeout, self._timeout))
+        if not self._locks.acquire(conversation_id, lock_deadline.remaining()):
+            raise self._not_free(conversation_id)
+        # A back end may keep the last number of each store: see `memory_migrations` of PostgreSQL.
+        token = f"{self._store_name}.{next(self._numbers)}"
+        released = self._released_tokens.get(conversation_id, "")
+        lease = Lease(conversation_id, token, deadline=deadline, released=released)
+        self._held[lease] = None
+        try:
+            self._check()  # the store may have been closed while this waited
+            return lease, self._wait_for_lock(lease, lock_deadline)
+        except BaseException as error:
+            self._release_after_error(lease, error)
+            raise
+
+    def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
+        self._require_held(lease)
+        if not self._write(lease, to_json(memory), memory.user_id):
+            raise self._lost(lease)
+        self._release_local(lease)
+
+    def _delete(self, lease: Lease) -> bool:
+        self._require_held(lease)
+        deleted = self._remove(lease)
+        if deleted is None:
+            raise self._lost(lease)
+        self._release_local(lease)
+        return deleted
+
+    def _erase(self, conversation_id: str, user_id: str) -> int:
+        # It is not read: one that is unreadable, or of a newer version, is deleted as well.
+        lease, _ = self._lock(conversation_id)
+        try:
+            erased = self._wipe(lease, user_id)
+            if erased is None:
+                raise self._lost(lease)
+        except BaseException as error:
+            self._release_after_error(lease, error)
+            raise
+        self._release_local(lease)
+        return erased
+
+    def _release(self, lease: Lease) -> None:
+        if lease in self._held:
+            self._release_remote(lease, lease.deadline)
+            self._release_local(lease)
+
+    def _release_after_error(self, lease: Lease, error: BaseException) -> None:
+        if lease not in self._held:
+            return
+        if isinstance(error, LockLostError):
+            self._release_local(lease)
+            return
+        # A server that just failed gets one chance, and neither this call nor one that has no
+        # time left waits for it.
+        failed = isinstance(error, StoreUnavailableError) or lease.deadline.expired
+        cancelled = not isinstance(error, Exception)
+        longest = 0.3 if failed else self._release_seconds if cancelled else self._lock_timeout
+        deadline = Deadline(min(longest, self._lock_timeout, self._timeout))
+        release = partial(self._release_in_background, lease, deadline)
+        if failed:
+            self._background_tasks.start(release)
+        else:
+            self._background_tasks.run(release, wait=not cancelled)
+
+    @contextmanager
+    def _renewing(self, lease: Lease) -> Iterator[None]:
+        self._require_held(lease)
+        try:
+            with Periodic(self._lock_timeout / 3, partial(self._renew, lease)):
+                yield
+        finally:
+            lease.deadline = Deadline(self._timeout)
+
+    # How the lock is taken and released
+
+    def _wait_for_lock(self, lease: Lease, lock_deadline: Deadline) -> Stored:
+        """Take the lock as soon as it is free, and return what is stored."""
+        doubtful = self._doubtful_tokens.get(lease.conversation_id)
+        if doubtful is not None:
+            self._release_remote(replace(lease, token=doubtful), lease.deadline)
+            self._doubtful_tokens.pop(lease.conversation_id, None)
+        found = self._try(lease)
+        if not isinstance(found, float):
+            return found
+        with self._woken(lease) as woken:
+            # A lock that is handed over waits for a second: without an event this asks in time.
+            first, longest = self._pauses
+            pauses = backoff(first, longest if woken is None else 1.0)
+            while isinstance(found := self._try(lease), float):
+                if lock_deadline.expired:
+                    raise self._not_free(lease.conversation_id)
+                pause = min(lock_deadline.remaining(), found, next(pauses))
+                if woken is None:
+                    sleep(pause)
+                else:
+                    woken.wait(pause)
+                    woken.clear()
+        return found
+
+    def _try(self, lease: Lease) -> Stored | float:
+        lease.expiry = Deadline(self._lock_timeout)
+        found = self._take(lease)
+        lease.tries += 1
+        return found
+
+    def _release_in_background(self, lease: Lease, deadline: Deadline) -> None:
+        """Release a lock that may or may not be held."""
+        try:
+            self._release_remote(lease, deadline)
+        except Exception as error:
+            _remember(self._doubtful_tokens, lease)
+            logger.debug("%r: the lock is left to expire: %s", lease.conversation_id, error)
+        finally:
+            self._release_local(lease)
+
+    def _renew(self, lease: Lease) -> bool:
+        """Let the lock last longer; False if it is lost."""
+        if lease not in self._held:  # the store was closed
+            return False
+        expiry = Deadline(self._lock_timeout)
+        try:
+            # Until the lock expires, a renewal that failed is tried again at once.
+            if self._extend(lease, lease.expiry):
+                lease.expiry = expiry
+                return True
+        except Exception as error:
+            logger.warning("%r: the lock could not be renewed: %s", lease.conversation_id, error)
+            return not lease.expiry.expired
+        logger.warning("%r: the lock was lost while it was held", lease.conversation_id)
+        return False
+
+    def _release_local(self, lease: Lease) -> None:
+        """Let the next call of this process have its turn."""
+        if self._held.pop(lease, lease) is None:  # otherwise it was released already
+            _remember(self._released_tokens, lease)
+            self._locks.release(lease.conversation_id)
+
+    def _require_held(self, lease: Lease) -> None:
+        if lease not in self._held:
+            raise self._lost(lease)
+
+    def _not_free(self, conversation_id: str) -> LockTimeoutError:
+        return LockTimeoutError(
+            f"the lock of conversation {conversation_id!r} was not free within"
+            f" {min(self._lock_timeout, self._timeout):g} s; in a locked() block use the methods"
+            " of its working memory, not the store's"
+        )
+
+    def _lost(self, lease: Lease) -> LockLostError:
+        self._check()  # closing the store releases its locks
+        return LockLostError(
+            f"the lock of conversation {lease.conversation_id!r} expired while it was held, and"
+            f" nothing was written: the update took longer than {self._lock_timeout:g} s, or the"
+            " server lost the lock"
+        )
+
+    # What is stored
+
+    def _read(
+        self, conversation_id: str, stored: Stored, deadline: Deadline
+    ) -> WorkingMemory | None:
+        """Build the working memory; one that cannot be read is moved out of the way."""
+        if stored is None:
+            return None
+        data, reason = (b"", stored) if isinstance(stored, str) else (stored, "")
+        try:
+            if data:
+                return from_json(data, self.memory_type)
+        except ValidationError as error:
+            reason = "; ".join(f"{e['type']} at {e['loc']}" for e in error.errors()[:3])
+        logger.error(
+            "the working memory of conversation %r cannot be read (%s): it is kept for 7 days at"
+            " %s, and the conversation starts anew",
+            conversation_id,
+            reason or "no text at all",
+            self._set_aside(conversation_id, data, deadline),
+        )
+        return None
+
+
+def _remember(tokens: dict[str, str], lease: Lease) -> None:
+    """Note the last token of a conversation, and forget the oldest if there are many."""
+    tokens.pop(lease.conversation_id, None)
+    tokens[lease.conversation_id] = lease.token
+    if len(tokens) > _REMEMBERED:
+        with suppress(KeyError, RuntimeError):  # another thread was faster
+            del tokens[next(iter(tokens))]

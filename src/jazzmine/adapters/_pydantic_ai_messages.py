@@ -1,0 +1,184 @@
+"""What stands in the messages of Pydantic AI's conversations: entries, and the newest state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    BaseToolReturnPart,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    UserPromptPart,
+)
+
+from jazzmine.adapters._items import item_message, item_of, readable
+from jazzmine.records.messages import Message, MessageRole
+
+__all__ = [
+    "State",
+    "entries_of",
+    "entry_messages",
+    "has_state",
+    "is_entry",
+    "note_message",
+    "parent_of",
+    "state_of",
+]
+
+_KEY = "pydantic_ai"
+
+_RECORDS = TypeAdapter(
+    list[ConversationRecord], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a conversation has besides its entries; it stands in the newest message.
+
+    Args:
+        record: the framework's record, or None if it was deleted.
+        forks: for each conversation that uses entries of this one, the newest that it uses.
+        sources: the conversations that this one uses entries of.
+        released: whether nothing is used any more, and all messages are being deleted.
+    """
+
+    record: ConversationRecord | None = None
+    forks: dict[str, list[str]] = field(default_factory=dict)
+    sources: list[str] = field(default_factory=list)
+    released: bool = False
+
+    @property
+    def revision(self) -> str | None:
+        """The revision of the record, or None."""
+        return None if self.record is None else self.record.revision
+
+
+def entry_messages(
+    entries: Sequence[ConversationEntry], state: State, **fields: Any
+) -> list[Message]:
+    """Return the messages that store entries, the last of them with a state.
+
+    Args:
+        entries: the entries, at least one.
+        state: the state after them.
+        fields: the conversation, the user and the timestamp of the messages.
+    """
+    dumped = ModelMessagesTypeAdapter.dump_python([one.message for one in entries], mode="json")
+    payloads = [
+        {"entry": {"parent_id": one.parent_id, "kind": one.kind, "message": message}}
+        for one, message in zip(entries, dumped, strict=True)
+    ]
+    payloads[-1]["state"] = _dumped(state)
+    messages = []
+    for entry, payload in zip(entries, payloads, strict=True):
+        role, content, tools = _described(entry.message)
+        called = [readable(tool) for tool in tools] or None
+        more: Any = {"role": role, "content": content, "invoked_tools": called, **fields}
+        messages.append(item_message(_KEY, payload, id=entry.id, **more))
+    return messages
+
+
+def note_message(text: str, state: State, **fields: Any) -> Message:
+    """Return a message that stores a state alone; the text says to a person what has happened."""
+    return item_message(
+        _KEY, {"state": _dumped(state)}, role=MessageRole.SYSTEM, content=text, **fields
+    )
+
+
+def is_entry(message: Message) -> bool:
+    """Return whether a message stores an entry."""
+    return "entry" in _payload(message)
+
+
+def parent_of(message: Message) -> str | None:
+    """Return the id of the entry before that of a message."""
+    parent: str | None = _payload(message)["entry"]["parent_id"]
+    return parent
+
+
+def entries_of(messages: Sequence[Message]) -> list[ConversationEntry]:
+    """Return the entries that messages store."""
+    entries = [_payload(message)["entry"] for message in messages]
+    contents = json.dumps([one["message"] for one in entries])
+    return [
+        ConversationEntry(
+            id=message.id, parent_id=one["parent_id"], kind=one["kind"], message=content
+        )
+        for message, one, content in zip(
+            messages, entries, ModelMessagesTypeAdapter.validate_json(contents), strict=True
+        )
+    ]
+
+
+def has_state(message: Message) -> bool:
+    """Return whether a message stores a state."""
+    return "state" in _payload(message)
+
+
+def state_of(message: Message) -> State:
+    """Return the state that a message stores."""
+    found = _payload(message)["state"]
+    record = found["record"]
+    if record is not None:
+        (record,) = _RECORDS.validate_json(json.dumps([record]))
+    return State(**{**found, "record": record})
+
+
+def _payload(message: Message) -> dict[str, Any]:
+    found: dict[str, Any] = item_of(message, _KEY, {})
+    return found
+
+
+def _dumped(state: State) -> dict[str, Any]:
+    record = None if state.record is None else _RECORDS.dump_python([state.record], mode="json")[0]
+    return {
+        "record": record,
+        "forks": state.forks,
+        "sources": state.sources,
+        "released": state.released,
+    }
+
+
+def _described(message: ModelMessage) -> tuple[MessageRole, str, list[str]]:
+    """Return the role and the text of a message for a person who reads it, and its tool calls."""
+    parts: Sequence[Any] = message.parts
+    if isinstance(message, ModelResponse):
+        role = MessageRole.ASSISTANT
+    elif any(isinstance(part, UserPromptPart) for part in parts):
+        role = MessageRole.USER
+    elif any(isinstance(part, BaseToolReturnPart) for part in parts):
+        role = MessageRole.TOOL
+    else:
+        role = MessageRole.SYSTEM
+    if role is not MessageRole.SYSTEM:
+        parts = [part for part in parts if not isinstance(part, SystemPromptPart)]
+    tools = [part.tool_name for part in parts if isinstance(part, BaseToolCallPart)]
+    return role, "\n".join(text for part in parts if (text := _text(part))), tools
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, TextPart | SystemPromptPart):
+        return part.content
+    if isinstance(part, BaseToolCallPart):
+        return f"{part.tool_name}({part.args_as_json_str()})"
+    if isinstance(part, BaseToolReturnPart):
+        return part.model_response_str()
+    if hasattr(part, "model_response"):
+        return str(part.model_response())
+    content = getattr(part, "content", None)
+    if isinstance(part, UserPromptPart) and not isinstance(content, str):
+        return "\n".join(
+            one if isinstance(one, str) else f"[{getattr(one, 'kind', type(one).__name__)}]"
+            for one in part.content
+        )
+    return content if isinstance(content, str) else f"[{part.part_kind}]"

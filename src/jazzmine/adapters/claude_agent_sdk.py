@@ -1,0 +1,259 @@
+"""Sessions of the Claude Agent SDK (`claude-agent-sdk`) in a message store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote
+from uuid import UUID, uuid4, uuid5
+
+from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
+from jazzmine._sync.message_store.base import MessageStore
+from jazzmine.adapters._items import (
+    as_async,
+    encoded,
+    finished,
+    item_message,
+    item_of,
+    readable,
+    require_session_id,
+    retry_conflicts,
+    supported,
+    text_of,
+)
+from jazzmine.errors import ConflictError, IntegrityError
+from jazzmine.records.log import ANY
+from jazzmine.records.messages import Conversation, Message, MessageRole
+
+with supported("claude-agent-sdk", "0.1.66", "1.0"):
+    from claude_agent_sdk import fold_session_summary
+    from claude_agent_sdk.types import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+
+__all__ = ["JazzmineSessionStore"]
+
+_KEY = "claude_agent_sdk"
+_IDS = UUID("2f4a1c0e-6f0b-4d0e-9f43-6a53f1c3a1d7")
+_READS_AT_ONCE = 16
+
+_ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
+
+# The entries without a message that a person wants to read; others are flagged, because most
+# entries of a transcript are the program's own notes.
+_SHOWN = ("system", "summary")
+
+# A message to append, and its entry.
+_Unsaved: TypeAlias = tuple[Message, SessionStoreEntry]
+
+
+class JazzmineSessionStore:
+    """Transcripts of one user's sessions; each transcript is a conversation.
+
+    Implements `claude_agent_sdk.SessionStore` with its optional methods. A transcript of a subagent
+    (a key with a `subpath`) is a conversation of its own. Keys of different users are different
+    keys. It keeps nothing in memory, so any number of processes may use one session at once.
+
+    Args:
+        store: an open message store; with a sync one, calls run in worker threads.
+        user_id: the user of the conversations; sessions of other users are not seen.
+        agent_id: the agent of new conversations.
+
+    Raises:
+        ValueError: an id is missing.
+        TypeError: an argument is of another type.
+    """
+
+    def __init__(
+        self, store: AsyncMessageStore | MessageStore, *, user_id: str, agent_id: str
+    ) -> None:
+        self._store = as_async(store)
+        self._user_id = require_session_id(user_id, "user_id")
+        self._agent_id = require_session_id(agent_id, "agent_id")
+
+    async def append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
+        """Append entries to a transcript, all of them or none.
+
+        Those whose `uuid` the transcript has already are left out; entries without a `uuid` are
+        always added. The session's summary changes in the same step.
+
+        Raises:
+            TypeError, ValueError: an entry cannot be stored, or an id in the key is missing.
+        """
+        conversation_id = self._conversation_id(key)
+        unsaved: dict[str, _Unsaved] = {}
+        for entry in entries:
+            message = self._message(conversation_id, entry)
+            unsaved.setdefault(message.id, (message, entry))
+        if unsaved:
+            await finished(self._append(key, conversation_id, list(unsaved.values())))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the entries of a transcript in order, or None if there are none."""
+        return await self._entries(self._conversation_id(key)) or None
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the ids of a project's sessions, and when each was last appended to, in ms."""
+        return [
+            {"session_id": session_id, "mtime": conversation.last_updated_at}
+            for conversation, session_id in await self._below(project_key)
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return the summaries of a project's sessions, each as of its newest entry."""
+        limit = asyncio.Semaphore(_READS_AT_ONCE)
+
+        async def summary(conversation_id: str, session_id: str) -> SessionSummaryEntry | None:
+            async with limit:
+                newest = await self._newest(conversation_id)
+            return None if newest is None else _summary(newest, session_id)
+
+        sessions = await self._below(project_key)
+        found = await asyncio.gather(*(summary(one.id, name) for one, name in sessions))
+        return [one for one in found if one is not None]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a transcript; a session's own one (no `subpath`) with those of its subagents."""
+        await finished(self._delete(key))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the subpaths of a session's transcripts."""
+        found = await self._below(key["project_key"], key["session_id"])
+        return [subpath for _, subpath in found]
+
+    async def _append(self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]) -> None:
+        has_summary = key.get("subpath") is None
+        newest = await self._newest(conversation_id) if has_summary else None
+
+        async def attempt() -> None:
+            nonlocal newest, unsaved
+            messages = [message for message, _ in unsaved]
+            expected: Any = ANY
+            try:
+                if messages and has_summary:
+                    summary = await self._summary_after(key, conversation_id, newest, unsaved)
+                    messages[-1] = _with_summary(*unsaved[-1], summary)
+                    expected = None if newest is None else newest.id
+                await self._store.append_messages(conversation_id, messages, expected_last=expected)
+            except ConflictError as error:
+                last = error.newest_id
+                newest = None if last is None else await self._store.get_message_by_id(last)
+                raise
+            except IntegrityError as error:
+                # The conversation is not stored yet, or some of the messages are.
+                await self._store.get_or_create_conversation(
+                    Conversation(id=conversation_id, user_id=self._user_id, agent_id=self._agent_id)
+                )
+                found = await self._store.get_messages_by_ids([one.id for one, _ in unsaved])
+                stored = {one.id for one in found}
+                unsaved = [one for one in unsaved if one[0].id not in stored]
+                raise ConflictError(str(error)) from error
+
+        await retry_conflicts(attempt)
+
+    async def _summary_after(
+        self,
+        key: SessionKey,
+        conversation_id: str,
+        newest: Message | None,
+        unsaved: list[_Unsaved],
+    ) -> SessionSummaryEntry:
+        before = None if newest is None else _summary(newest, key["session_id"])
+        entries = [entry for _, entry in unsaved]
+        if newest is not None and before is None:
+            # The message with the summary was deleted, or another program stored the newest one.
+            entries = [*await self._entries(conversation_id), *entries]
+        return fold_session_summary(before, key, entries)
+
+    async def _delete(self, key: SessionKey) -> None:
+        if key.get("subpath") is None:
+            for conversation, _ in await self._below(key["project_key"], key["session_id"]):
+                await self._store.delete_conversation(conversation.id)
+        await self._store.delete_conversation(self._conversation_id(key))
+
+    async def _entries(self, conversation_id: str) -> list[Any]:
+        stored = await self._store.get_messages_by_conversation_id(conversation_id)
+        payloads = [item_of(message, _KEY, None) for message in stored]
+        return [payload["entry"] for payload in payloads if payload is not None]
+
+    async def _newest(self, conversation_id: str) -> Message | None:
+        found = await self._store.get_immediate_context(conversation_id, 1)
+        return found[0] if found else None
+
+    async def _below(self, *parts: str) -> list[tuple[Conversation, str]]:
+        """Return the conversations whose key has one part more than these, and that part."""
+        prefix = _joined(_KEY, self._user_id, *parts, "")
+        found = await self._store.get_conversations_by_user_id(self._user_id)
+        below = [(one, one.id.removeprefix(prefix)) for one in found if one.id.startswith(prefix)]
+        return [
+            (one, unquote(rest, errors="surrogatepass")) for one, rest in below if "/" not in rest
+        ]
+
+    def _conversation_id(self, key: SessionKey) -> str:
+        names = ["project_key", "session_id", *(["subpath"] if "subpath" in key else [])]
+        parts = [require_session_id(key.get(name), name) for name in names]
+        return _joined(_KEY, self._user_id, *parts)
+
+    def _message(self, conversation_id: str, entry: SessionStoreEntry) -> Message:
+        uuid = entry.get("uuid")
+        role, content, tools = _described(entry)
+        return item_message(
+            _KEY,
+            {"entry": entry},
+            id=str(uuid5(_IDS, _joined(conversation_id, uuid)) if uuid else uuid4()),
+            conversation_id=conversation_id,
+            user_id=self._user_id,
+            role=role,
+            content=content,
+            invoked_tools=[readable(tool) for tool in tools] or None,
+            is_flagged=not isinstance(entry.get("message"), dict)
+            and entry.get("type") not in _SHOWN,
+        )
+
+
+def _joined(*parts: str) -> str:
+    return "/".join(quote(part, safe="", errors="surrogatepass") for part in parts)
+
+
+def _with_summary(
+    message: Message, entry: SessionStoreEntry, summary: SessionSummaryEntry
+) -> Message:
+    payload = encoded({"entry": entry, "summary": summary["data"]})
+    # `_newest` finds only a message that is not flagged.
+    return message.model_copy(update={"metadata": {_KEY: payload}, "is_flagged": False})
+
+
+def _summary(newest: Message, session_id: str) -> SessionSummaryEntry | None:
+    """Return the summary that was stored with a message, if any.
+
+    Its `mtime` is older than that of the session if this is not the session's newest message, and
+    the SDK then reads the entries.
+    """
+    payload = item_of(newest, _KEY, None)
+    data = None if payload is None else payload.get("summary")
+    if data is None:
+        return None
+    return {"session_id": session_id, "mtime": newest.timestamp, "data": data}
+
+
+def _described(entry: Any) -> tuple[MessageRole, str, list[str]]:
+    """Return the role and the text of an entry for a person who reads it, and its tool calls."""
+    kind, message = str(entry.get("type")), entry.get("message")
+    if not isinstance(message, dict):
+        named = (
+            entry.get(name) for name in ("summary", "customTitle", "aiTitle", "tag", "content")
+        )
+        text = next((one for one in named if isinstance(one, str)), "")
+        return MessageRole.SYSTEM, f"[{kind}] {text}".rstrip(), []
+    content = message.get("content")
+    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    tools = [str(one.get("name")) for one in blocks if one.get("type") == "tool_use"]
+    role = _ROLES.get(kind, MessageRole.SYSTEM)
+    if blocks and all(one.get("type") == "tool_result" for one in blocks):
+        role = MessageRole.TOOL
+    return role, text_of(content), tools

@@ -1,0 +1,373 @@
+"""Conversations of Pydantic AI (`pydantic-ai`) in a message store."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
+from jazzmine._sync.message_store.base import MessageStore
+from jazzmine.adapters._items import (
+    as_async,
+    finished,
+    require_session_id,
+    retry_conflicts,
+    supported,
+)
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
+from jazzmine.records.messages import Conversation, Message
+
+with supported("pydantic-ai-slim", "2.66.0", "3.0"):
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+
+    from jazzmine.adapters._pydantic_ai_messages import (
+        State,
+        entries_of,
+        entry_messages,
+        has_state,
+        is_entry,
+        note_message,
+        parent_of,
+        state_of,
+    )
+
+__all__ = ["JazzmineConversationStore"]
+
+_PAGE = 32
+
+# How long an unfinished deletion keeps a conversation from being stored anew, in ms: longer than
+# the store's own calls may take.
+_DELETION_MS = 60_000
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The state of a conversation, and its newest message."""
+
+    state: State = field(default_factory=State)
+    newest: Message | None = None
+
+
+class JazzmineConversationStore(ConversationStore):
+    """Conversations of Pydantic AI, each of which is a conversation of a message store.
+
+    Implements `pydantic_ai.conversation_store.ConversationStore`. An entry is a message of the same
+    id; the record stands in the newest message, and changes in the same step. A fork uses the
+    messages of its source, which stay stored after the source is deleted, as far as forks use
+    them. It keeps nothing in memory, so any number of processes may use one conversation at once.
+
+    Args:
+        store: an open message store; with a sync one, calls run in worker threads.
+        agent_id: the agent of the conversations; those of other agents are not listed.
+        user_id: the user of conversations that have no `scope`. Others belong to the user that
+            their `scope` names.
+
+    Raises:
+        ValueError: an id is missing.
+        TypeError: an argument is of another type.
+    """
+
+    def __init__(
+        self,
+        store: AsyncMessageStore | MessageStore,
+        *,
+        agent_id: str,
+        user_id: str | None = None,
+    ) -> None:
+        self._store = as_async(store)
+        self._agent_id = require_session_id(agent_id, "agent_id")
+        self._user_id = None if user_id is None else require_session_id(user_id, "user_id")
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """Return the record of a conversation, or None."""
+        return (
+            await self._log(require_session_id(conversation_id, "conversation_id"))
+        ).state.record
+
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> list[ConversationRecord]:
+        """Return the agent's records, newest `updated_at` first.
+
+        Args:
+            scope: only those with this scope; "" is a scope, and None is all.
+            limit: how many at most.
+        """
+        while True:
+            try:
+                found = await self._newest(scope, limit)
+            except NotFoundError:
+                continue  # A conversation was deleted between two pages.
+            return found
+
+    async def _newest(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
+        by_id: dict[str, ConversationRecord] = {}
+        after: str | None = None
+        while True:
+            conversations = await self._page(scope, after)
+            mine = [one.id for one in conversations if one.agent_id == self._agent_id]
+            records = await asyncio.gather(*map(self.read_record, mine))
+            in_scope = [one for one in records if one and (scope is None or one.scope == scope)]
+            by_id |= {one.conversation_id: one for one in in_scope}
+            found = sorted(by_id.values(), key=lambda one: one.updated_at, reverse=True)[:limit]
+            if len(conversations) < _PAGE:
+                return found
+            # A conversation is updated in the millisecond of its record, or later.
+            after, oldest = conversations[-1].id, conversations[-1].last_updated_at
+            if len(found) == limit and (not found or _ms(found[-1]) > oldest):
+                return found
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Store a record and new entries in one step.
+
+        Raises:
+            ConversationConflict: the stored record's revision is not `expected_revision`, or
+                `record.head_id` is not stored; nothing is written.
+            ValueError: the conversation has no scope, and the store no `user_id`.
+        """
+        write = partial(self._write, record, list(new_entries), expected_revision)
+        await finished(_decided(record.conversation_id, write))
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Delete a conversation with all messages that no fork of it uses.
+
+        Raises:
+            ConversationConflict: no record with `expected_revision` is stored.
+        """
+        await finished(
+            _decided(conversation_id, partial(self._delete, conversation_id, expected_revision))
+        )
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """Return an entry.
+
+        Raises:
+            LookupError: it is not stored.
+        """
+        return (await self.read_history(entry_id, limit=1))[0]
+
+    async def read_history(
+        self, head_id: str | None, *, limit: int | None = None
+    ) -> list[ConversationEntry]:
+        """Return the entries up to one, oldest first, or the last `limit` of them.
+
+        Raises:
+            LookupError: one of them is not stored.
+        """
+        known: dict[str, Message] = {}
+        line: list[Message] = []
+        entry_id = head_id
+        while entry_id is not None and (limit is None or len(line) < limit):
+            if entry_id not in known:
+                known |= await self._around(entry_id, limit, known.values())
+            line.append(known[entry_id])
+            entry_id = parent_of(line[-1])
+        return entries_of(line[::-1])
+
+    async def _around(
+        self, entry_id: str, limit: int | None, known: Iterable[Message]
+    ) -> dict[str, Message]:
+        """Return the message of an entry with other messages of its conversation."""
+        message = await self._store.get_message_by_id(entry_id)
+        if message is None or not is_entry(message):
+            raise KeyError(entry_id)
+        conversation_id, found = message.conversation_id, [message]
+        if limit is None or any(one.conversation_id == conversation_id for one in known):
+            found += await self._store.get_messages_by_conversation_id(conversation_id)
+        elif limit > 1:
+            found += await self._store.get_immediate_context(conversation_id, limit)
+        return {one.id: one for one in found if is_entry(one)}
+
+    async def _page(self, scope: str | None, after: str | None) -> list[Conversation]:
+        if scope:
+            return await self._store.get_conversations_by_user_id(scope, limit=_PAGE, after=after)
+        return await self._store.get_conversations_by_agent_id(
+            self._agent_id, limit=_PAGE, after=after
+        )
+
+    async def _log(self, conversation_id: str) -> _Log:
+        while True:
+            found = await self._store.get_immediate_context(conversation_id, 1)
+            last = found[0].id if found else None
+            try:
+                # Those that are flagged.
+                found += await self._store.get_messages_by_conversation_id(
+                    conversation_id, after=last
+                )
+            except NotFoundError:
+                continue
+            if found and not any(map(has_state, found)):
+                found = await self._store.get_messages_by_conversation_id(conversation_id)
+            states = [message for message in found if has_state(message)]
+            return _Log(state_of(states[-1]) if states else State(), found[-1] if found else None)
+
+    async def _write(
+        self,
+        record: ConversationRecord,
+        entries: list[ConversationEntry],
+        expected_revision: str | None,
+    ) -> None:
+        conversation_id = require_session_id(record.conversation_id, "conversation_id")
+        user_id = require_session_id(record.scope or self._user_id, "the scope, or user_id,")
+        log = await self._log(conversation_id)
+        if log.state.revision != expected_revision:
+            raise ConversationConflict(conversation_id)
+        state = log.state
+        if state.released:
+            if log.newest is not None and time.time() * 1000 - log.newest.timestamp < _DELETION_MS:
+                raise ConflictError(f"{conversation_id!r} is being deleted")
+            state = State()
+        if state.record is None:
+            stored = await self._store.get_or_create_conversation(
+                Conversation(id=conversation_id, user_id=user_id, agent_id=self._agent_id)
+            )
+            if log.newest is not None and stored.user_id != user_id:
+                await self._store.update_conversation(
+                    stored.model_copy(update={"user_id": user_id, "agent_id": self._agent_id})
+                )
+        sources = await self._hold(record, entries, state)
+        state = replace(state, record=record, sources=sources, released=False)
+        await self._append(conversation_id, user_id, log, state, entries, _ms(record))
+
+    async def _hold(
+        self, record: ConversationRecord, entries: list[ConversationEntry], state: State
+    ) -> list[str]:
+        """Have other conversations keep the entries that a record uses; return all of them.
+
+        Raises:
+            ConversationConflict: the newest entry of the record is not stored.
+        """
+        old = state.record
+        known = {entry.id for entry in entries} | {None}
+        if old is not None:
+            known |= {old.head_id, *old.branches}
+        parents = [entry.parent_id for entry in entries]
+        used = {record.head_id, *record.branches, *parents} - known
+        found = await self._store.get_messages_by_ids([one for one in used if one is not None])
+        stored = {message.id: message for message in found if is_entry(message)}
+        if record.head_id in used - stored.keys():
+            raise ConversationConflict(record.conversation_id)
+        by_source: dict[str, set[str]] = {}
+        for message in stored.values():
+            by_source.setdefault(message.conversation_id, set()).add(message.id)
+        for source, ids in by_source.items():
+            keep = partial(self._keep, source, record.conversation_id, ids)
+            await _decided(record.conversation_id, keep)
+        others = by_source.keys() - {record.conversation_id, *state.sources}
+        return [*state.sources, *sorted(others)]
+
+    async def _keep(self, source: str, fork: str, ids: set[str]) -> None:
+        """Note in a conversation that another one uses some of its entries.
+
+        Raises:
+            ConversationConflict: the conversation was deleted, and these entries with it.
+        """
+        log = await self._log(source)
+        if log.state.record is None and (
+            log.state.released or not ids <= await self._kept(source, log.state.forks)
+        ):
+            raise ConversationConflict(fork)
+        held = log.state.forks.get(fork, [])
+        if log.newest is None or fork == source or ids <= set(held):
+            return
+        forks = {**log.state.forks, fork: [*held, *sorted(ids - set(held))]}
+        user_id, state = log.newest.user_id, replace(log.state, forks=forks)
+        await self._append(source, user_id, log, state, note=f"[forked: {fork}]")
+
+    async def _kept(self, conversation_id: str, forks: dict[str, list[str]]) -> set[str]:
+        """Return the ids of the entries that forks use."""
+        stored = await self._store.get_messages_by_conversation_id(conversation_id)
+        parents = {one.id: parent_of(one) for one in stored if is_entry(one)}
+        kept: set[str] = set()
+        for entry_id in (one for used in forks.values() for one in used):
+            older: str | None = entry_id
+            while older is not None and older in parents and older not in kept:
+                kept.add(older)
+                older = parents[older]
+        return kept
+
+    async def _delete(self, conversation_id: str, expected_revision: str) -> None:
+        log = await self._log(conversation_id)
+        if log.state.record is None or log.state.revision != expected_revision:
+            raise ConversationConflict(conversation_id)
+        await self._release(conversation_id, log)
+
+    async def _release(self, conversation_id: str, log: _Log) -> None:
+        """Delete the messages of a conversation without a record, but for those that forks use."""
+        if log.newest is None:
+            return
+        forks = {
+            fork: used
+            for fork, used in log.state.forks.items()
+            if await self._store.get_conversation_by_id(fork) is not None
+        }
+        state = State(None, forks, log.state.sources, released=not forks)
+        await self._append(conversation_id, log.newest.user_id, log, state, note="[deleted]")
+        if forks:
+            kept = await self._kept(conversation_id, forks)
+            for message in await self._store.get_messages_by_conversation_id(conversation_id):
+                if message.id not in kept:
+                    await self._store.delete_message(message.id)
+                if message.id == log.newest.id:
+                    break
+            return
+        await self._store.delete_conversation(conversation_id)
+        for source in log.state.sources:
+            await retry_conflicts(partial(self._release_if_deleted, source))
+
+    async def _release_if_deleted(self, conversation_id: str) -> None:
+        log = await self._log(conversation_id)
+        if log.state.record is None and not log.state.released:
+            await self._release(conversation_id, log)
+
+    async def _append(
+        self,
+        conversation_id: str,
+        user_id: str,
+        log: _Log,
+        state: State,
+        entries: Sequence[ConversationEntry] = (),
+        timestamp: int | None = None,
+        *,
+        note: str = "[record]",
+    ) -> None:
+        """Append entries, or a note, with a new state, unless there are newer messages by now."""
+        fields: dict[str, Any] = {"conversation_id": conversation_id, "user_id": user_id}
+        if timestamp is not None:
+            fields["timestamp"] = timestamp
+        messages = entry_messages(entries, state, **fields) if entries else []
+        last = None if log.newest is None else log.newest.id
+        messages = messages or [note_message(note, state, **fields)]
+        try:
+            await self._store.append_messages(conversation_id, messages, expected_last=last)
+        except IntegrityError as error:
+            if await self._store.get_messages_by_ids([message.id for message in messages]):
+                raise  # These entries were stored before.
+            raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
+
+
+async def _decided(conversation_id: str, attempt: Any) -> None:
+    """Repeat an attempt until no other writer comes between, or the framework has a conflict."""
+    try:
+        await retry_conflicts(attempt)
+    except ConflictError as error:
+        raise ConversationConflict(conversation_id) from error
+
+
+def _ms(record: ConversationRecord) -> int:
+    return int(record.updated_at.timestamp() * 1000)

@@ -1,0 +1,338 @@
+"""Sessions of Strands Agents (`strands-agents`) in a message store."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+
+from jazzmine._sync.message_store.base import MessageStore
+from jazzmine.adapters._items import (
+    decoded,
+    encoded,
+    item_message,
+    item_of,
+    readable,
+    require_session_id,
+    retry_conflicts_sync,
+    supported,
+    text_of,
+)
+from jazzmine.errors import ConflictError, IntegrityError
+from jazzmine.records.messages import Conversation, Message, MessageRole
+
+with supported("strands-agents", "1.22.0", "2.0"):
+    from strands.session.session_repository import SessionRepository
+    from strands.types.exceptions import SessionException
+    from strands.types.session import Session, SessionAgent, SessionMessage
+
+if TYPE_CHECKING:
+    from strands.multiagent import MultiAgentBase
+
+__all__ = ["JazzmineSessionRepository"]
+
+T = TypeVar("T", Session, SessionAgent, SessionMessage)
+
+_KEY = "strands"
+
+
+class JazzmineSessionRepository(SessionRepository):
+    """Sessions of Strands Agents: one conversation for a session, and one for each of its agents.
+
+    Implements `strands.session.session_repository.SessionRepository`, for
+    `strands.session.repository_session_manager.RepositorySessionManager`. The conversation of an
+    agent, `SESSION/AGENT`, holds its messages; that of the session holds the states of its agents
+    and multi-agents. It keeps nothing in memory, so any number of threads and processes may use
+    one session at once.
+
+    Args:
+        store: an open message store with the sync API.
+        user_id: the user of new conversations and messages.
+        agent_id: the agent of new conversations; the agents of Strands are their titles.
+
+    Raises:
+        ValueError: an id is missing.
+        TypeError: an argument is of another type.
+    """
+
+    def __init__(self, store: MessageStore, *, user_id: str, agent_id: str) -> None:
+        if not isinstance(store, MessageStore):
+            kind = type(store).__name__
+            raise TypeError(f"store must be an open MessageStore of jazzmine.sync, not {kind}")
+        self._store = store
+        self._user_id = require_session_id(user_id, "user_id")
+        self._agent_id = require_session_id(agent_id, "agent_id")
+
+    def create_session(self, session: Session, **kwargs: Any) -> Session:
+        """Store a new session.
+
+        Raises:
+            SessionException: it exists.
+        """
+        payload = encoded({"session": asdict(session), "token": str(uuid4())})
+        stored = self._conversation(_joined(session.session_id), metadata={_KEY: payload})
+        if stored.metadata.get(_KEY) != payload:
+            raise SessionException(f"Session {session.session_id} already exists")
+        return session
+
+    def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
+        """Return a session, or None."""
+        conversation = self._store.get_conversation_by_id(_joined(session_id))
+        payload = None if conversation is None else conversation.metadata.get(_KEY)
+        return _made(Session, decoded(payload)["session"]) if isinstance(payload, str) else None
+
+    def delete_session(self, session_id: str, **kwargs: Any) -> None:
+        """Delete a session with its agents and their messages.
+
+        Raises:
+            SessionException: it does not exist.
+        """
+        conversation_id = _joined(session_id)
+        for state in self._store.get_messages_by_conversation_id(conversation_id):
+            agent = (item_of(state, _KEY, None) or {}).get("agent")
+            if agent is not None:
+                self._store.delete_conversation(_joined(session_id, agent["agent_id"]))
+        if not self._store.delete_conversation(conversation_id):
+            raise SessionException(f"Session {session_id} does not exist")
+
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Store the state of a new agent, in place of one that it has already.
+
+        Raises:
+            SessionException: the session does not exist.
+        """
+        agent_id = session_agent.agent_id
+        self._put_state(
+            _agent_key(session_id, agent_id), session_id, {"agent": asdict(session_agent)}
+        )
+        self._conversation(_joined(session_id, agent_id), title=readable(agent_id))
+
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """Return the state of an agent, or None."""
+        payload = self._state(_agent_key(session_id, agent_id))
+        return None if payload is None else _made(SessionAgent, payload["agent"])
+
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Store the state of an agent anew; its `created_at` stays.
+
+        Raises:
+            SessionException: the agent does not exist.
+        """
+        key = _agent_key(session_id, session_agent.agent_id)
+        payload = self._state(key)
+        if payload is None:
+            raise SessionException(
+                f"Agent {session_agent.agent_id} in session {session_id} does not exist"
+            )
+        session_agent.created_at = payload["agent"]["created_at"]
+        self._put_state(key, session_id, {"agent": asdict(session_agent)})
+
+    def create_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Append a message to those of an agent.
+
+        If another process has stored a message with this `message_id`, this one gets the next free
+        `message_id`, in the store and in `session_message`.
+
+        Raises:
+            SessionException: the agent does not exist.
+            TypeError, ValueError: the message cannot be stored.
+        """
+        retry_conflicts_sync(partial(self._append, session_id, agent_id, session_message))
+
+    def read_message(
+        self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
+    ) -> SessionMessage | None:
+        """Return a message, or None."""
+        message = self._store.get_message_by_id(_message_key(session_id, agent_id, message_id))
+        return None if message is None else _session_message(message)
+
+    def update_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Store a message anew, as after a redaction; its `created_at` stays.
+
+        Raises:
+            SessionException: the message does not exist.
+        """
+        key = _message_key(session_id, agent_id, session_message.message_id)
+        stored = self._store.get_message_by_id(key)
+        previous = None if stored is None else _session_message(stored)
+        if stored is None or previous is None:
+            raise SessionException(f"Message {session_message.message_id} does not exist")
+        session_message.created_at = previous.created_at
+        new = self._message(session_id, agent_id, session_message)
+        self._store.update_message(
+            new.model_copy(update={"timestamp": stored.timestamp, "is_flagged": stored.is_flagged})
+        )
+
+    def list_messages(
+        self,
+        session_id: str,
+        agent_id: str,
+        limit: int | None = None,
+        offset: int = 0,
+        **kwargs: Any,
+    ) -> list[SessionMessage]:
+        """Return messages of an agent, by `message_id`.
+
+        Args:
+            session_id: the session.
+            agent_id: the agent.
+            limit: how many at most.
+            offset: how many of the oldest to leave out.
+        """
+        stored = self._store.get_messages_by_conversation_id(_joined(session_id, agent_id))
+        found = [one for message in stored if (one := _session_message(message)) is not None]
+        found.sort(key=lambda one: one.message_id)
+        return found[offset:] if limit is None else found[offset : offset + limit]
+
+    def create_multi_agent(
+        self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
+    ) -> None:
+        """Store the state of a new multi-agent, in place of one that it has already.
+
+        Raises:
+            SessionException: the session does not exist.
+        """
+        key = _multi_agent_key(session_id, multi_agent.id)
+        self._put_state(key, session_id, {"multi_agent": multi_agent.serialize_state()})
+
+    def read_multi_agent(
+        self, session_id: str, multi_agent_id: str, **kwargs: Any
+    ) -> dict[str, Any] | None:
+        """Return the state of a multi-agent, or None."""
+        payload = self._state(_multi_agent_key(session_id, multi_agent_id))
+        return None if payload is None else payload["multi_agent"]
+
+    def update_multi_agent(
+        self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any
+    ) -> None:
+        """Store the state of a multi-agent anew.
+
+        Raises:
+            SessionException: it does not exist.
+        """
+        key, state = _multi_agent_key(session_id, multi_agent.id), multi_agent.serialize_state()
+        if self._state(key) is None:
+            raise SessionException(
+                f"MultiAgent state {multi_agent.id} in session {session_id} does not exist"
+            )
+        self._put_state(key, session_id, {"multi_agent": state})
+
+    def _conversation(self, conversation_id: str, **fields: Any) -> Conversation:
+        conversation = Conversation(
+            id=conversation_id, user_id=self._user_id, agent_id=self._agent_id, **fields
+        )
+        return self._store.get_or_create_conversation(conversation)
+
+    def _state(self, key: str) -> dict[str, Any] | None:
+        message = self._store.get_message_by_id(key)
+        return None if message is None else item_of(message, _KEY, None)
+
+    def _put_state(self, key: str, session_id: str, payload: dict[str, Any]) -> None:
+        (kind,) = payload
+        name = key.removeprefix(_joined(session_id)).removesuffix("/state").strip("/")
+        message = item_message(
+            _KEY,
+            payload,
+            id=key,
+            conversation_id=_joined(session_id),
+            user_id=self._user_id,
+            role=MessageRole.SYSTEM,
+            content=f"[state of {name}]",
+        )
+        try:
+            self._store.store_message(message)
+        except IntegrityError as error:
+            raise SessionException(f"Session {session_id} of the {kind} does not exist") from error
+
+    def _append(self, session_id: str, agent_id: str, new: SessionMessage) -> None:
+        conversation_id = _joined(session_id, agent_id)
+        message = self._message(session_id, agent_id, new)
+        try:
+            self._store.append_messages(conversation_id, [message])
+        except IntegrityError as error:
+            if self._store.get_conversation_by_id(conversation_id) is None:
+                raise SessionException(
+                    f"Agent {agent_id} in session {session_id} does not exist"
+                ) from error
+            newest = map(_session_message, self._store.get_immediate_context(conversation_id, 1))
+            used = [one.message_id for one in newest if one is not None]
+            new.message_id = max([*used, new.message_id]) + 1
+            raise ConflictError(str(error)) from error
+
+    def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
+        role, content, tools = _described(message.to_message())
+        return item_message(
+            _KEY,
+            asdict(message),
+            id=_message_key(session_id, agent_id, message.message_id),
+            conversation_id=_joined(session_id, agent_id),
+            user_id=self._user_id,
+            role=role,
+            content=content,
+            invoked_tools=[readable(tool) for tool in tools] or None,
+        )
+
+
+def _joined(*parts: str) -> str:
+    """Return an id made of a session's and an agent's; both are without slashes."""
+    for part, name in zip(parts, ("session_id", "agent_id"), strict=False):
+        require_session_id(part, name)
+        if "/" in part or "\\" in part:
+            raise ValueError(f"{name}={part} | id cannot contain path separators")
+    return "/".join(parts)
+
+
+def _agent_key(session_id: str, agent_id: str) -> str:
+    return f"{_joined(session_id, agent_id)}/state"
+
+
+def _multi_agent_key(session_id: str, multi_agent_id: str) -> str:
+    # No agent's id is empty.
+    return f"{session_id}//{_joined(session_id, multi_agent_id).removeprefix(session_id + '/')}"
+
+
+def _message_key(session_id: str, agent_id: str, message_id: object) -> str:
+    if not isinstance(message_id, int):
+        raise ValueError(f"message_id=<{message_id}> | message id must be an integer")
+    return f"{_joined(session_id, agent_id)}/{message_id}"
+
+
+def _made(kind: type[T], values: dict[str, Any]) -> T:
+    """Return a record; fields that this version of the framework does not know are left out."""
+    names = {field.name for field in fields(kind)}
+    return kind(**{name: value for name, value in values.items() if name in names})
+
+
+def _session_message(message: Message) -> SessionMessage | None:
+    values = item_of(message, _KEY, None)
+    return None if values is None or "message_id" not in values else _made(SessionMessage, values)
+
+
+def _described(message: Any) -> tuple[MessageRole, str, list[str]]:
+    """Return the role and the text of a message for a person who reads it, and its tool calls."""
+    blocks = [one for one in message.get("content") or [] if isinstance(one, dict)]
+    tools = [str(one["toolUse"].get("name")) for one in blocks if "toolUse" in one]
+    role = MessageRole.ASSISTANT if message.get("role") == "assistant" else MessageRole.USER
+    if blocks and all("toolResult" in one for one in blocks):
+        role = MessageRole.TOOL
+    return role, "\n".join(map(_text, blocks)), tools
+
+
+def _text(block: dict[str, Any]) -> str:
+    kind, value = next(iter(block.items()), ("", None))
+    if isinstance(value, str):
+        return value
+    if kind == "toolUse" and isinstance(value, dict):
+        return f"{value.get('name')}({encoded(value.get('input'))})"
+    if kind == "toolResult" and isinstance(value, dict):
+        return "\n".join(map(_text, value.get("content") or []))
+    if kind == "json":
+        return encoded(value)
+    if kind == "reasoningContent" and isinstance(value, dict):
+        return text_of(value.get("reasoningText"))
+    return f"[{kind}]"

@@ -1,0 +1,1 @@
+"""The migrations; each file runs once, in the order of the numbers."""

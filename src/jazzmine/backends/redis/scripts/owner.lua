@@ -1,0 +1,4 @@
+-- Return whose a conversation's memory is, or nil.
+--
+-- KEYS: memory.
+return owner(KEYS[1])

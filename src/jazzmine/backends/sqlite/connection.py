@@ -1,0 +1,195 @@
+"""Connections to a database that no forked process inherits."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from urllib.parse import quote
+from weakref import WeakSet
+
+__all__ = ["Connection", "ConnectionPool", "create_file"]
+
+# The pages that a connection keeps: those of the indexes' upper levels, above all.
+_CACHE_KIB = 16_384
+
+_IDLE_AT_MOST = 4
+
+
+class Connection:
+    """A connection that opens when it is used, and is closed while the process forks.
+
+    SQLite's locks belong to a process, and its own record of them is wrong in a forked one:
+    it would take the database for unused, and remove what another process writes. So before
+    a fork each connection is closed, once no thread uses it, and both processes open their
+    own with their next call.
+
+    It opens again if another file is at its path, or the file is: SQLite would go on writing to
+    one that was moved or removed.
+
+    Used as a context manager, it yields the driver's connection to one thread at a time.
+
+    Args:
+        path: the file, without symbolic links; it must exist.
+        synchronous: "full" if a commit waits for the disk, else "normal".
+        read_only: whether statements that write are refused.
+    """
+
+    def __init__(self, path: str, synchronous: str, *, read_only: bool = False) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self._read_only = read_only
+        self._driver: sqlite3.Connection | None = None
+        self._file = (-1, -1)
+        self._lock = threading.RLock()
+        with _registering:
+            _connections.add(self)
+
+    def __enter__(self) -> sqlite3.Connection:
+        """Return the driver's connection, which autocommits and never waits for a lock.
+
+        Raises:
+            FileNotFoundError: the file was removed.
+            sqlite3.Error: the database cannot be opened.
+        """
+        self._lock.acquire()
+        try:
+            status = os.stat(self._path)
+            file = (status.st_dev, status.st_ino)
+            if self._driver is None or file != self._file:
+                self.close()
+                self._driver, self._file = self._open(), file
+            return self._driver
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._lock.release()
+
+    def __del__(self) -> None:
+        # Otherwise the driver warns of a connection that was not closed.
+        if self._driver is not None:
+            self.close()
+
+    def close(self) -> None:
+        """Close the driver's connection; the next use opens another."""
+        with self._lock:
+            driver, self._driver = self._driver, None
+            if driver is not None:
+                with suppress(sqlite3.Error):
+                    driver.close()
+
+    def _open(self) -> sqlite3.Connection:
+        with _opening:
+            driver = sqlite3.connect(
+                f"file:{quote(self._path)}?mode=rw",
+                uri=True,
+                timeout=0,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+            )
+        try:
+            driver.execute("PRAGMA foreign_keys = ON")
+            driver.execute("PRAGMA secure_delete = ON")
+            driver.execute("PRAGMA trusted_schema = OFF")
+            driver.execute(f"PRAGMA synchronous = {self._synchronous}")
+            driver.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            if self._read_only:
+                driver.execute("PRAGMA query_only = ON")
+                # Stored text is read as UTF-8: it is parsed as it is.
+                driver.text_factory = bytes
+        except BaseException:
+            driver.close()
+            raise
+        return driver
+
+    def _before_fork(self) -> None:
+        self._lock.acquire()
+        self.close()
+
+    def _after_fork(self) -> None:
+        self._lock.release()
+
+
+class ConnectionPool:
+    """Connections for reading, one for each call that reads at the same time.
+
+    Args:
+        path: the file, without symbolic links; it must exist.
+        synchronous: as for `Connection`.
+    """
+
+    def __init__(self, path: str, synchronous: str) -> None:
+        self._path = path
+        self._synchronous = synchronous
+        self._idle: deque[Connection] = deque()
+
+    def take(self) -> Connection:
+        """Return a connection that nobody else uses."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Connection(self._path, self._synchronous, read_only=True)
+
+    def put_back(self, connection: Connection) -> None:
+        """Keep a connection for the next call, or close it if there are enough."""
+        if len(self._idle) < _IDLE_AT_MOST:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connections that no call uses."""
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
+
+
+def create_file(path: str) -> None:
+    """Create an empty file that only its owner may read and write, if there is no file.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    # Closing any descriptor of a file releases the locks that SQLite has on it in this process:
+    # no other thread may open the database before this descriptor is closed.
+    with _opening:
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            return
+
+
+_registering = threading.RLock()
+_opening = threading.RLock()
+_connections: WeakSet[Connection] = WeakSet()
+_closed_for_fork: list[Connection] = []
+
+
+def _before_fork() -> None:
+    # A thread that uses a connection may still need `_opening`, so that is acquired last.
+    _registering.acquire()
+    for connection in list(_connections):
+        connection._before_fork()
+        _closed_for_fork.append(connection)
+    _opening.acquire()
+
+
+def _after_fork() -> None:
+    _opening.release()
+    while _closed_for_fork:
+        _closed_for_fork.pop()._after_fork()
+    _registering.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

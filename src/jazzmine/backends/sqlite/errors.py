@@ -1,0 +1,73 @@
+"""Turn errors of the `sqlite3` module into those that the stores raise."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+
+from jazzmine.errors import LockTimeoutError, RecordTooLargeError
+
+__all__ = ["DatabaseBusy", "is_busy", "lock_timeout", "translated"]
+
+_BUSY = (
+    "database is locked",
+    "database table is locked",
+    "database schema is locked",
+    "locking protocol",
+)
+_TOO_LARGE = ("string or blob too big", "string longer than INT_MAX bytes", "BLOB longer than")
+
+# Python 3.10 does not have the code of the error, but its text begins the same in every version.
+_CODES: tuple[tuple[str, int], ...] = (
+    ("database or disk is full", errno.ENOSPC),
+    ("disk I/O error", errno.EIO),
+    ("attempt to write a readonly database", errno.EACCES),
+    ("access permission denied", errno.EACCES),
+    ("unable to open database file", errno.EACCES),
+)
+
+
+class DatabaseBusy(Exception):
+    """A read would have to wait for another process, which recovers or closes the database."""
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another connection holds a lock that the statement needs."""
+    return isinstance(error, sqlite3.OperationalError) and str(error).startswith(_BUSY)
+
+
+def lock_timeout(path: str, timeout: float) -> LockTimeoutError:
+    """Return the error for a call that has waited for the database's lock for `timeout` s."""
+    return LockTimeoutError(
+        f"{path} was not free within {timeout:g} s: another process writes, or holds its lock"
+        " and is stuck; nothing was written"
+    )
+
+
+def translated(error: Exception, path: str) -> Exception:
+    """Return the error to raise for one that the `sqlite3` module raised.
+
+    Args:
+        error: an error of any kind; one that is not of that module is returned as it is.
+        path: the file of the database.
+    """
+    text = str(error)
+    if isinstance(error, (sqlite3.DataError, OverflowError)) and text.startswith(_TOO_LARGE):
+        return RecordTooLargeError("SQLite takes less than 1 GB in one record")
+    if not isinstance(error, sqlite3.Error) or isinstance(error, sqlite3.ProgrammingError):
+        return error
+    if is_busy(error):
+        return LockTimeoutError(f"{path} is locked by another process; nothing was written")
+    for beginning, code in _CODES:
+        if text.startswith(beginning):
+            return _os_error(code, text, path)
+    if isinstance(error, sqlite3.IntegrityError):
+        return error
+    return OSError(errno.EIO, f"the database is damaged, or not as it should be: {text}", path)
+
+
+def _os_error(code: int, text: str, path: str) -> OSError:
+    if code == errno.EACCES and not os.path.isdir(os.path.dirname(path)):
+        code = errno.ENOENT
+    return OSError(code, f"{os.strerror(code)} ({text})", path)

@@ -1,0 +1,139 @@
+"""Filter and sum up traces in Python, for a back end without a query engine."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from jazzmine.records.base import Record
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+__all__ = ["matches", "summarize", "utc_day"]
+
+_MS_A_DAY = 86_400_000
+_EPOCH = date(1970, 1, 1)
+
+
+def matches(where: TraceFilter, trace: TurnTrace) -> bool:
+    """Return whether every condition of the filter holds for the trace."""
+    return (
+        (where.agent_id is None or trace.agent_id == where.agent_id)
+        and (where.user_id is None or trace.user_id == where.user_id)
+        and (where.conversation_id is None or trace.conversation_id == where.conversation_id)
+        and (where.intent is None or trace.detected_intent == where.intent)
+        and (where.started_from is None or trace.started_at_ms >= where.started_from)
+        and (where.started_until is None or trace.started_at_ms < where.started_until)
+        and (where.min_total_tokens is None or trace.total_tokens >= where.min_total_tokens)
+        and (where.min_latency_ms is None or trace.total_latency_ms >= where.min_latency_ms)
+        and (where.has_errors is None or bool(trace.errors) == where.has_errors)
+        and (where.tool is None or _any_has(trace.tool_traces, where.tool))
+        and (where.llm_call is None or _any_has(trace.llm_calls, where.llm_call))
+    )
+
+
+def _any_has(records: Iterable[Record], wanted: Mapping[str, Any]) -> bool:
+    return any(
+        all(_equal(fields[name], value) for name, value in wanted.items())
+        for fields in (record.model_dump(mode="json") for record in records)
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Compare two JSON values: 1 equals 1.0 but, unlike in Python, True does not equal 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return bool(one == other)
+
+
+@dataclass
+class _Group:
+    turns: set[str] = field(default_factory=set)
+    failed_turns: set[str] = field(default_factory=set)
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    latencies: list[int] = field(default_factory=list)
+    energy_kwh: float = 0.0
+    co2_g: float = 0.0
+
+    def add_turn(self, trace: TurnTrace) -> None:
+        self._count(trace)
+        self.prompt_tokens += trace.total_prompt_tokens
+        self.completion_tokens += trace.total_completion_tokens
+        self.total_tokens += trace.total_tokens
+        self.latencies.append(trace.total_latency_ms)
+        self.energy_kwh += trace.total_energy_kwh
+        self.co2_g += trace.total_co2_g
+
+    def add_calls(self, trace: TurnTrace, model: str) -> None:
+        self._count(trace)
+        for call in trace.llm_calls:
+            if call.model == model:
+                self.prompt_tokens += call.prompt_tokens
+                self.completion_tokens += call.completion_tokens
+                self.total_tokens += call.total_tokens
+                self.latencies.append(call.latency_ms)
+
+    def _count(self, trace: TurnTrace) -> None:
+        self.turns.add(trace.id)
+        if trace.errors:
+            self.failed_turns.add(trace.id)
+
+    def summary(self, key: str) -> UsageSummary:
+        self.latencies.sort()
+        return UsageSummary(
+            key=key,
+            turns=len(self.turns),
+            failed_turns=len(self.failed_turns),
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            total_tokens=self.total_tokens,
+            mean_latency_ms=sum(self.latencies) / len(self.latencies),
+            p50_latency_ms=_nearest_rank(self.latencies, 50),
+            p95_latency_ms=_nearest_rank(self.latencies, 95),
+            max_latency_ms=self.latencies[-1],
+            total_energy_kwh=self.energy_kwh,
+            total_co2_g=self.co2_g,
+        )
+
+
+def summarize(traces: Iterable[TurnTrace], by: UsageKey) -> list[UsageSummary]:
+    """Sum up the traces in groups, sorted by descending tokens, then by key."""
+    groups: defaultdict[str, _Group] = defaultdict(_Group)
+    for trace in traces:
+        if by == "model":
+            for model in {call.model for call in trace.llm_calls}:
+                groups[model].add_calls(trace, model)
+        else:
+            groups[_KEYS[by](trace)].add_turn(trace)
+    summaries = [group.summary(key) for key, group in groups.items()]
+    return sorted(summaries, key=lambda summary: (-summary.total_tokens, summary.key))
+
+
+def _nearest_rank(values: list[int], percent: int) -> int:
+    return values[-(-percent * len(values) // 100) - 1]
+
+
+def utc_day(ms: int) -> str:
+    """Return the day of a time in UTC; the first or last one of the calendar if it is beyond."""
+    try:
+        return (_EPOCH + timedelta(days=ms // _MS_A_DAY)).isoformat()
+    except OverflowError:
+        return (date.min if ms < 0 else date.max).isoformat()
+
+
+_KEYS: dict[str, Callable[[TurnTrace], str]] = {
+    "agent": lambda trace: trace.agent_id,
+    "user": lambda trace: trace.user_id,
+    "conversation": lambda trace: trace.conversation_id,
+    "intent": lambda trace: trace.detected_intent,
+    "day": lambda trace: utc_day(trace.started_at_ms),
+}

@@ -1,0 +1,67 @@
+"""A change to stored data that is committed together with others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+__all__ = ["Change"]
+
+T = TypeVar("T")
+
+
+class Change(Generic[T]):
+    """A function to apply to a T, and its result or error.
+
+    A change is either applied by a commit or withdrawn by its caller: the first to claim it
+    decides. A commit that could not begin leaves it unclaimed, for a later commit to apply.
+
+    Args:
+        apply: changes the T, and returns the result of the call.
+        waited: how long its call has waited already, in s.
+    """
+
+    __slots__ = ("_claim", "apply", "done", "error", "result", "since", "withdrawn")
+
+    def __init__(self, apply: Callable[[T], Any], waited: float = 0.0) -> None:
+        self.apply: Callable[[T], Any] = apply
+        self.since: float = time.monotonic() - waited
+        self.done: bool = False
+        self.withdrawn: bool = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._claim = threading.Lock()
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the change was applied, failed or was withdrawn."""
+        return self._claim.locked()
+
+    def claim(self) -> bool:
+        """Claim the change; return True for the first claim, False for every later one."""
+        return self._claim.acquire(blocking=False)
+
+    def withdraw(self) -> bool:
+        """Prevent the change from being applied; return False if a commit has claimed it."""
+        if self.claim():
+            self.withdrawn = True
+        return self.withdrawn
+
+    def fail(self, error: BaseException) -> None:
+        """Set the error of a change that has none."""
+        self.claim()
+        self.error = self.error or error
+
+    def reset(self) -> None:
+        """Drop the result of an interrupted commit, so that another can claim the change."""
+        self.result = self.error = None
+        if self.claimed and not self.withdrawn:
+            self._claim.release()
+
+    def outcome(self) -> Any:
+        """Return the result, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result

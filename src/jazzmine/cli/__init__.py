@@ -1,0 +1,19 @@
+"""The command line, `jazzmine`: see what is stored, move it, and find out what is wrong."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the program `jazzmine` with the arguments of this process."""
+    try:
+        from jazzmine.cli.app import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+            raise
+        print("The command line needs an extra: pip install 'jazzmine[cli]'", file=sys.stderr)
+        raise SystemExit(2) from None
+    app(prog_name="jazzmine")

@@ -1,0 +1,105 @@
+"""The program: its commands, the options before a command's name, and its exit statuses."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
+
+from jazzmine.cli.copying import add_commands as add_copying
+from jazzmine.cli.deleting import add_commands as add_deleting
+from jazzmine.cli.doctor import add_commands as add_doctor
+from jazzmine.cli.inspecting import add_commands as add_inspecting
+from jazzmine.cli.moving import add_commands as add_moving
+from jazzmine.cli.options import MemoryOption, Refused, StoreOption, Stores, unavailable
+from jazzmine.cli.output import block, errors
+from jazzmine.cli.reading import add_commands as add_reading
+from jazzmine.errors import ConfigurationError, JazzmineError
+
+__all__ = ["app"]
+
+REFUSED, USAGE, UNAVAILABLE = 1, 2, 3
+INTERRUPTED, PIPE_CLOSED = 130, 141  # as for other programs that a signal ends
+
+
+class Program(TyperGroup):
+    """The commands, whose errors become one line on standard error and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # What reads the output wants no more. Nothing is left to be flushed at the exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            errors().print()
+            raise typer.Exit(INTERRUPTED) from None
+        except (Refused, JazzmineError, ValidationError, ImportError, OSError, ValueError) as error:
+            errors().print(f"jazzmine: {block(str(error))}", style="red")
+            raise typer.Exit(_status(error)) from None
+        return result
+
+
+def _status(error: Exception) -> int:
+    if isinstance(error, ConfigurationError):
+        return REFUSED
+    if isinstance(error, ImportError):
+        return USAGE
+    return UNAVAILABLE if unavailable(error) else REFUSED
+
+
+app: typer.Typer = typer.Typer(
+    cls=Program,
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"jazzmine {version('jazzmine')}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="Exit status: 0 done; 1 not found, refused or different; 2 wrong usage; 3 not available."
+)
+def _stores(
+    context: typer.Context,
+    store: StoreOption = None,
+    memory: MemoryOption = None,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """See what an agent has stored, move it, and find out what is wrong.
+
+    Stores are named by URLs: `json:messages.json`, `sqlite:agent.db`,
+    `postgresql://USER@HOST/DB?schema=agents`, `mongodb://HOST/DB`; a working memory by
+    `sqlite:agent.db`, `postgresql://…` or `redis://HOST`.
+
+    Example:
+
+    `export JAZZMINE_MESSAGE_STORE=json:messages.json`
+
+    `jazzmine ls`
+    """
+    context.obj = Stores(store, memory)
+
+
+_ADDERS = (add_reading, add_moving, add_copying, add_deleting, add_doctor, add_inspecting)
+for _add_commands in _ADDERS:
+    _add_commands(app)

@@ -1,0 +1,190 @@
+"""`copy`: every record of a store into another one, in order, and the proof that it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from jazzmine.cli.moving import is_rewritten
+from jazzmine.cli.options import Refused, open_store, store_config
+from jazzmine.cli.output import line, say, write
+from jazzmine.cli.progress import Counter, counting
+from jazzmine.cli.records import KINDS, Batch, Digest, Records, canonical, names
+from jazzmine.errors import IntegrityError
+from jazzmine.records.base import RecordKind
+from jazzmine.sync import MessageStore
+
+__all__ = ["add_commands"]
+
+_COMPARED_AT_ONCE = 500
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("copy")(copy)
+
+
+def copy(
+    source: Annotated[
+        str, typer.Argument(metavar="FROM", help="The URL of the store to copy; it is not changed.")
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TO", help="The URL of the copy; it is created if there is none."),
+    ],
+    merge: Annotated[
+        bool,
+        typer.Option(
+            "--merge", help="Add to what TO holds already; a record with the same id is replaced."
+        ),
+    ] = False,
+) -> None:
+    """Copy all conversations, messages and traces to another store, and verify the copy.
+
+    The order of records with equal times stays. An interrupted copy goes on where it stopped
+    when the same command is given again. TO must be empty, or hold the beginning of the copy.
+    Nothing should write to either of them meanwhile.
+
+    A URL without a password takes it from the environment (PGPASSWORD) or a file (~/.pgpass).
+
+    Example: `jazzmine copy json:messages.json 'postgresql://localhost/agents?schema=chat'`
+    """
+    if store_config(source, "FROM") == store_config(target, "TO"):
+        raise typer.BadParameter("FROM and TO are the same store")
+    with (
+        open_store(source) as read,
+        open_store(target, create=True) as written,
+        counting() as counter,
+    ):
+        copied = _copy_all(read, written, merge, counter)
+        found = _verified(read, written, merge, counter)
+    _report(copied, found)
+
+
+class _Copied(NamedTuple):
+    """What a copy has brought of one kind.
+
+    Attributes:
+        digest: of all records of the source.
+        there: how many of them were in the target before.
+    """
+
+    digest: Digest
+    there: int
+
+
+def _copy_all(
+    source: MessageStore, target: MessageStore, merge: bool, counter: Counter
+) -> dict[RecordKind, _Copied]:
+    there = dict.fromkeys(KINDS, 0) if merge else _compared(source, target, counter)
+    copied = {}
+    for kind in KINDS:
+        counter.begin(f"copying {kind}")
+        try:
+            digest = _copy_kind(source, target, kind, there[kind], counter)
+        except IntegrityError as error:
+            raise Refused(
+                f"FROM was changed during the copy ({error}); give the same command again"
+            ) from error
+        copied[kind] = _Copied(digest, there[kind])
+    return copied
+
+
+def _compared(
+    source: MessageStore, target: MessageStore, counter: Counter
+) -> dict[RecordKind, int]:
+    """Return how many records of each kind the target holds.
+
+    Raises:
+        Refused: they are not the first of the source.
+    """
+    there = dict.fromkeys(KINDS, 0)
+    for kind in KINDS:
+        counter.begin(f"comparing {kind}")
+        wanted = iter(Records(source, kind))
+        for found in Records(target, kind):
+            first = next(wanted, None)
+            if first is None or canonical(first) != canonical(found):
+                raise Refused(
+                    f"TO is not empty, and not the beginning of a copy of FROM: of its {kind},"
+                    f" {found.id!r} is another one, or differs. Nothing was copied. --merge adds to"
+                    " what it holds, and replaces records with the same id"
+                )
+            there[kind] += 1
+            counter.step()
+    return there
+
+
+def _copy_kind(
+    source: MessageStore, target: MessageStore, kind: RecordKind, there: int, counter: Counter
+) -> Digest:
+    """Copy the records of a kind after the first ones, and return the digest of all."""
+    digest = Digest()
+    with Batch(target, kind, grows=is_rewritten(target)) as batch:
+        for record in Records(source, kind):
+            text = canonical(record)
+            digest.add(text)
+            if digest.count > there:
+                batch.add(record, len(text))
+            counter.step()
+    return digest
+
+
+def _verified(
+    source: MessageStore, target: MessageStore, merge: bool, counter: Counter
+) -> dict[RecordKind, Digest]:
+    """Return the digest of each kind of record in the target, as it is read back."""
+    found = {}
+    for kind in KINDS:
+        counter.begin(f"verifying {kind}")
+        digest = Digest()
+        records: Iterable[Any] = Records(target, kind)
+        if merge:
+            records = _with_ids_of(source, target, kind)
+        for record in records:
+            digest.add(canonical(record))
+            counter.step()
+        found[kind] = digest
+    return found
+
+
+def _with_ids_of(source: MessageStore, target: MessageStore, kind: RecordKind) -> Iterator[Any]:
+    """Yield the records of the target that have the ids of the source's, in the same order."""
+    ids = (record.id for record in Records(source, kind))
+    while some := list(islice(ids, _COMPARED_AT_ONCE)):
+        if kind == "messages":
+            yield from target.get_messages_by_ids(some)
+        else:
+            get = (
+                target.get_conversation_by_id
+                if kind == "conversations"
+                else target.get_turn_trace_by_id
+            )
+            yield from (found for found in map(get, some) if found is not None)
+
+
+def _report(copied: dict[RecordKind, _Copied], found: dict[RecordKind, Digest]) -> None:
+    """Print the counts and checksums of both sides.
+
+    Raises:
+        Refused: they differ.
+    """
+    differing = []
+    for kind in KINDS:
+        ours, theirs = copied[kind].digest, found[kind]
+        is_same = (ours.count, ours.checksum) == (theirs.count, theirs.checksum)
+        if not is_same:
+            differing.append(kind)
+        write(
+            f"{kind:<14}FROM {ours.count:>10,} {ours.checksum}   TO {theirs.count:>10,}"
+            f" {theirs.checksum}   {'equal' if is_same else 'DIFFERENT'}"
+        )
+    there = {kind: copied[kind].there for kind in KINDS}
+    if any(there.values()):
+        say(f"already there: {names(there)}")
+    if differing:
+        raise Refused(f"the copy differs in its {', '.join(differing)}")
+    write(line("verified: counts, contents and order are equal"))

@@ -1,0 +1,182 @@
+"""`doctor` and `migrate`: what is wrong with a set-up, and bringing it up to date."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from jazzmine._sync.message_store.factory import new_store
+from jazzmine.cli.options import (
+    MESSAGE_STORE,
+    JSONOption,
+    MemoryOption,
+    StoreOption,
+    given_url,
+    memory_config,
+    memory_url,
+    open_store,
+    refusals,
+    store_config,
+    unavailable,
+)
+from jazzmine.cli.output import line, print_json, say, shown, write
+from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
+from jazzmine.errors import ConfigurationError, JazzmineError
+from jazzmine.findings import Finding, failed, fine, warning
+from jazzmine.sync import WorkingMemoryStore
+
+__all__ = ["add_commands"]
+
+_STYLES = {"ok": "green", "warning": "yellow", "error": "bold red"}
+_UNAVAILABLE = 3
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command("migrate")(migrate)
+    app.command("doctor")(doctor)
+
+
+def migrate(
+    context: typer.Context,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+    store: StoreOption = None,
+) -> None:
+    """Create the tables and indexes of a store, or bring them up to date.
+
+    Programs do the same when they open a store, if their role may.
+
+    Example: `jazzmine migrate --dry-run`
+    """
+    url = given_url(context, store)
+    with refusals():
+        pending = new_store(store_config(url))._pending()
+    if not dry_run:
+        with open_store(url, create=True):
+            pass
+    for step in pending:
+        write(line(f"would {step}" if dry_run else f"done: {step}"))
+    if not pending:
+        say("everything is up to date")
+
+
+def doctor(
+    context: typer.Context,
+    as_json: JSONOption = False,
+    store: StoreOption = None,
+    memory: MemoryOption = None,
+) -> None:
+    """Check the set-up of the stores, and say what to mend and how; nothing is changed.
+
+    Connections, versions, schema, indexes, rights, clocks, sizes of pools, persistence.
+
+    Example: `jazzmine doctor --memory redis://localhost`
+    """
+    url, memory = given_url(context, store), memory_url(context, memory)
+    checks: list[tuple[str, Iterator[Finding]]] = []
+    if url is not None or memory is None or MESSAGE_STORE in os.environ:
+        checks.append(("message store", _check(store_config(url))))
+    if memory is not None:
+        checks.append(("working memory", _check_memory(memory_config(memory), memory)))
+    worst, status = 0, 0
+    for name, findings in checks:
+        if not as_json:
+            write(shown(name, "bold"))
+        for finding, is_unavailable in _all(findings):
+            _print(name, finding, as_json)
+            worst = max(worst, finding.level == "error")
+            status = _UNAVAILABLE if is_unavailable else status
+    if status or worst:
+        raise typer.Exit(status or worst)
+
+
+def _all(findings: Iterator[Finding]) -> Iterator[tuple[Finding, bool]]:
+    """Yield findings, and as the last one the error that ended them; True if it was the network."""
+    try:
+        for finding in findings:
+            yield finding, False
+    except ConfigurationError as error:
+        yield failed(str(error), "correct the address or the options"), False
+    except (JazzmineError, OSError, ValueError) as error:
+        cure = _cure_of(str(error)) if unavailable(error) else "mend or restore the file"
+        yield failed(str(error), cure), unavailable(error)
+
+
+def _cure_of(text: str) -> str:
+    text = text.lower()
+    if any(word in text for word in ("password", "authentication", "wrongpass", "noauth")):
+        return "correct the user or the password in the address (or in PGPASSWORD, ~/.pgpass)"
+    if "does not exist" in text:
+        return "correct the name in the address, or create it"
+    if "too many" in text or "remaining connection slots" in text:
+        return "close other programs, or raise the server's limit of connections"
+    return "start the server, or correct host and port in the address; look for a firewall between"
+
+
+def _print(name: str, finding: Finding, as_json: bool) -> None:
+    if as_json:
+        print_json({"store": name, **finding._asdict()})
+        return
+    row = shown(f"  {finding.level:<8}", _STYLES[finding.level])
+    row.append(line(finding.text), style="")
+    write(row)
+    if finding.cure:
+        write(f"          cure: {line(finding.cure)}")
+
+
+def _check(config: BackendConfig) -> Iterator[Finding]:
+    if isinstance(config, PostgresConfig):
+        from jazzmine.cli.doctor_postgres import check_postgres
+
+        yield from check_postgres(config)
+    elif isinstance(config, MongoDBConfig):
+        from jazzmine.cli.doctor_mongodb import check_mongodb
+
+        yield from check_mongodb(config)
+    else:
+        yield from _check_file(config)
+
+
+def _check_memory(config: BackendConfig, url: str) -> Iterator[Finding]:
+    if isinstance(config, RedisConfig):
+        from jazzmine.cli.doctor_redis import check_redis
+
+        yield from check_redis(config)
+    with WorkingMemoryStore.initialize(url) as store:
+        store.ping()
+        yield fine(f"{store.active_count()} conversations have a working memory")
+
+
+def _check_file(config: BackendConfig) -> Iterator[Finding]:
+    """Yield what is found about a store in a file."""
+    path = os.path.realpath(str(getattr(config, "path", "")))
+    pending = new_store(config)._pending()
+    if not os.path.exists(path):
+        yield failed(f"there is no file {path}", "correct the path; the first write creates it")
+        return
+    for step in pending:
+        yield failed(f"to do: {step}", "jazzmine migrate")
+    folder = os.path.dirname(path)
+    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+        yield fine(f"{path} and its folder may be written")
+    else:
+        yield failed(f"{path} or its folder may not be written", f"chown or chmod u+w {folder}")
+    mode = stat.S_IMODE(os.stat(path).st_mode)
+    if mode & 0o007:
+        yield warning(f"every user of this machine may read {path}", f"chmod 600 {path}")
+    if getattr(config, "fsync", True) is False or getattr(config, "synchronous", "") == "normal":
+        yield warning(
+            "a write does not wait for the disk: a power cut may lose the last ones",
+            "leave out fsync=false, or synchronous=normal",
+        )
+    if pending:
+        return
+    with new_store(config)._opened() as store:
+        store.ping()
+    yield fine("the file can be read")

@@ -1,0 +1,94 @@
+"""Checks of a PostgreSQL set-up, through connections of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+
+from jazzmine._sync.message_store.postgres_connection import Connection, Connector
+from jazzmine._sync.message_store.postgres_migration import check_rights, pending_migrations
+from jazzmine.backends.clock import compared
+from jazzmine.backends.postgres import doctor
+from jazzmine.backends.postgres.dsn import Address
+from jazzmine.backends.postgres.errors import unavailable
+from jazzmine.backends.postgres.schema import MESSAGES
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import ConfigurationError
+from jazzmine.findings import Finding, failed, fine, warning
+
+__all__ = ["check_postgres"]
+
+_SECONDS_A_HOST = 5.0
+
+
+def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
+    """Yield what is found.
+
+    Raises:
+        StoreUnavailableError: no server can be reached, or it refuses the connection.
+    """
+    address = Address.of(config.dsn, config.timeout)
+    yield from _check_hosts(config, address)
+    connector = Connector(config, address)
+    failure: Exception
+    try:
+        with closing(connector.connect()) as connection:
+            connection.deadline = Deadline(config.timeout)
+            yield from _check_database(config, connection)
+        return
+    except psycopg.Error as error:
+        failure = connector.failure or error
+    raise unavailable(failure, address) from address.redacted(failure)
+
+
+def _check_hosts(config: PostgresConfig, address: Address) -> Iterator[Finding]:
+    """Yield which of several servers cannot be reached."""
+    if len(address.endpoints) < 2:
+        return
+    for endpoint in address.endpoints:
+        conninfo = address.conninfo_of(endpoint, endpoint.hostaddr)
+        name = f"{endpoint.host or endpoint.hostaddr}:{endpoint.port or 5432}"
+        try:
+            seconds = max(2, round(min(config.timeout, _SECONDS_A_HOST)))
+            psycopg.connect(conninfo, connect_timeout=seconds, target_session_attrs="any").close()
+        except psycopg.Error as error:
+            refused = unavailable(error, address)
+            yield warning(
+                f"the server {name} does not answer: {refused}",
+                "start it, or take it out of the address",
+            )
+        else:
+            yield fine(f"the server {name} answers")
+
+
+def _check_database(config: PostgresConfig, connection: Connection) -> Iterator[Finding]:
+    schema, info = config.schema, connection.info
+    yield doctor.check_version(
+        info.server_version, info.parameter_status("server_version") or str(info.server_version)
+    )
+    before = time.time()
+    (server,) = _rows(connection, doctor.CLOCK)[0]
+    yield compared(server, before, time.time())
+    yield doctor.check_pool(config.pool_max, *_rows(connection, doctor.LIMITS)[0])
+    try:
+        pending = pending_migrations(connection, schema, MESSAGES)
+        if pending:
+            steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
+            yield failed(f"schema {schema!r} lacks the migrations {steps}", "jazzmine migrate")
+            return
+        yield fine(f"schema {schema!r} is up to date")
+        check_rights(connection, schema, MESSAGES)
+        yield fine("the role has all rights")
+    except ConfigurationError as error:
+        text, grant, rest = str(error).partition("GRANT ")
+        yield failed(text.rstrip(" .:"), f"{grant}{rest}" or "see the message")
+        return
+    yield from doctor.check_indexes(schema, _rows(connection, doctor.INDEXES, schema=schema))
+
+
+def _rows(connection: Connection, sql: str, **parameters: object) -> list[tuple]:  # type: ignore[type-arg]
+    return connection.execute(sql.encode(), parameters).fetchall()

@@ -1,0 +1,89 @@
+"""The command that serves the inspector."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Annotated
+
+import typer
+
+from jazzmine.cli.options import (
+    MemoryOption,
+    Refused,
+    StoreOption,
+    given_url,
+    memory_config,
+    memory_url,
+    refusals,
+    require_current,
+    store_config,
+)
+from jazzmine.cli.output import line, say, write
+
+__all__ = ["add_commands"]
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_ALL_ADDRESSES = ("0.0.0.0", "::")
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("inspect")(inspect)
+
+
+def inspect(
+    context: typer.Context,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", "-p", min=0, max=65535, help="The port; 0 is a free one.")
+    ] = 0,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="A further name by which browsers reach it, without a port. May be repeated.",
+        ),
+    ] = None,
+    store: StoreOption = None,
+    memory: MemoryOption = None,
+) -> None:
+    """Serve web pages of what is stored, read-only, until Ctrl-C.
+
+    Open the address that is printed: it has a token, without which nothing is shown.
+
+    Example: `jazzmine inspect --memory redis://localhost`
+    """
+    messages = store_config(given_url(context, store))
+    url = memory_url(context, memory)
+    remembered = None if url is None else memory_config(url)
+    path = getattr(remembered, "path", None)
+    if path is not None and not os.path.exists(path):
+        raise Refused(f"there is no file {path}")
+    try:
+        from jazzmine.inspector.app import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("jinja2", "starlette", "uvicorn"):
+            raise
+        raise ImportError(
+            "the inspector needs an extra: pip install 'jazzmine[inspector]'"
+        ) from None
+    require_current(messages)
+    if host not in _LOOPBACK:
+        say(
+            "Whoever can read the traffic to this address can read all that is stored. From another"
+            " machine, `ssh -L` to the loopback address is safer."
+        )
+    known = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
+    with refusals():
+        serve(
+            messages,
+            remembered,
+            host=host,
+            port=port,
+            names=[name.lower() for name in known],
+            ready=lambda address: write(line(address)),
+        )

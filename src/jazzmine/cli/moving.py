@@ -1,0 +1,221 @@
+"""Export to JSON Lines or to a page, and import of JSON Lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import groupby
+from pathlib import Path
+from tempfile import mkstemp
+from typing import IO, Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from jazzmine.cli.options import Refused, StoreOption, message_store
+from jazzmine.cli.output import say
+from jazzmine.cli.page import conversation_page
+from jazzmine.cli.progress import Counter, counting
+from jazzmine.cli.reading import conversation_of
+from jazzmine.cli.records import KINDS, Batch, Records, names
+from jazzmine.config import JSONStoreConfig
+from jazzmine.records.base import Record, RecordKind, require_stored
+from jazzmine.sync import MessageStore
+
+__all__ = ["add_commands", "is_rewritten"]
+
+# The name of a record's kind in a line: {"message": {…}}.
+_NAMES: dict[RecordKind, str] = {
+    "conversations": "conversation",
+    "messages": "message",
+    "traces": "trace",
+}
+_END = "end"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command("export")(export)
+    app.command("import")(import_lines)
+
+
+def is_rewritten(store: MessageStore) -> bool:
+    """Whether each write to a store costs as much as all that is stored."""
+    return isinstance(getattr(store, "_config", None), JSONStoreConfig)
+
+
+# Export
+
+
+def export(
+    context: typer.Context,
+    conversation: Annotated[
+        str | None,
+        typer.Argument(metavar="[CONVERSATION]", help="One conversation instead of everything."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Instead of standard output."),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="One page to read and print, of one conversation."
+        ),
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Write conversations, messages and traces as JSON Lines, or one conversation as a page.
+
+    The order of records is that in which their ids were first stored; `import` keeps it.
+
+    Examples: `jazzmine export > all.jsonl`, `jazzmine export 6f1c… --html talk.html`
+    """
+    if html is not None and (conversation is None or output is not None):
+        raise typer.BadParameter(
+            "a page has one CONVERSATION, and no --output", param_hint="--html"
+        )
+    with message_store(context, store) as opened:
+        if conversation is not None:
+            conversation_of(opened, conversation)
+        if html is not None and conversation is not None:
+            with _written(html) as file:
+                file.writelines(conversation_page(opened, conversation))
+            return
+        with _written(output) as file, counting() as counter:
+            _write_lines(file, _exported(opened, conversation), counter)
+
+
+def _exported(
+    store: MessageStore, conversation_id: str | None
+) -> Iterator[tuple[RecordKind, Iterable[Record]]]:
+    """Yield each kind with its records."""
+    if conversation_id is None:
+        for kind in KINDS:
+            yield kind, Records(store, kind)
+        return
+    yield "conversations", [conversation_of(store, conversation_id)]
+    yield "messages", store.iter_messages(conversation_id)
+    yield "traces", store.get_turn_traces_by_conversation_id(conversation_id)
+
+
+def _write_lines(
+    file: IO[str], exported: Iterable[tuple[RecordKind, Iterable[Record]]], counter: Counter
+) -> None:
+    counts: dict[RecordKind, int] = {}
+    for kind, records in exported:
+        counts[kind] = 0
+        counter.begin(f"exporting {kind}")
+        for record in records:
+            file.write(f'{{"{_NAMES[kind]}":{record.model_dump_json()}}}\n')
+            counts[kind] += 1
+            counter.step()
+    file.write(json.dumps({_END: counts}) + "\n")
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[IO[str]]:
+    """Give what to write to: a file, which appears when it is complete, or standard output."""
+    if path is None or str(path) == "-":
+        sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+        yield sys.stdout
+        return
+    if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
+        with path.open("w", encoding="utf-8") as file:
+            yield file
+        return
+    # What people said to an agent is for the user's eyes, as the store's own file is: mode 0600.
+    descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            yield file
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+# Import
+
+
+def import_lines(
+    context: typer.Context,
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="JSON Lines; standard input by default.")
+    ] = "-",
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Accept lines without the last one that `export` writes."),
+    ] = False,
+    store: StoreOption = None,
+) -> None:
+    """Store what `export` has written; the store is created if there is none.
+
+    What is stored already under the same id is replaced, so it may be repeated.
+
+    Example: `jazzmine import all.jsonl --store postgresql://localhost/agents`
+    """
+    with (
+        sys.stdin.buffer if file == "-" else Path(file).open("rb") as lines,
+        message_store(context, store, create=True) as opened,
+        counting() as counter,
+    ):
+        counts, end = _import(lines, opened, counter)
+    say(f"imported {names(counts)}")
+    if end is not None and end != counts:
+        raise Refused(f"the last line speaks of {names(end)}: lines are missing")
+    if end is None and not partial:
+        raise Refused(
+            "there is no last line as `export` writes it: lines may be missing (--partial)"
+        )
+
+
+def _import(
+    lines: Iterable[bytes], store: MessageStore, counter: Counter
+) -> tuple[dict[RecordKind, int], dict[RecordKind, int] | None]:
+    kinds = {name: kind for kind, name in _NAMES.items()}
+    counts: dict[RecordKind, int] = dict.fromkeys(KINDS, 0)
+    end: dict[RecordKind, int] | None = None
+    grows = is_rewritten(store)
+    numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+    read = ((number, line, *_read_line(number, line)) for number, line in numbered)
+    # Others may depend on the records of a kind, so these are stored before the next kind.
+    for name, group in groupby(read, lambda one: one[2]):
+        if name == _END:
+            end = [value for _, _, _, value in group][-1]
+            continue
+        kind = kinds[name]
+        counter.begin(f"importing {kind}")
+        with Batch(store, kind, grows=grows) as batch:
+            for number, line, _, value in group:
+                batch.add(_read_record(number, kind, value), len(line))
+                counts[kind] += 1
+                counter.step()
+    return counts, end
+
+
+def _read_line(number: int, line: bytes) -> tuple[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise Refused(f"line {number} is not JSON: {error}") from None
+    if isinstance(value, dict) and len(value) == 1:
+        ((name, inner),) = value.items()
+        if name in (*_NAMES.values(), _END):
+            return name, inner
+    raise Refused(
+        f'line {number} is none that `export` writes: {{"conversation": …}}, {{"message": …}} or'
+        ' {"trace": …}'
+    )
+
+
+def _read_record(number: int, kind: RecordKind, value: Any) -> Any:
+    try:
+        record = KINDS[kind].model_validate_json(json.dumps(value))
+        require_stored(record)
+    except ValidationError as error:
+        raise Refused(f"line {number}: {error}") from None
+    return record

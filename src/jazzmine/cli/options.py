@@ -1,0 +1,235 @@
+"""The options that several commands have, and how a command opens its stores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+
+from jazzmine._sync.message_store.factory import new_store
+from jazzmine.config import BackendConfig, message_store_config, working_memory_config
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.records.usage import TraceFilter
+from jazzmine.sync import MessageStore, WorkingMemoryStore
+
+__all__ = [
+    "ConversationArgument",
+    "JSONOption",
+    "MemoryOption",
+    "Refused",
+    "StoreOption",
+    "Stores",
+    "YesOption",
+    "confirm",
+    "in_ms",
+    "memory_store",
+    "message_store",
+    "open_store",
+    "store_config",
+    "trace_filter",
+]
+
+MESSAGE_STORE = "JAZZMINE_MESSAGE_STORE"
+WORKING_MEMORY = "JAZZMINE_WORKING_MEMORY"
+
+_MEMORY_HINT = f"--memory or {WORKING_MEMORY}"
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        metavar="URL",
+        help=f"The message store. Better in {MESSAGE_STORE}, where no password shows.",
+        show_default=False,
+    ),
+]
+MemoryOption = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="URL",
+        help=f"The working memory. Better in {WORKING_MEMORY}.",
+        show_default=False,
+    ),
+]
+JSONOption = Annotated[
+    bool, typer.Option("--json", help="Print JSON, one object on a line, for other programs.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+ConversationArgument = Annotated[
+    str, typer.Argument(metavar="CONVERSATION", help="The id of a conversation.")
+]
+
+
+class Refused(Exception):
+    """What was asked for is not there, was refused, or differs: exit status 1."""
+
+
+@dataclass
+class Stores:
+    """The URLs that stand before the command's name."""
+
+    store: str | None = None
+    memory: str | None = None
+
+
+def _given(context: typer.Context, own: str | None, name: str) -> str | None:
+    before: str | None = getattr(context.obj or Stores(), name)
+    return own or before
+
+
+@contextmanager
+def message_store(
+    context: typer.Context, url: str | None, *, create: bool = False
+) -> Iterator[MessageStore]:
+    """Open the message store of a command for a block.
+
+    Args:
+        url: the option `--store` after the command's name.
+        create: whether it may be created where there is none.
+
+    Raises:
+        Refused: there is none, or it has to be brought up to date first.
+    """
+    with open_store(_given(context, url, "store"), create=create) as store:
+        yield store
+
+
+@contextmanager
+def open_store(url: str | None, *, create: bool = False) -> Iterator[MessageStore]:
+    """Open the message store of a URL, or of the environment, for a block."""
+    config = store_config(url)
+    if not create:
+        require_current(config)
+    store: MessageStore = new_store(config)
+    with refusals(), store._opened():
+        yield store
+
+
+def store_config(url: str | None, hint: str = f"--store or {MESSAGE_STORE}") -> BackendConfig:
+    """Return the configuration of a message store.
+
+    Raises:
+        BadParameter: it cannot be read: a wrong usage.
+    """
+    try:
+        return message_store_config(url)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint=hint) from None
+
+
+def require_current(config: BackendConfig) -> None:
+    """Raise unless there is a store that needs no changes, which this does not make."""
+    with refusals():
+        pending = new_store(config)._pending()
+    if not pending:
+        return
+    named = MESSAGE_STORE in os.environ or config != message_store_config({})
+    which = "this store" if named else "the default store (name another in --store)"
+    raise Refused(
+        f"{which} is not there, or not up to date. `jazzmine migrate` would:\n  "
+        + "\n  ".join(pending)
+    )
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Distinguish what a server refused from a wrong usage of this program."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise Refused(str(error)) from error
+
+
+def given_url(context: typer.Context, url: str | None) -> str | None:
+    """Return the URL of the message store, or None for that of the environment or the default."""
+    return _given(context, url, "store")
+
+
+def memory_url(context: typer.Context, url: str | None) -> str | None:
+    """Return the URL of the working memory, or None if none that others share is named."""
+    given = _given(context, url, "memory") or os.environ.get(WORKING_MEMORY)
+    return None if not given or given.startswith("memory:") else given
+
+
+@contextmanager
+def memory_store(context: typer.Context, url: str | None) -> Iterator[WorkingMemoryStore]:
+    """Open the working memory of a command for a block."""
+    given = memory_url(context, url)
+    if given is None:
+        raise typer.BadParameter(
+            "name a working memory that is shared; `memory:` belongs to one process",
+            param_hint=_MEMORY_HINT,
+        )
+    path = getattr(memory_config(given), "path", None)
+    if path is not None and not os.path.exists(path):
+        raise Refused(f"there is no file {path}")
+    with refusals(), WorkingMemoryStore.initialize(given) as store:
+        yield store
+
+
+def memory_config(url: str) -> BackendConfig:
+    """Return the configuration of a working memory.
+
+    Raises:
+        BadParameter: it cannot be read: a wrong usage.
+    """
+    try:
+        return working_memory_config(url)
+    except ConfigurationError as error:
+        raise typer.BadParameter(str(error), param_hint=_MEMORY_HINT) from None
+
+
+def in_ms(text: str | None, hint: str) -> int | None:
+    """Return a time in ms: an integer is one, else it is an ISO date or time, in UTC by default."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise typer.BadParameter(
+            "it is a date (2026-01-31), a time (2026-01-31T08:00Z), or a number of ms since 1970",
+            param_hint=hint,
+        ) from None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    return round(moment.timestamp() * 1000)
+
+
+def trace_filter(**fields: Any) -> TraceFilter:
+    """Return a filter of the fields that are given; a wrong one is a wrong usage."""
+    try:
+        return TraceFilter(**{name: value for name, value in fields.items() if value is not None})
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask before something is deleted, unless `--yes` was given.
+
+    Raises:
+        Refused: the answer is no, or nobody can be asked.
+    """
+    if yes:
+        return
+    try:
+        if typer.confirm(question, err=True):
+            return
+    except typer.Abort:
+        pass
+    raise Refused("nothing was deleted (--yes does it without asking)")
+
+
+def unavailable(error: BaseException) -> bool:
+    """Whether an error says that the store could not be reached, or that its time was over."""
+    return isinstance(error, (StoreUnavailableError, TimeoutError)) or (
+        isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
+    )

@@ -1,0 +1,59 @@
+"""A progress bar for long work, on a terminal alone."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.progress import (
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from jazzmine.cli.output import errors
+
+__all__ = ["Counter", "counting"]
+
+_EVERY = 200
+_OBJECTS_BETWEEN_COLLECTIONS = 500_000
+
+
+class Counter:
+    """Counts what is done; the numbers are drawn where somebody sees them."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("", total=None)
+        self._done = 0
+
+    def begin(self, what: str) -> None:
+        """Begin another part of the work."""
+        self._done = 0
+        self._progress.reset(self._task, description=what, total=None)
+
+    def step(self, count: int = 1) -> None:
+        """Count some more."""
+        self._done += count
+        if self._done % _EVERY < count:
+            self._progress.update(self._task, completed=self._done)
+
+
+@contextmanager
+def counting() -> Iterator[Counter]:
+    """Show how far the work of a block is, on standard error if that is a terminal."""
+    # Records hold no cycles, and looking for some takes as long as reading them.
+    gc.freeze()
+    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
+    console = errors()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,.0f}"),
+        TimeElapsedColumn(),
+    )
+    progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with progress:
+        yield Counter(progress)

@@ -1,0 +1,158 @@
+"""All records of a store, one after the other: read, compared, and stored in batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any, Generic, TypeVar
+
+from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.sync import MessageStore
+
+__all__ = ["KINDS", "Batch", "Digest", "Records", "canonical", "names"]
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+# In the order in which they depend on each other.
+KINDS: dict[RecordKind, type[Conversation] | type[Message] | type[TurnTrace]] = {
+    "conversations": Conversation,
+    "messages": Message,
+    "traces": TurnTrace,
+}
+
+_READ_AT_ONCE = 500
+_STORED_AT_ONCE = 1_000
+_BYTES_AT_ONCE = 2_000_000
+
+
+def names(counts: dict[RecordKind, int]) -> str:
+    """Return counts in words."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+
+
+class Records(Generic[AnyRecord]):
+    """The records of a kind in a store, in the order in which their ids were first stored."""
+
+    def __init__(self, store: MessageStore, kind: RecordKind) -> None:
+        self._store, self._kind = store, kind
+
+    def __iter__(self) -> Iterator[Any]:
+        batches = self._store._iter_stored(self._kind, _READ_AT_ONCE)
+        # A back end may hold a connection until the iteration ends. A server prepares the next
+        # batch while this program is busy with one.
+        with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
+            coming = thread.submit(next, batches, None)
+            while batch := coming.result():
+                coming = thread.submit(next, batches, None)
+                yield from batch
+
+
+def canonical(record: Record) -> bytes:
+    """Return a record as JSON that is equal for equal records.
+
+    A back end may give back the names in free-form data in another order.
+    """
+    plain = record.__pydantic_serializer__.to_json(record)
+    if not isinstance(record, TurnTrace) and not record.metadata:  # type: ignore[attr-defined]
+        return plain
+    return json.dumps(json.loads(plain), sort_keys=True, separators=(",", ":")).encode()
+
+
+class Digest:
+    """The number of records, and a checksum of them in their order."""
+
+    def __init__(self) -> None:
+        self.count: int = 0
+        self._hash = hashlib.sha256()
+
+    def add(self, text: bytes) -> None:
+        """Add a record, as `canonical` returns it."""
+        self.count += 1
+        self._hash.update(len(text).to_bytes(8, "big") + text)
+
+    @property
+    def checksum(self) -> str:
+        """The checksum, short enough to be compared by eye."""
+        return self._hash.hexdigest()[:16]
+
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Digest:
+        """Return the digest of records."""
+        digest = cls()
+        for record in records:
+            digest.add(canonical(record))
+        return digest
+
+
+class Batch:
+    """Records of one kind that wait to be stored together, by a thread; a context manager.
+
+    Args:
+        store: where they go.
+        kind: which they are.
+        grows: whether each write costs as much as all that is stored, as with a JSON file:
+            then writes become rarer as the store grows.
+    """
+
+    def __init__(self, store: MessageStore, kind: RecordKind, *, grows: bool = False) -> None:
+        self._store, self._kind, self._grows = store, kind, grows
+        self._records: list[Snapshot[Any]] = []
+        self._keys: set[str] = set()
+        self._bytes = 0
+        self._storing: Future[None] | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self.stored: int = 0
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Store what waits, unless there was an error."""
+        try:
+            if kind is None:
+                self.flush()
+                self._settle()
+        finally:
+            self._thread.shutdown()
+
+    def add(self, record: Conversation | Message | TurnTrace, size: int) -> None:
+        """Add a record that nothing else has; `size` is about that of its JSON, in bytes."""
+        keys = _keys(record)
+        if not self._keys.isdisjoint(keys):
+            self.flush()
+        self._keys.update(keys)
+        self._records.append(Snapshot(record))
+        self._bytes += size
+        if self._grows:
+            is_full = len(self._records) >= max(_STORED_AT_ONCE, self.stored)
+        else:
+            is_full = len(self._records) >= _STORED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
+        if is_full:
+            self.flush()
+
+    def flush(self) -> None:
+        """Have what waits stored, after what was before it."""
+        self._settle()
+        if self._records:
+            given: dict[str, Sequence[Snapshot[Any]]] = dict.fromkeys(KINDS, ())
+            given[self._kind] = self._records
+            self._storing = self._thread.submit(self._store._store_many, **given)
+            self.stored += len(self._records)
+        self._records, self._keys, self._bytes = [], set(), 0
+
+    def _settle(self) -> None:
+        storing, self._storing = self._storing, None
+        if storing is not None:
+            storing.result()
+
+
+def _keys(record: Conversation | Message | TurnTrace) -> tuple[str, ...]:
+    # A trace takes the place of another one of its message.
+    if isinstance(record, TurnTrace):
+        return f"id {record.id}", f"message {record.message_id}"
+    return (record.id,)

@@ -1,0 +1,40 @@
+"""The configuration of a store: a mapping, a URL, or None (the environment or a default)."""
+
+from jazzmine.config.base import (
+    BackendConfig,
+    require_bool,
+    require_number,
+    require_seconds,
+    require_text,
+)
+from jazzmine.config.choice import message_store_config, working_memory_config
+from jazzmine.config.message_stores import (
+    JSONStoreConfig,
+    MongoDBConfig,
+    PostgresConfig,
+    SQLiteConfig,
+)
+from jazzmine.config.working_memories import (
+    MemoryStoreConfig,
+    PostgresMemoryConfig,
+    RedisConfig,
+    SQLiteMemoryConfig,
+)
+
+__all__ = [
+    "BackendConfig",
+    "JSONStoreConfig",
+    "MemoryStoreConfig",
+    "MongoDBConfig",
+    "PostgresConfig",
+    "PostgresMemoryConfig",
+    "RedisConfig",
+    "SQLiteConfig",
+    "SQLiteMemoryConfig",
+    "message_store_config",
+    "require_bool",
+    "require_number",
+    "require_seconds",
+    "require_text",
+    "working_memory_config",
+]

@@ -1,0 +1,72 @@
+"""What the configurations of all back ends have in common, and the checks of their values."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jazzmine.errors import ConfigurationError
+
+__all__ = [
+    "BackendConfig",
+    "hint",
+    "require_bool",
+    "require_number",
+    "require_seconds",
+    "require_text",
+]
+
+
+@dataclass(frozen=True)
+class BackendConfig:
+    """The options of one back end; its fields are the accepted keys besides `storage`."""
+
+    storage: ClassVar[str]
+    schemes: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def from_url(cls, url: str) -> BackendConfig:
+        """Return the configuration that a URL with one of the `schemes` describes."""
+        raise NotImplementedError(f"{cls.__name__} has schemes, and reads no URL")
+
+
+def hint(wrong: str, allowed: Iterable[str]) -> str:
+    """Return the end of an error's text: the nearest of the allowed names, and all of them."""
+    allowed = list(allowed)
+    nearest = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.5)
+    meant = f"; did you mean {nearest[0]!r}?" if nearest else ";"
+    return f"{meant} allowed: {', '.join(allowed)}"
+
+
+def require_text(key: str, value: object) -> None:
+    """Raise unless the value is a string that is not empty; the error does not contain it."""
+    if not isinstance(value, str):
+        raise ConfigurationError(f"{key} must be a string, not {type(value).__name__}")
+    if not value:
+        raise ConfigurationError(f"{key} must not be empty")
+    if "\0" in value:
+        raise ConfigurationError(f"{key} must not hold U+0000")
+
+
+def require_bool(key: str, value: object) -> None:
+    """Raise unless the value is True or False."""
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"{key} must be True or False, not {type(value).__name__}")
+
+
+def require_number(key: str, value: object, least: int) -> None:
+    """Raise unless the value is an integer of `least` or more."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigurationError(f"{key} must be an integer, not {type(value).__name__}")
+    if value < least:
+        raise ConfigurationError(f"{key} must be {least} or more, not {value}")
+
+
+def require_seconds(key: str, value: object) -> None:
+    """Raise unless the value is a positive, finite number (of seconds)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ConfigurationError(f"{key} must be a number of seconds, not {type(value).__name__}")
+    if not 0 < value < float("inf"):
+        raise ConfigurationError(f"{key} must be more than 0 s, not {value}")

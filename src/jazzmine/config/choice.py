@@ -1,0 +1,120 @@
+"""The choice of a configuration's class by a mapping, a URL or the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from typing import Any
+
+from jazzmine.config.base import BackendConfig, hint
+from jazzmine.config.message_stores import (
+    JSONStoreConfig,
+    MongoDBConfig,
+    PostgresConfig,
+    SQLiteConfig,
+)
+from jazzmine.config.url_options import split_options
+from jazzmine.config.working_memories import (
+    MemoryStoreConfig,
+    PostgresMemoryConfig,
+    RedisConfig,
+    SQLiteMemoryConfig,
+)
+from jazzmine.errors import ConfigurationError, InvalidAddressError
+
+__all__ = ["message_store_config", "working_memory_config"]
+
+# The first class of each tuple is the default.
+_MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
+    JSONStoreConfig,
+    SQLiteConfig,
+    PostgresConfig,
+    MongoDBConfig,
+)
+_WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (
+    MemoryStoreConfig,
+    RedisConfig,
+    SQLiteMemoryConfig,
+    PostgresMemoryConfig,
+)
+
+
+def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:
+    """Return the configuration for the argument of `MessageStore.initialize`.
+
+    Raises:
+        ConfigurationError: an unknown storage or key, or a value of a wrong type.
+        InvalidAddressError: a URL whose scheme names no back end.
+    """
+    if config is None:
+        config = os.environ.get("JAZZMINE_MESSAGE_STORE") or {}
+    return _read(config, _MESSAGE_STORES)
+
+
+def working_memory_config(config: Mapping[str, object] | str | None) -> BackendConfig:
+    """Return the configuration for the argument of `WorkingMemoryStore.initialize`.
+
+    Raises:
+        ConfigurationError: an unknown storage or key, or a value of a wrong type.
+        InvalidAddressError: a URL whose scheme names no back end.
+    """
+    if config is None:
+        config = os.environ.get("JAZZMINE_WORKING_MEMORY") or {}
+    return _read(config, _WORKING_MEMORIES)
+
+
+def _read(
+    config: Mapping[str, object] | str, kinds: tuple[type[BackendConfig], ...]
+) -> BackendConfig:
+    if isinstance(config, str):
+        return _read_url(config, kinds)
+    if isinstance(config, Mapping):
+        return _read_mapping(config, kinds)
+    raise ConfigurationError(
+        f"config must be a mapping, a URL or None, not {type(config).__name__}"
+    )
+
+
+def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
+    scheme = url.partition(":")[0].lower()
+    for kind in kinds:
+        if scheme in kind.schemes:
+            address, options = split_options(url, _options_of(kind))
+            return replace(kind.from_url(address), **options)
+    # The text does not repeat the URL, which may contain a password.
+    known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
+    raise InvalidAddressError(f"the URL names no known storage; it must begin with one of {known}")
+
+
+# What the address itself says, and no option of a URL.
+_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db"})
+
+
+def _options_of(kind: type[BackendConfig]) -> dict[str, Any]:
+    return {one.name: one.default for one in fields(kind) if one.name not in _ADDRESSES}
+
+
+def _read_mapping(
+    config: Mapping[str, object], kinds: tuple[type[BackendConfig], ...]
+) -> BackendConfig:
+    options = dict(config)
+    storage = options.pop("storage", kinds[0].storage)
+    by_name = {kind.storage: kind for kind in kinds}
+    if not isinstance(storage, str):
+        raise ConfigurationError(f"storage must be a string, not {type(storage).__name__}")
+    kind = by_name.get(storage.lower())
+    if kind is None:
+        raise ConfigurationError(f"unknown storage {storage!r}{hint(storage, by_name)}")
+    known = fields(kind)
+    names = [option.name for option in known]
+    for key in options:
+        if key not in names:
+            raise ConfigurationError(
+                f"unknown key {key!r} for storage {kind.storage!r}"
+                f"{hint(str(key), ['storage', *names])}"
+            )
+    for option in known:
+        if option.default is MISSING and option.name not in options:
+            raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
+    return kind(**{str(key): value for key, value in options.items()})

@@ -1,0 +1,178 @@
+"""The configurations of message stores."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+from urllib.parse import unquote
+
+from jazzmine.config.base import (
+    BackendConfig,
+    hint,
+    require_bool,
+    require_number,
+    require_seconds,
+    require_text,
+)
+from jazzmine.errors import ConfigurationError, InvalidAddressError
+
+__all__ = ["JSONStoreConfig", "MongoDBConfig", "PostgresConfig", "SQLiteConfig"]
+
+
+@dataclass(frozen=True)
+class JSONStoreConfig(BackendConfig):
+    """The configuration of a message store in one JSON file; `lock_timeout` in s."""
+
+    storage: ClassVar[str] = "json"
+    schemes: ClassVar[tuple[str, ...]] = ("json",)
+
+    path: str | os.PathLike[str] = "messages.json"
+    fsync: bool = True
+    lock_timeout: float = 30.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
+        require_text("path", self.path)
+        require_bool("fsync", self.fsync)
+        require_seconds("lock_timeout", self.lock_timeout)
+
+    @classmethod
+    def from_url(cls, url: str) -> JSONStoreConfig:
+        """Read `json:PATH`; only known options, as in `?fsync=false`, are not part of the path."""
+        return cls(path=url.partition(":")[2])
+
+
+@dataclass(frozen=True)
+class SQLiteConfig(BackendConfig):
+    """The configuration of a message store in an SQLite database.
+
+    Args:
+        path: the file of the database.
+        timeout: how long a call waits for other processes, in s.
+        synchronous: "full", or "normal" for writes that do not wait for the disk.
+    """
+
+    storage: ClassVar[str] = "sqlite"
+    schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
+
+    path: str | os.PathLike[str] = "messages.db"
+    timeout: float = 30.0
+    synchronous: str = "full"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.path, os.PathLike):
+            object.__setattr__(self, "path", os.fspath(self.path))
+        require_text("path", self.path)
+        if self.path == ":memory:":
+            raise ConfigurationError("path must be that of a file, not :memory:")
+        require_seconds("timeout", self.timeout)
+        if self.synchronous not in ("full", "normal"):
+            raise ConfigurationError('synchronous must be "full" or "normal"')
+
+    @classmethod
+    def from_url(cls, url: str) -> SQLiteConfig:
+        """Read `sqlite:PATH?timeout=5&synchronous=normal`; `%3F` is a "?" in the path."""
+        path, _, unknown = url.partition(":")[2].partition("?")
+        if unknown:
+            name = unknown.partition("=")[0]
+            names = [option.name for option in fields(cls) if option.name != "path"]
+            raise ConfigurationError(f"unknown option {name!r} in the URL{hint(name, names)}")
+        return cls(path=unquote(path))
+
+
+@dataclass(frozen=True)
+class MongoDBConfig(BackendConfig):
+    """The configuration of a message store in a MongoDB database.
+
+    Args:
+        timeout: the longest time that a call takes, in s.
+        migration_timeout: the longest time for creating indexes when a store is opened, in s.
+    """
+
+    storage: ClassVar[str] = "mongodb"
+    schemes: ClassVar[tuple[str, ...]] = ("mongodb", "mongodb+srv")
+
+    uri: str = field(repr=False)
+    db: str = "chatbot"
+    timeout: float = 30.0
+    migration_timeout: float = 3600.0
+
+    def __post_init__(self) -> None:
+        require_text("uri", self.uri)
+        require_text("db", self.db)
+        require_seconds("timeout", self.timeout)
+        require_seconds("migration_timeout", self.migration_timeout)
+        if not self.uri.startswith(("mongodb://", "mongodb+srv://")):
+            raise InvalidAddressError("uri must begin with mongodb:// or mongodb+srv://")
+        if "@" in self._path(self.uri):
+            # Otherwise part of the password would be parsed as a host, and hosts are logged.
+            raise InvalidAddressError("a slash in the user or password of uri must be written %2F")
+        # https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
+        if (
+            any(sign in self.db for sign in '/\\. "$*<>:|?')
+            or len(self.db.encode(errors="replace")) > 63
+        ):
+            raise ConfigurationError(
+                "db must be the name of a database: at most 63 bytes,"
+                ' without any space or / \\ . " $ * < > : | ?'
+            )
+
+    @classmethod
+    def from_url(cls, url: str) -> MongoDBConfig:
+        """Read `mongodb://HOST/DB`; the options in the URL are those of PyMongo."""
+        scheme, _, rest = url.partition(":")
+        uri = f"{scheme.lower()}:{rest}"
+        name = unquote(cls._path(uri))
+        return cls(uri=uri, db=name) if name else cls(uri=uri)
+
+    @staticmethod
+    def _path(uri: str) -> str:
+        return uri.partition("://")[2].partition("?")[0].partition("/")[2]
+
+
+@dataclass(frozen=True)
+class PostgresConfig(BackendConfig):
+    """The configuration of a message store in PostgreSQL.
+
+    Args:
+        dsn: a libpq connection string: a URL or `key=value` pairs.
+        pool_min, pool_max: the smallest and the largest number of connections in the pool.
+        schema: the schema of the tables; it is created if it does not exist.
+        prepare: whether statements are prepared; False for PgBouncer in transaction mode.
+        timeout: the longest time that a call takes, in s.
+        migration_timeout: the longest time for changing the schema, in s.
+    """
+
+    storage: ClassVar[str] = "postgres"
+    schemes: ClassVar[tuple[str, ...]] = ("postgresql", "postgres")
+
+    dsn: str = field(repr=False)
+    pool_min: int = 2
+    pool_max: int = 10
+    schema: str = "public"
+    prepare: bool = True
+    timeout: float = 30.0
+    migration_timeout: float = 3600.0
+
+    def __post_init__(self) -> None:
+        require_text("dsn", self.dsn)
+        require_number("pool_min", self.pool_min, least=0)
+        require_number("pool_max", self.pool_max, least=max(1, self.pool_min))
+        require_text("schema", self.schema)
+        if set(self.schema) & set("\"'$%") or len(self.schema.encode(errors="replace")) > 63:
+            raise ConfigurationError(
+                "schema must be at most 63 bytes without quotes, dollar and per cent signs"
+            )
+        require_bool("prepare", self.prepare)
+        require_seconds("timeout", self.timeout)
+        require_seconds("migration_timeout", self.migration_timeout)
+
+    @classmethod
+    def from_url(cls, url: str) -> PostgresConfig:
+        """Read a libpq URL; the other options have their defaults."""
+        scheme, _, rest = url.partition(":")
+        if not rest.startswith("//"):
+            raise InvalidAddressError("the URL of a PostgreSQL database begins postgresql://")
+        return cls(dsn=f"{scheme.lower()}:{rest}")

@@ -1,0 +1,172 @@
+"""The application, and the server that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from jazzmine._async.message_store.factory import new_store as new_message_store
+from jazzmine._async.working_memory.factory import new_store as new_memory_store
+from jazzmine.config import BackendConfig
+from jazzmine.core import MessageStore, WorkingMemoryStore
+from jazzmine.errors import NotFoundError, StoreUnavailableError
+from jazzmine.inspector.filters import BadFilter
+from jazzmine.inspector.pages import Pages, Stores
+from jazzmine.inspector.security import LOOPBACK, STATIC, Access, guarded
+
+__all__ = ["create_app", "listen", "serve"]
+
+_NAMES = {
+    "json": "a JSON file",
+    "sqlite": "SQLite",
+    "postgres": "PostgreSQL",
+    "mongodb": "MongoDB",
+    "redis": "Redis",
+}
+
+_STATIC_FILES = Path(__file__).with_name("static")
+
+_SECONDS_TO_END = 2
+
+
+def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) -> ASGIApp:
+    """Return the application.
+
+    Args:
+        stores: open stores, of the event loop that runs the application.
+        access: the token.
+        hosts: the accepted names in the `Host` header.
+    """
+    pages = Pages(stores)
+
+    async def refuse(request: Request) -> Response:
+        text = "Open the address that `jazzmine inspect` printed: it has the token that is missing."
+        return pages.problem(403, "This page needs a token", text, str(request.url.path))
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        text = str(error.args[0]) if isinstance(error, NotFoundError) else "There is no such page."
+        return pages.problem(404, "Not found", f"{text} It may have been deleted.")
+
+    async def unavailable(request: Request, error: Exception) -> Response:
+        text = f"{error} `jazzmine doctor` says what is wrong."
+        return pages.problem(503, "The store is not available", text, _path_of(request))
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        return pages.problem(400, "This address is not valid", str(error))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        text = f"{type(error).__name__}: {error}"
+        return pages.problem(500, "This could not be shown", text)
+
+    app = Starlette(
+        routes=[
+            Route("/", pages.conversations, methods=["GET"]),
+            Route("/conversation", pages.conversation, methods=["GET"]),
+            Route("/conversation/new", pages.new_messages, methods=["GET"]),
+            Route("/memory", pages.memory, methods=["GET"]),
+            Route("/turn", pages.turn, methods=["GET"]),
+            Route("/turns", pages.turns, methods=["GET"]),
+            Route("/usage", pages.usage, methods=["GET"]),
+            Mount(STATIC.rstrip("/"), StaticFiles(directory=_STATIC_FILES)),
+        ],
+        exception_handlers={
+            BadFilter: wrong,
+            HTTPException: not_found,
+            NotFoundError: not_found,
+            StoreUnavailableError: unavailable,
+            TimeoutError: unavailable,
+            Exception: failed,
+        },
+    )
+    return guarded(app, access, hosts, refuse)
+
+
+def _path_of(request: Request) -> str:
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.create_server((host, port), family=family)
+    # The event loop sets this only on sockets that it makes itself. Without it, each page waits
+    # for a delayed acknowledgement: 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def serve(
+    messages: BackendConfig,
+    memory: BackendConfig | None,
+    *,
+    host: str,
+    port: int,
+    names: Sequence[str],
+    ready: Callable[[str], None],
+) -> None:
+    """Serve the pages until the program is interrupted.
+
+    Args:
+        host: the address or name to listen on.
+        port: the port, or 0 for a free one.
+        names: further accepted names in the `Host` header.
+        ready: called with the address of the first page, once the stores are open.
+
+    Raises:
+        OSError: the port is in use, or the address is not one of this machine.
+        StoreUnavailableError: a store cannot be reached.
+    """
+    asyncio.run(_serve(messages, memory, host, port, names, ready))
+
+
+async def _serve(
+    messages: BackendConfig,
+    memory: BackendConfig | None,
+    host: str,
+    port: int,
+    names: Sequence[str],
+    ready: Callable[[str], None],
+) -> None:
+    async with AsyncExitStack() as stack:
+        listening = stack.enter_context(listen(host, port))
+        store: MessageStore = new_message_store(messages)
+        await stack.enter_async_context(await store._opened())
+        known: WorkingMemoryStore | None = None
+        if memory is not None:
+            known = new_memory_store(memory)
+            await stack.enter_async_context(await known._opened())
+        access = Access(listening.getsockname()[1])
+        stores = Stores(
+            store,
+            known,
+            _NAMES.get(messages.storage, messages.storage),
+            _NAMES.get(memory.storage, memory.storage) if memory else "",
+        )
+        shown = f"[{host}]" if ":" in host else host
+        app = create_app(stores, access, (*LOOPBACK, shown.lower(), *names))
+        ready(f"http://{shown}:{listening.getsockname()[1]}/?token={access.token}")
+        # No access log: it would contain the token.
+        config = uvicorn.Config(
+            app,
+            access_log=False,
+            http="h11",
+            lifespan="off",
+            log_level="warning",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=_SECONDS_TO_END,
+            ws="none",
+        )
+        await uvicorn.Server(config).serve(sockets=[listening])

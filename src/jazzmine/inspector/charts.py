@@ -1,0 +1,110 @@
+"""Charts of usage: the numbers that the templates draw as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from typing import NamedTuple
+
+from jazzmine.records.usage import UsageSummary
+
+__all__ = ["Bar", "Column", "Columns", "bars", "columns"]
+
+MOST_BARS = 50
+
+# Above so many days, a column is a month.
+MOST_DAYS = 124
+
+HEIGHT = 100.0
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A group of turns; its bar is `width` percent of the longest."""
+
+    usage: UsageSummary
+    width: float
+
+
+def bars(found: Sequence[UsageSummary]) -> list[Bar]:
+    """Return the bars of the groups with the most tokens."""
+    longest = max((max(one.total_tokens, 0) for one in found), default=0) or 1
+    return [
+        Bar(one, round(100 * max(one.total_tokens, 0) / longest, 2)) for one in found[:MOST_BARS]
+    ]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A day or a month: `x` and `width` in units of a column, `y` and `height` of `HEIGHT`."""
+
+    label: str
+    tokens: int
+    turns: int
+    failed: int
+    x: int
+    y: float
+    height: float
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A column for each day (or month) from the first with any usage to the last."""
+
+    columns: list[Column]
+    unit: str
+    most: int
+
+    @property
+    def tokens(self) -> int:
+        """The tokens of all columns."""
+        return sum(one.tokens for one in self.columns)
+
+    @property
+    def turns(self) -> int:
+        """The turns of all columns."""
+        return sum(one.turns for one in self.columns)
+
+    @property
+    def failed(self) -> int:
+        """The turns with errors of all columns."""
+        return sum(one.failed for one in self.columns)
+
+
+class _Used(NamedTuple):
+    label: str
+    tokens: int = 0
+    turns: int = 0
+    failed: int = 0
+
+
+def columns(found: Iterable[UsageSummary]) -> Columns:
+    """Return the chart of usage by day."""
+    days = sorted(_Used(one.key, one.total_tokens, one.turns, one.failed_turns) for one in found)
+    if not days:
+        return Columns([], "day", 0)
+    first, last = (date.fromisoformat(each.label) for each in (days[0], days[-1]))
+    count = (last - first).days + 1
+    if count > MOST_DAYS:
+        unit, used = "month", _months(days)
+    else:
+        known = {each.label: each for each in days}
+        labels = [str(first + timedelta(days=each)) for each in range(count)]
+        unit, used = "day", [known.get(label, _Used(label)) for label in labels]
+    most = max(max(each.tokens for each in used), 0)
+    drawn = []
+    for x, one in enumerate(used):
+        height = round(HEIGHT * max(one.tokens, 0) / (most or 1), 2)
+        drawn.append(Column(*one, x, round(HEIGHT - height, 2), height))
+    return Columns(drawn, unit, most)
+
+
+def _months(days: Iterable[_Used]) -> list[_Used]:
+    months = []
+    for month, group in groupby(days, key=lambda day: day.label.rpartition("-")[0]):
+        each = list(group)
+        tokens, turns = sum(day.tokens for day in each), sum(day.turns for day in each)
+        months.append(_Used(month, tokens, turns, sum(day.failed for day in each)))
+    return months

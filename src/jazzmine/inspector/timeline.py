@@ -1,0 +1,54 @@
+"""A turn as a timeline: its calls of models and tools, each with its place in the turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
+
+__all__ = ["Step", "timeline"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call of a model or a tool.
+
+    Attributes:
+        at_ms: when it began, in ms since the turn began; None if the trace does not say.
+        ms: how long it took.
+        left: where its bar begins, in percent of the turn.
+        width: how long its bar is, in percent of the turn.
+    """
+
+    at_ms: int | None
+    ms: int
+    left: float
+    width: float
+    call: LLMCallRecord | None = None
+    tool: ToolTrace | None = None
+
+
+def timeline(trace: TurnTrace) -> list[Step]:
+    """Return the calls of a turn by the time at which they began; those without a time last.
+
+    A tool begins when its task was emitted.
+    """
+    emitted = {task.task_index: task.timestamp_ms for task in trace.task_emissions}
+    calls = [(call.timestamp_ms, call.latency_ms, call, None) for call in trace.llm_calls]
+    tools = [
+        (emitted.get(tool.task_index), _tool_ms(tool), None, tool) for tool in trace.tool_traces
+    ]
+    ends = [began + ms for began, ms, _, _ in (*calls, *tools) if began is not None]
+    start = trace.started_at_ms
+    span = max(1, trace.ended_at_ms - start, trace.total_latency_ms, *(end - start for end in ends))
+    steps = []
+    for began, ms, call, tool in (*calls, *tools):
+        at = None if began is None else began - start
+        left = min(max(0.0, 100 * (at or 0) / span), 100.0)
+        width = min(max(0.0, 100 * ms / span), 100.0 - left) if at is not None else 0.0
+        steps.append(Step(at, ms, round(left, 2), round(width, 2), call, tool))
+    return sorted(steps, key=lambda step: (step.at_ms is None, step.at_ms or 0))
+
+
+def _tool_ms(tool: ToolTrace) -> int:
+    return tool.total_latency_ms or tool.generation_latency_ms + tool.execution_latency_ms

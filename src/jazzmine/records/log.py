@@ -1,0 +1,34 @@
+"""The values that appending to a conversation takes, and the record of an erasure."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+from jazzmine.records.base import Record
+from jazzmine.records.types import Int64
+
+__all__ = ["ANY", "AnyMessage", "Erasure"]
+
+
+class AnyMessage(Enum):
+    """The type of `ANY`."""
+
+    ANY = "any message"
+
+
+ANY: Final = AnyMessage.ANY
+"""As `expected_last`: append after whatever message is the newest, or to an empty conversation."""
+
+
+class Erasure(Record):
+    """How many records were deleted with a user, those of others in the user's conversations too.
+
+    Attributes:
+        erased_at: when nothing was left, ms since the Unix epoch, UTC.
+    """
+
+    conversations: int
+    messages: int
+    traces: int
+    erased_at: Int64

@@ -1,0 +1,86 @@
+"""An agent of Agent Framework with a scripted model, and a program of one process with it.
+
+Run as `python -m tests.adapters.agent_framework_program CONFIG COMMAND`, with the configuration of
+a message store as JSON, and one of these commands:
+
+- `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
+- `add NAME COUNT`: adds two messages at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+from agent_framework import (
+    Agent,
+    AgentSession,
+    BaseChatClient,
+    ChatResponse,
+    Content,
+    FunctionInvocationLayer,
+    HistoryProvider,
+    Message,
+)
+
+from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
+from jazzmine.sync import MessageStore
+
+
+class ScriptedClient(FunctionInvocationLayer, BaseChatClient):
+    """Calls the tool `weather` for each new input, and then answers; keeps what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inputs: list[list[Message]] = []
+
+    def _inner_get_response(self, *, messages: Any, **kwargs: Any) -> Any:
+        self.inputs.append(list(messages))
+        return self._reply(messages)
+
+    async def _reply(self, messages: Any) -> ChatResponse:
+        call_id = f"call-{len(messages)}"
+        content = (
+            Content.from_text("It rains.")
+            if messages[-1].role == "tool"
+            else Content.from_function_call(call_id, "weather", arguments='{"city":"Lisbon"}')
+        )
+        return ChatResponse(messages=[Message("assistant", [content])])
+
+
+def agent(*providers: HistoryProvider) -> tuple[Agent, ScriptedClient]:
+    """Return an agent with one tool, and its model."""
+
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"rain in {city}"
+
+    client = ScriptedClient()
+    return Agent(client, name="guide", tools=[weather], context_providers=providers), client
+
+
+def main() -> None:
+    config, command, *arguments = sys.argv[1:]
+    with MessageStore.initialize(json.loads(config)) as store:
+        provider = JazzmineHistoryProvider(store, user_id="u1", agent_id="a1")
+        run = _turn(provider, *arguments) if command == "turn" else _add(provider, *arguments)
+        asyncio.run(run)
+
+
+async def _turn(provider: JazzmineHistoryProvider, question: str) -> None:
+    guide, client = agent(provider)
+    response = await guide.run(question, session=AgentSession(session_id="s1"))
+    assert response.text == "It rains."
+    print(json.dumps([message.to_dict() for message in client.inputs[-1]]))
+
+
+async def _add(provider: JazzmineHistoryProvider, name: str, count: str) -> None:
+    for number in range(int(count)):
+        pair = [Message("user", [f"{name} {number} {half}"]) for half in (0, 1)]
+        await provider.save_messages("s1", pair)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""A program of one process that uses a session of the Claude Agent SDK.
+
+Run as `python -m tests.adapters.claude_agent_sdk_program CONFIG COMMAND`, with the configuration of
+a message store as JSON, and one of these commands:
+
+- `add NAME COUNT`: appends two entries at a time, with a title.
+- `load`: prints the entries of the session as JSON.
+- `turn PROMPT [SESSION]`: one turn of an agent, which reads `weather.txt` in its folder, in a
+  new session or a stored one; prints the session, the answer, and what the model was sent last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+
+from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
+from jazzmine.sync import MessageStore
+from tests.adapters.scripted_claude import TOOL, scripted_claude
+
+KEY: Any = {"project_key": "project", "session_id": "session"}
+
+
+def main() -> None:
+    config, command, *arguments = sys.argv[1:]
+    with MessageStore.initialize(json.loads(config)) as store:
+        sessions = JazzmineSessionStore(store, user_id="u1", agent_id="a1")
+        if command == "add":
+            asyncio.run(_add(sessions, arguments[0], int(arguments[1])))
+        elif command == "load":
+            print(json.dumps(asyncio.run(sessions.load(KEY))))
+        else:
+            print(json.dumps(asyncio.run(_turn(sessions, *arguments))))
+
+
+async def _add(sessions: JazzmineSessionStore, name: str, count: int) -> None:
+    for number in range(count):
+        pair: Any = [
+            {"type": "user", "uuid": f"{name} {number} 0"},
+            {"type": "custom-title", "customTitle": f"{name} {number}"},
+        ]
+        await sessions.append(KEY, pair)
+
+
+async def _turn(sessions: Any, prompt: str, session_id: str | None = None) -> list[Any]:
+    folder = os.getcwd()
+    with scripted_claude({"file_path": f"{folder}/weather.txt"}) as server:
+        options = ClaudeAgentOptions(
+            session_store=sessions,
+            resume=session_id,
+            cwd=folder,
+            model="claude-sonnet-4-5",
+            setting_sources=[],
+            allowed_tools=[TOOL],
+            env={
+                "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.server_port}",
+                "ANTHROPIC_API_KEY": "none",
+                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            },
+        )
+        answers = [
+            (message.session_id, message.result)
+            async for message in query(prompt=prompt, options=options)
+            if isinstance(message, ResultMessage)
+        ]
+        return [*answers[-1], server.requests[-1]]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Stores for the tests of adapters; the tests of a framework that is missing are skipped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.frameworks import FRAMEWORKS, missing
+from tests.behaviour.backends import MESSAGE_BACKENDS, Backend, Config
+
+_TESTED = re.compile(r"test_({})(_.*)?\.py".format("|".join(FRAMEWORKS)))
+
+
+class _LeftOut(pytest.Module):
+    """A module of tests that import what is not installed."""
+
+    reason = ""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        pytest.skip(self.reason, allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    """Skip the tests of a framework that is not installed."""
+    found = _TESTED.fullmatch(module_path.name)
+    reason = missing(found[1]) if found else ""
+    if not reason:
+        return None
+    left_out = _LeftOut.from_parent(parent, path=module_path)
+    left_out.reason = reason
+    return left_out
+
+
+# PgBouncer is no other store than the one that it stands before.
+@pytest.fixture(params=[one for one in MESSAGE_BACKENDS if one.name != "pgbouncer"], ids=str)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Each back end of a message store."""
+    chosen: Backend = request.param
+    return chosen
+
+
+@pytest.fixture
+def config(backend: Backend, tmp_path: Path) -> Iterator[Config]:
+    """The configuration of an empty message store."""
+    with backend.open_config(tmp_path) as configuration:
+        yield configuration
+
+
+@pytest.fixture
+def shared_config(backend: Backend, config: Config) -> Config:
+    """The same, if other processes can open it."""
+    if backend.name == "toy":
+        pytest.skip("the toy back end is in one process's memory (on any machine)")
+    return config
+
+
+@pytest.fixture
+async def store(config: Config) -> AsyncIterator[MessageStore]:
+    """An open store with the async API."""
+    async with await MessageStore.initialize(config) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sync_store(config: Config) -> Iterator[SyncMessageStore]:
+    """An open store with the sync API, on the same data."""
+    with SyncMessageStore.initialize(config) as opened:
+        yield opened

@@ -1,0 +1,108 @@
+"""An agent of the OpenAI Agents SDK with a scripted model, and a program of one process with it.
+
+Run as `python -m tests.adapters.openai_agents_program CONFIG COMMAND`, with the configuration of a
+message store as JSON, and one of these commands:
+
+- `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
+- `add NAME COUNT`: adds two items at a time.
+- `pop COUNT`: pops items until there is none; prints the `content` of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from agents import Agent, Runner, Tool, Usage, function_tool, set_tracing_disabled
+from agents.items import ModelResponse
+from agents.models.interface import Model
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputText,
+)
+
+from jazzmine.adapters.openai_agents import JazzmineSession
+from jazzmine.sync import MessageStore
+
+set_tracing_disabled(True)
+
+
+class ScriptedModel(Model):
+    """Calls the tool `weather` for each new input, and then answers; keeps what it was sent."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+
+    async def get_response(self, *args: Any, **kwargs: Any) -> ModelResponse:
+        given = kwargs["input"] if "input" in kwargs else args[1]
+        self.inputs.append(
+            [{"role": "user", "content": given}] if isinstance(given, str) else given
+        )
+        number = len(self.inputs)
+        output: Any
+        if self.inputs[-1][-1].get("type") == "function_call_output":
+            text = ResponseOutputText(text="It rains.", type="output_text", annotations=[])
+            output = ResponseOutputMessage(
+                id=f"m{number}",
+                content=[text],
+                role="assistant",
+                status="completed",
+                type="message",
+            )
+        else:
+            output = ResponseFunctionToolCall(
+                call_id=f"call-{number}-{len(self.inputs[-1])}",
+                name="weather",
+                arguments='{"city":"Lisbon"}',
+                type="function_call",
+            )
+        return ModelResponse(output=[output], usage=Usage(), response_id=None)
+
+    def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+
+def agent() -> tuple[Agent[Any], ScriptedModel]:
+    """Return an agent with one tool, and its model."""
+
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        return f"rain in {city}"
+
+    model = ScriptedModel()
+    tools: list[Tool] = [function_tool(weather)]
+    return Agent(name="guide", model=model, tools=tools), model
+
+
+def main() -> None:
+    config, command, *arguments = sys.argv[1:]
+    with MessageStore.initialize(json.loads(config)) as store:
+        session = JazzmineSession(store, "s1", user_id="u1", agent_id="a1")
+        if command == "turn":
+            guide, model = agent()
+            result = Runner.run_sync(guide, arguments[0], session=session)
+            assert result.final_output == "It rains."
+            print(json.dumps(model.inputs[-1]))
+        elif command == "add":
+            asyncio.run(_add(session, arguments[0], int(arguments[1])))
+        else:
+            asyncio.run(_pop(session))
+
+
+async def _add(session: JazzmineSession, name: str, count: int) -> None:
+    for number in range(count):
+        pair: Any = [{"role": "user", "content": f"{name} {number} {half}"} for half in (0, 1)]
+        await session.add_items(pair)
+
+
+async def _pop(session: Any) -> None:
+    while (item := await session.pop_item()) is not None:
+        print(item["content"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,396 @@
+"""Transcripts of the Claude Agent SDK: its own conformance suite, and what its texts ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import (
+    InMemorySessionStore,
+    delete_session_via_store,
+    fold_session_summary,
+    fork_session_via_store,
+    get_session_messages_from_store,
+    list_sessions_from_store,
+    project_key_for_directory,
+    rename_session_via_store,
+)
+from claude_agent_sdk.testing import run_session_store_conformance
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jazzmine import Message, MessageRole
+from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
+from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.claude_agent_sdk_program import KEY
+from tests.adapters.processes import run_together
+from tests.adapters.test_items import ITEMS, same
+from tests.behaviour.backends import Config
+
+PROGRAM = "tests.adapters.claude_agent_sdk_program"
+SUBAGENT = {**KEY, "subpath": "subagents/agent-1"}
+
+
+@pytest.fixture
+def sessions(store: MessageStore) -> Any:
+    return sessions_of(store)
+
+
+def sessions_of(store: MessageStore | SyncMessageStore, user_id: str = "u1") -> Any:
+    """Untyped, because tests append entries that the SDK's types do not know."""
+    return JazzmineSessionStore(store, user_id=user_id, agent_id="a1")
+
+
+def entries(*texts: str) -> list[dict[str, Any]]:
+    return [{"type": "user", "uuid": text, "message": {"content": text}} for text in texts]
+
+
+async def test_the_sdks_own_suite_passes(store: MessageStore) -> None:
+    users = count()
+
+    await run_session_store_conformance(lambda: sessions_of(store, f"u{next(users)}"))
+
+
+async def test_the_sdks_own_suite_passes_on_a_sync_store(sync_store: SyncMessageStore) -> None:
+    users = count()
+
+    await run_session_store_conformance(lambda: sessions_of(sync_store, f"u{next(users)}"))
+
+
+# Keys
+
+
+async def test_keys_that_join_alike_are_different_keys(sessions: Any) -> None:
+    keys = [
+        {"project_key": "a", "session_id": "b/c"},
+        {"project_key": "a/b", "session_id": "c"},
+        {"project_key": "a", "session_id": "b", "subpath": "c"},
+        {"project_key": "a%2Fb", "session_id": "c"},
+        {"project_key": "a", "session_id": "b%2Fc"},
+        {"project_key": "a", "session_id": "b", "subpath": "c/d"},
+        {"project_key": "a", "session_id": "b/c", "subpath": "d"},
+        {"project_key": "\ud800", "session_id": "c"},
+    ]
+    for number, key in enumerate(keys):
+        await sessions.append(key, entries(str(number)))
+
+    assert [await sessions.load(key) for key in keys] == [entries(str(n)) for n in range(8)]
+    assert sorted(one["session_id"] for one in await sessions.list_sessions("a")) == [
+        "b%2Fc",
+        "b/c",
+    ]
+    assert sorted(await sessions.list_subkeys({"project_key": "a", "session_id": "b"})) == [
+        "c",
+        "c/d",
+    ]
+
+
+async def test_users_do_not_see_each_others_sessions(store: MessageStore) -> None:
+    mine, other = sessions_of(store, "u1"), sessions_of(store, "u2")
+    await mine.append(KEY, entries("a"))
+
+    assert await other.load(KEY) is None
+    assert await other.list_sessions("project") == []
+    await other.delete(KEY)
+    await other.append(KEY, entries("a"))
+
+    assert await mine.load(KEY) == await other.load(KEY) == entries("a")
+
+
+@pytest.mark.parametrize("name", ["project_key", "session_id", "subpath"])
+@pytest.mark.parametrize("missing", [None, ""])
+async def test_a_missing_part_of_a_key_is_a_value_error(
+    sessions: Any, name: str, missing: Any
+) -> None:
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        await sessions.append({**SUBAGENT, name: missing}, entries("a"))
+
+
+# Entries that come again
+
+
+async def test_an_entry_that_comes_again_is_kept_once(sessions: Any) -> None:
+    await sessions.append(KEY, entries("a", "b"))
+    await sessions.append(KEY, entries("a", "b"))
+    await sessions.append(KEY, entries("b", "c", "c"))
+
+    assert await sessions.load(KEY) == entries("a", "b", "c")
+
+
+async def test_an_entry_without_an_id_is_always_added(sessions: Any) -> None:
+    batch = [*entries("a"), {"type": "mode", "mode": "plan"}]
+
+    for _ in range(3):
+        await sessions.append(KEY, batch)
+
+    assert await sessions.load(KEY) == [*batch, batch[1], batch[1]]
+
+
+async def test_an_id_that_comes_with_another_content_is_ignored(sessions: Any) -> None:
+    await sessions.append(KEY, entries("a"))
+    await sessions.append(KEY, [{"type": "user", "uuid": "a", "other": True}])
+
+    assert await sessions.load(KEY) == entries("a")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**KEY, "session_id": "other"},
+        {**KEY, "project_key": "other"},
+        SUBAGENT,
+        {**KEY, "subpath": "subagents/agent-2"},
+    ],
+)
+async def test_one_id_in_two_transcripts_is_two_entries(sessions: Any, other: Any) -> None:
+    await sessions.append(KEY, entries("a"))
+    await sessions.append(other, entries("a"))
+
+    assert await sessions.load(KEY) == await sessions.load(other) == entries("a")
+
+
+async def test_an_entry_of_a_deleted_session_may_come_again(sessions: Any) -> None:
+    await sessions.append(KEY, entries("a"))
+    await sessions.delete(KEY)
+    await sessions.append(KEY, entries("a"))
+
+    assert await sessions.load(KEY) == entries("a")
+
+
+async def test_a_retry_at_once_adds_nothing_twice(sessions: Any) -> None:
+    await asyncio.gather(*(sessions.append(KEY, entries("a", "b")) for _ in range(4)))
+
+    assert await sessions.load(KEY) == entries("a", "b")
+
+
+# Summaries
+
+
+async def test_a_summary_is_folded_over_all_appends(sessions: Any) -> None:
+    batches: list[list[Any]] = [
+        [{"type": "user", "uuid": "1", "message": {"content": "Hello"}, "gitBranch": "main"}],
+        [{"type": "custom-title", "customTitle": "A"}, {"type": "tag", "tag": "x"}],
+        [{"type": "custom-title", "customTitle": "B"}, {"type": "tag", "tag": ""}],
+    ]
+    for batch in batches:
+        await sessions.append(KEY, batch)
+    await sessions.append(SUBAGENT, [{"type": "custom-title", "customTitle": "C"}])
+
+    (summary,) = await sessions.list_session_summaries("project")
+
+    expected = fold_session_summary(None, KEY, [one for batch in batches for one in batch])
+    assert summary["data"] == expected["data"]
+    (listed,) = await sessions.list_sessions("project")
+    assert (listed["session_id"], listed["mtime"]) == ("session", summary["mtime"])
+
+
+async def test_an_entry_that_comes_again_does_not_change_the_summary(sessions: Any) -> None:
+    first = [{"type": "custom-title", "customTitle": "A", "uuid": "1"}]
+    await sessions.append(KEY, first)
+    await sessions.append(KEY, [{"type": "custom-title", "customTitle": "B", "uuid": "2"}])
+
+    await sessions.append(KEY, first)
+    await sessions.append(KEY, [*first, *entries("c")])
+
+    (summary,) = await sessions.list_session_summaries("project")
+    assert summary["data"]["custom_title"] == "B"
+
+
+@pytest.mark.parametrize("change", ["delete", "flag", "foreign"])
+async def test_a_summary_survives_changes_of_the_newest_message(
+    sessions: Any, store: MessageStore, change: str
+) -> None:
+    await sessions.append(KEY, [{"type": "custom-title", "customTitle": "A"}])
+    await sessions.append(KEY, entries("b", "c"))
+    (conversation,) = await store.get_conversations_by_user_id("u1")
+    newest = (await store.get_messages_by_conversation_id(conversation.id))[-1]
+    if change == "delete":
+        await store.delete_message(newest.id)
+    elif change == "flag":
+        await store.flag_message(newest.id)
+    else:
+        foreign = Message(
+            conversation_id=conversation.id,
+            user_id="u1",
+            role=MessageRole.USER,
+            original_content="",
+        )
+        await store.append_messages(conversation.id, [foreign])
+
+    await sessions.append(KEY, entries("d"))
+
+    (summary,) = await sessions.list_session_summaries("project")
+    assert summary["data"]["custom_title"] == "A"
+    assert (await sessions.load(KEY))[-1:] == entries("d")
+
+
+async def test_a_summary_older_than_its_session_is_not_trusted(
+    sessions: Any, store: MessageStore
+) -> None:
+    project = project_key_for_directory(None)
+    session_id = "00000000-0000-4000-8000-000000000000"
+    key = {"project_key": project, "session_id": session_id}
+    await sessions.append(key, [{"type": "user", "message": {"content": "Hello"}, "uuid": "u"}])
+    await asyncio.sleep(0.005)
+    await sessions.append(
+        key, [{"type": "custom-title", "customTitle": "A", "sessionId": session_id}]
+    )
+    (conversation,) = await store.get_conversations_by_user_id("u1")
+    newest = (await store.get_messages_by_conversation_id(conversation.id))[-1]
+    await store.flag_message(newest.id)
+
+    (info,) = await list_sessions_from_store(sessions)
+
+    assert info.custom_title == "A"
+
+
+# Entries
+
+
+@given(st.dictionaries(st.text(), ITEMS, max_size=4))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_any_entry_comes_back_equal(sync_store: SyncMessageStore, entry: Any) -> None:
+    sessions = sessions_of(sync_store)
+    given_entry = {**entry, "type": "x"}
+    given_entry.pop("uuid", None)
+
+    async def round_trip() -> Any:
+        await sessions.append(SUBAGENT, [given_entry])
+        return (await sessions.load(SUBAGENT))[-1]
+
+    assert same(asyncio.run(round_trip()), given_entry)
+
+
+async def test_a_megabyte_of_text_comes_back(sessions: Any) -> None:
+    await sessions.append(KEY, entries("x" * 1_000_000))
+
+    assert await sessions.load(KEY) == entries("x" * 1_000_000)
+
+
+async def test_of_entries_with_a_bad_one_none_is_stored(sessions: Any) -> None:
+    with pytest.raises(TypeError, match="type object"):
+        await sessions.append(KEY, [*entries("a"), {"type": "x", "bad": object()}])
+
+    assert await sessions.load(KEY) is None
+
+
+async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageStore) -> None:
+    use = {"type": "tool_use", "id": "t", "name": "Read", "input": {"path": "a.py"}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "1"}]}
+    await sessions.append(
+        KEY,
+        [
+            {"type": "user", "message": {"role": "user", "content": "Look."}},
+            {"type": "assistant", "message": {"content": [{"type": "text", "text": "So:"}, use]}},
+            {"type": "user", "message": {"role": "user", "content": [result]}},
+            {"type": "custom-title", "customTitle": "A title"},
+            {"type": "mode"},
+        ],
+    )
+    assert len(await sessions.load(KEY)) == 5
+    (conversation,) = await store.get_conversations_by_user_id("u1")
+
+    shown = await store.get_immediate_context(conversation.id, 10)
+
+    assert [(one.role.value, one.original_content) for one in shown] == [
+        ("user", "Look."),
+        ("assistant", 'So:\nRead({"path":"a.py"})'),
+        ("tool", "1"),
+        ("system", "[mode]"),
+    ]
+    assert shown[1].invoked_tools == ["Read"]
+
+
+# The SDK's own functions, beside its own store
+
+
+async def test_the_sdks_functions_see_what_they_see_in_its_own_store(sessions: Any) -> None:
+    session_id = "11111111-1111-4111-8111-111111111111"
+    key: Any = {"project_key": project_key_for_directory(None), "session_id": session_id}
+    transcript: Any = []
+    for number, kind in enumerate(["user", "assistant", "user", "assistant"]):
+        transcript.append(
+            {
+                "type": kind,
+                "uuid": f"{number:08d}-0000-4000-8000-000000000000",
+                "parentUuid": transcript[-1]["uuid"] if transcript else None,
+                "sessionId": session_id,
+                "timestamp": "2025-01-01T00:00:00.000Z",
+                "cwd": "/somewhere",
+                "message": {"role": kind, "content": f"text {number}"},
+            }
+        )
+    seen = []
+    for tested in (InMemorySessionStore(), sessions):
+        await tested.append(key, transcript)
+        await rename_session_via_store(tested, session_id, "A name")
+        forked = await fork_session_via_store(tested, session_id)
+        listed = await list_sessions_from_store(tested)
+        messages = [
+            [one.message for one in await get_session_messages_from_store(tested, each)]
+            for each in (session_id, forked.session_id)
+        ]
+        await delete_session_via_store(tested, session_id)
+        left = await list_sessions_from_store(tested)
+        seen.append(
+            (
+                sorted((one.custom_title or "", one.first_prompt or "") for one in listed),
+                messages,
+                [one.session_id == forked.session_id for one in left],
+            )
+        )
+
+    assert seen[0] == seen[1]
+    assert seen[0][2] == [True]
+
+
+# Several processes
+
+
+def test_a_second_process_resumes_the_session(shared_config: Config, tmp_path: Path) -> None:
+    (tmp_path / "weather.txt").write_text("rain in Lisbon")
+    homes = [tmp_path / name for name in ("first", "second")]
+    for home in homes:
+        home.mkdir()
+
+    (first,) = run_together(PROGRAM, shared_config, ("turn", "Rain?"), home=homes[0])
+    session_id, answer, _ = json.loads(first)
+    again = ("turn", "And now?", session_id)
+    (second,) = run_together(PROGRAM, shared_config, again, home=homes[1])
+
+    assert json.loads(second)[:2] == [session_id, answer] == [session_id, "It rains."]
+    sent = json.dumps(json.loads(second)[2])
+    assert sent.index("Rain?") < sent.index("It rains.") < sent.index("And now?")
+    assert sent.count("tool_use_id") == 2
+    with SyncMessageStore.initialize(shared_config) as store:
+        (conversation,) = store.get_conversations_by_user_id("u1")
+        said = [
+            (one.role.value, one.original_content)
+            for one in store.get_immediate_context(conversation.id, 50)
+            if one.role is not MessageRole.SYSTEM
+        ]
+    assert [role for role, _ in said].count("tool") == 2
+    assert said[0] == ("user", "Rain?")
+    assert said[-1] == ("assistant", "It rains.")
+
+
+def test_entries_of_four_processes_are_all_kept(shared_config: Config) -> None:
+    run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
+
+    (printed,) = run_together(PROGRAM, shared_config, ("load",))
+
+    loaded = json.loads(printed)
+    assert len(loaded) == 400
+    assert [one["uuid"][:-2] for one in loaded[::2]] == [one["customTitle"] for one in loaded[1::2]]
+    with SyncMessageStore.initialize(shared_config) as store:
+        (summary,) = asyncio.run(sessions_of(store).list_session_summaries("project"))
+    assert summary["data"]["custom_title"] == loaded[-1]["customTitle"]

@@ -1,0 +1,420 @@
+"""Sessions of the OpenAI Agents SDK, as its own tests expect of its own stores, and more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from agents import RunConfig, Runner
+from agents.memory import OpenAIResponsesCompactionSession, Session, SessionSettings
+from agents.memory.session import is_openai_responses_compaction_aware_session
+
+from jazzmine import Conversation, IntegrityError, Message, MessageRole
+from jazzmine.adapters.openai_agents import JazzmineSession
+from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.openai_agents_program import agent
+from tests.adapters.processes import run_together
+from tests.behaviour.backends import Config
+
+PROGRAM = "tests.adapters.openai_agents_program"
+CALL = {"type": "function_call", "call_id": "k", "name": "weather", "arguments": '{"city":"X"}'}
+OUTPUT = {"type": "function_call_output", "call_id": "k", "output": "rain"}
+
+
+def session_of(store: MessageStore | SyncMessageStore, name: str = "s1", **more: Any) -> Any:
+    """A session; untyped, because tests add items that the SDK's types do not know."""
+    return JazzmineSession(store, name, user_id="u1", agent_id="a1", **more)
+
+
+@pytest.fixture
+def session(store: MessageStore) -> Any:
+    return session_of(store)
+
+
+def said(*contents: str) -> list[dict[str, object]]:
+    return [{"role": "user", "content": content} for content in contents]
+
+
+def contents(items: list[dict[str, Any]]) -> list[Any]:
+    return [item["content"] for item in items]
+
+
+def test_a_session_implements_the_protocol(session: Any) -> None:
+    assert isinstance(session, Session)
+    assert not is_openai_responses_compaction_aware_session(session)
+
+
+async def test_a_session_that_was_not_written_is_empty(session: Any) -> None:
+    assert await session.get_items() == []
+    assert await session.get_items(limit=3) == []
+    assert await session.pop_item() is None
+    await session.clear_session()
+
+
+async def test_items_come_back_in_order(session: Any) -> None:
+    items = [*said("one"), {"role": "assistant", "content": "two"}, CALL, OUTPUT]
+
+    await session.add_items(items[:1])
+    await session.add_items(items[1:])
+
+    assert await session.get_items() == items
+
+
+async def test_a_limit_gives_the_newest_oldest_first(session: Any) -> None:
+    await session.add_items(said("1", "2", "3", "4"))
+
+    assert contents(await session.get_items(limit=2)) == ["3", "4"]
+    assert contents(await session.get_items(limit=10)) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_limit_of_nothing_gives_nothing(session: Any, limit: int) -> None:
+    await session.add_items(said("1", "2"))
+
+    assert await session.get_items(limit=limit) == []
+
+
+async def test_a_limit_may_begin_with_an_output_without_its_call(session: Any) -> None:
+    await session.add_items([CALL, OUTPUT, *said("thanks")])
+
+    assert await session.get_items(limit=2) == [OUTPUT, *said("thanks")]
+
+
+async def test_no_items_change_nothing(session: Any, store: MessageStore) -> None:
+    await session.add_items([])
+
+    assert await session.get_items() == []
+    assert await store.get_conversation_by_id("s1") is None
+
+
+async def test_pops_return_the_newest_item_first(session: Any) -> None:
+    await session.add_items([*said("1"), CALL, OUTPUT])
+
+    assert [await session.pop_item() for _ in range(4)] == [OUTPUT, CALL, *said("1"), None]
+    assert await session.get_items() == []
+
+
+async def test_a_cleared_session_is_empty_and_usable(session: Any) -> None:
+    await session.add_items(said("1", "2"))
+
+    await session.clear_session()
+    await session.add_items(said("3"))
+
+    assert contents(await session.get_items()) == ["3"]
+
+
+async def test_sessions_do_not_see_each_other(store: MessageStore) -> None:
+    one, other = session_of(store, "one"), session_of(store, "other")
+    await one.add_items(said("1"))
+    await other.add_items(said("2", "3"))
+
+    assert contents([await other.pop_item()]) == ["3"]
+    await other.clear_session()
+
+    assert contents(await one.get_items()) == ["1"]
+
+
+async def test_two_sessions_of_one_id_see_the_same(store: MessageStore) -> None:
+    await session_of(store).add_items(said("1"))
+
+    assert contents(await session_of(store).get_items()) == ["1"]
+
+
+async def test_adds_at_once_lose_nothing_and_stay_together(session: Any) -> None:
+    await asyncio.gather(*(session.add_items(said(f"{n} 0", f"{n} 1")) for n in range(10)))
+
+    found = contents(await session.get_items())
+
+    assert sorted(found[::2]) == sorted(f"{n} 0" for n in range(10))
+    assert [one.split()[0] for one in found[::2]] == [one.split()[0] for one in found[1::2]]
+
+
+async def test_pops_at_once_return_each_item_once(session: Any) -> None:
+    await session.add_items(said(*map(str, range(10))))
+
+    popped = await asyncio.gather(*(session.pop_item() for _ in range(12)))
+
+    assert sorted(contents([one for one in popped if one])) == sorted(map(str, range(10)))
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {
+            "role": "user",
+            "content": 'O\'Reilly; DROP TABLE messages; "quoted" \\n\t\x00 \U0001f600',
+        },
+        {"role": "user", "content": "lone \ud800 surrogate"},
+        {"role": "user", "content": "x" * 1_000_000},
+        {"role": "user", "content": None},
+        {"role": "user"},
+        {"role": 7, "content": {"nested": [1, [2, {"a": None}]]}},
+        {"role": ["user"], "content": 3.5, "id": {"not": "an id"}},
+        {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm."}]},
+        {"type": "computer_call", "action": {"type": "click", "x": 1}, "call_id": "k"},
+        {"type": "unknown_to_everybody", "huge": 2**70, "raw": b"\x00\xff", "inf": math.inf},
+        {},
+    ],
+    ids=lambda item: f"{item!r:.40}",
+)
+async def test_any_item_comes_back_equal(session: Any, item: Any) -> None:
+    await session.add_items([item])
+
+    assert await session.get_items() == [item]
+    assert await session.get_items(limit=1) == [item]
+    assert await session.pop_item() == item
+
+
+async def test_items_with_one_id_are_several_items(session: Any) -> None:
+    twice = [{"id": "same", "role": "user", "content": text} for text in ("1", "2")]
+
+    await session.add_items(twice)
+    await session.add_items(twice)
+
+    assert await session.get_items() == twice * 2
+
+
+async def test_of_items_with_a_bad_one_none_is_stored(session: Any) -> None:
+    with pytest.raises(TypeError, match="type object"):
+        await session.add_items([*said("1"), {"role": "user", "content": object()}])
+
+    assert await session.get_items() == []
+
+
+async def test_a_person_can_read_the_conversation(session: Any, store: MessageStore) -> None:
+    parts = [{"type": "input_text", "text": "Look:"}, {"type": "input_image", "image_url": "data:"}]
+    await session.add_items(
+        [
+            {"role": "developer", "content": "Be kind."},
+            {"role": "user", "content": parts},
+            CALL,
+            OUTPUT,
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+            {"role": "assistant", "content": [{"type": "output_text", "text": "R\ud800ain."}]},
+            {"type": "compaction", "encrypted_content": "abc"},
+        ]
+    )
+
+    shown = await store.get_immediate_context("s1", 10)
+
+    assert [(one.role.value, one.original_content) for one in shown] == [
+        ("system", "Be kind."),
+        ("user", "Look:\n[input_image]"),
+        ("assistant", 'weather({"city":"X"})'),
+        ("tool", "rain"),
+        ("assistant", "Hm."),
+        ("assistant", "R\ufffdain."),
+        ("assistant", "[compaction]"),
+    ]
+    assert shown[2].invoked_tools == ["weather"]
+
+
+async def test_the_conversation_has_its_user_and_agent(session: Any, store: MessageStore) -> None:
+    await session.add_items(said("1"))
+
+    stored = await store.get_conversation_by_id("s1")
+
+    assert stored is not None
+    assert (stored.user_id, stored.agent_id) == ("u1", "a1")
+
+
+async def test_a_stored_conversation_keeps_its_title(session: Any, store: MessageStore) -> None:
+    await store.store_conversation(
+        Conversation(id="s1", user_id="u1", agent_id="a1", title="A trip")
+    )
+
+    await session.add_items(said("1"))
+    await session.clear_session()
+
+    stored = await store.get_conversation_by_id("s1")
+    assert stored is not None
+    assert stored.title == "A trip"
+
+
+async def test_messages_of_no_session_become_items_of_their_text(
+    session: Any, store: MessageStore
+) -> None:
+    await session.add_items(said("1"))
+    await store.store_message(
+        Message(
+            conversation_id="s1",
+            user_id="u1",
+            role=MessageRole.COLLEAGUE_ASSISTANT,
+            original_content="2",
+        )
+    )
+
+    assert await session.get_items() == [*said("1"), {"role": "assistant", "content": "2"}]
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+async def test_flagged_messages_are_left_out(
+    session: Any, store: MessageStore, limit: int | None
+) -> None:
+    await session.add_items(said("1", "2", "3"))
+    await store.flag_message((await store.get_messages_by_conversation_id("s1"))[1].id)
+
+    assert contents(await session.get_items(limit)) == ["1", "3"]
+
+
+async def test_an_error_of_the_store_is_raised(session: Any, store: MessageStore) -> None:
+    message = Message(
+        conversation_id="s1", user_id="u1", role=MessageRole.USER, original_content=""
+    )
+    with pytest.raises(IntegrityError):
+        await store.store_message(message)
+    await session.add_items(said("1"))
+    await store.delete_conversation("s1")
+
+    await session.add_items(said("2"))
+
+    assert contents(await session.get_items()) == ["2"]
+
+
+async def test_a_cancelled_add_ends_first(session: Any, store: MessageStore) -> None:
+    for number in range(5):
+        task = asyncio.create_task(session.add_items(said(str(number))))
+        for _ in range(number + 1):
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+        assert contents(await session.get_items()) == [str(one) for one in range(number + 1)]
+
+
+def test_a_session_is_used_from_several_loops(sync_store: SyncMessageStore) -> None:
+    session = session_of(sync_store)
+
+    asyncio.run(session.add_items(said("1")))
+    asyncio.run(session.add_items(said("2")))
+
+    assert contents(asyncio.run(session.get_items())) == ["1", "2"]
+
+
+# Settings
+
+
+@pytest.mark.parametrize("given", [None, {}, SessionSettings()])
+def test_settings_are_never_none(json_session: Any, given: Any) -> None:
+    assert json_session(session_settings=given).session_settings == SessionSettings()
+
+
+@pytest.mark.parametrize("given", [{"limit": 2}, SessionSettings(limit=2)])
+async def test_settings_limit_what_is_read(json_session: Any, given: Any) -> None:
+    session = json_session(session_settings=given)
+    await session.add_items(said("1", "2", "3"))
+
+    assert session.session_settings == SessionSettings(limit=2)
+    assert contents(await session.get_items()) == ["2", "3"]
+    assert contents(await session.get_items(limit=1)) == ["3"]
+    assert contents(await session.get_items(limit=9)) == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("given", [{"limits": 2}, 7])
+def test_wrong_settings_are_a_type_error(json_session: Any, given: Any) -> None:
+    with pytest.raises(TypeError, match="session_settings"):
+        json_session(session_settings=given)
+
+
+@pytest.mark.parametrize("name", ["session_id", "user_id", "agent_id"])
+@pytest.mark.parametrize("missing", [None, ""])
+def test_a_missing_id_is_a_value_error(json_session: Any, name: str, missing: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} is missing"):
+        json_session(**{name: missing})
+
+
+@pytest.fixture
+def json_session(tmp_path: Any) -> Any:
+    """Makes sessions on a JSON file, with other arguments."""
+    with SyncMessageStore.initialize(f"json:{tmp_path}/m.json") as store:
+        ids = {"session_id": "s1", "user_id": "u1", "agent_id": "a1"}
+        yield lambda **more: JazzmineSession(store, **{**ids, **more})
+
+
+# The SDK's own loop
+
+
+async def test_an_agent_remembers_its_turns(session: Any) -> None:
+    guide, model = agent()
+
+    first = await Runner.run(guide, "Rain?", session=session)
+    second = await Runner.run(guide, "And now?", session=session)
+
+    assert first.final_output == second.final_output == "It rains."
+    sent = [item.get("type") or item["role"] for item in model.inputs[2]]
+    assert sent == ["user", "function_call", "function_call_output", "message", "user"]
+    assert len(await session.get_items()) == 8
+
+
+@pytest.mark.parametrize(("limit", "sent"), [(2, 3), (0, 1), (None, 5), (100, 5)])
+async def test_a_run_limits_the_history(session: Any, limit: int | None, sent: int) -> None:
+    guide, model = agent()
+    await session.add_items(said("1", "2", "3", "4"))
+
+    settings = RunConfig(session_settings=SessionSettings(limit=limit))
+    await Runner.run(guide, "Rain?", session=session, run_config=settings)
+
+    assert len(model.inputs[0]) == sent
+
+
+def test_an_agent_runs_in_a_loop_for_each_call(sync_store: SyncMessageStore) -> None:
+    guide, model = agent()
+    session = session_of(sync_store)
+
+    # `Runner.run_sync` leaves the thread's event loop open.
+    for question in ("Rain?", "And now?"):
+        with ThreadPoolExecutor(1, initializer=_new_loop) as thread:
+            thread.submit(Runner.run_sync, guide, question, session=session).result()
+            thread.submit(_close_loop).result()
+
+    assert len(model.inputs[2]) == 5
+
+
+def _new_loop() -> None:
+    asyncio.set_event_loop(asyncio.new_event_loop())
+
+
+def _close_loop() -> None:
+    asyncio.get_event_loop().close()
+
+
+async def test_a_session_may_be_compacted(session: Any) -> None:
+    wrapped = OpenAIResponsesCompactionSession("s1", session, model="gpt-4.1")
+    await Runner.run(agent()[0], "Rain?", session=wrapped)
+
+    assert len(await session.get_items()) == 4
+    await wrapped.clear_session()
+    assert await session.get_items() == []
+
+
+# Several processes
+
+
+def test_a_second_process_goes_on(shared_config: Config) -> None:
+    run_together(PROGRAM, shared_config, ("turn", "Rain?"))
+    (printed,) = run_together(PROGRAM, shared_config, ("turn", "And now?"))
+
+    assert printed.count('"function_call"') == 2
+    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
+
+
+def test_items_of_four_processes_are_added_and_popped_once(shared_config: Config) -> None:
+    run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
+    with SyncMessageStore.initialize(shared_config) as store:
+        added = contents(asyncio.run(session_of(store).get_items()))
+
+    popped = run_together(PROGRAM, shared_config, *[("pop",)] * 4)
+
+    assert len(set(added)) == len(added) == 400
+    assert [one[:-2] for one in added[::2]] == [one[:-2] for one in added[1::2]]
+    for name in "abcd":
+        assert [one for one in added if one[0] == name] == [
+            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
+        ]
+    assert sorted(line for text in popped for line in text.splitlines()) == sorted(added)

@@ -1,0 +1,260 @@
+"""What stands in the tables: expiry, sweeping, unreadable states, and states of newer versions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.errors import NewerFormatError
+from jazzmine.records.memory_json import to_json
+from jazzmine.records.working_memory import WorkingMemory
+from jazzmine.sync.message_store import MessageStore
+from tests.backends.memory_tables import APIS, Config, Rows, opened_backend
+from tests.behaviour.memory_samples import UPDATES, Update, busy
+from tests.behaviour.samples import conversation
+from tests.servers.redis import eventually
+
+UNREADABLE = [b"", b"not JSON", b'{"conversation_id": 7}', b"\xff\x00", b"[]", b"null"]
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Rows]]:
+    with opened_backend(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def config(backend: tuple[Config, Rows]) -> Config:
+    return backend[0]
+
+
+@pytest.fixture
+def rows(backend: tuple[Config, Rows]) -> Rows:
+    return backend[1]
+
+
+@pytest.fixture
+def open_store(api: Any, config: Config) -> Iterator[Callable[..., Any]]:
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(api(config, **options))
+
+
+@pytest.fixture
+def store(open_store: Callable[..., Any]) -> Any:
+    return open_store()
+
+
+def lasts(rows: Rows) -> float:
+    """Return for how long the state of "c" is kept, in s."""
+    [(expires_at,)] = rows.run(
+        "SELECT expires_at FROM working_memory WHERE conversation_id = 'c'",
+    )
+    now = rows.after(0)
+    return float(expires_at - now if isinstance(now, float) else (expires_at - now).total_seconds())
+
+
+def expire(rows: Rows, seconds: float) -> None:
+    rows.run("UPDATE working_memory SET expires_at = ?", rows.after(seconds))
+
+
+def test_the_state_is_json_with_its_user_and_its_format_beside_it(store: Any, rows: Rows) -> None:
+    saved = store.get_or_create("c", "né {user}", "agent")
+
+    data = rows.data()
+    assert data is not None
+    assert WorkingMemory.from_dict(json.loads(data)) == saved
+    assert rows.run("SELECT user_id, format FROM working_memory") == [("né {user}", 1)]
+
+
+def test_every_save_renews_the_time_to_live(open_store: Callable[..., Any], rows: Rows) -> None:
+    store = open_store(ttl_seconds=100)
+    store.get_or_create("c", "user", "agent")
+    expire(rows, 50)
+
+    store.end_turn("c", "Hello", "greet")
+
+    assert 90 < lasts(rows) <= 100
+
+
+def test_get_or_create_renews_the_time_to_live_and_get_does_not(
+    open_store: Callable[..., Any], rows: Rows
+) -> None:
+    store = open_store(ttl_seconds=100)
+    store.get_or_create("c", "user", "agent")
+    expire(rows, 50)
+
+    store.get("c")
+    after_get = lasts(rows)
+    store.get_or_create("c", "user", "agent")
+
+    assert after_get <= 50
+    assert 90 < lasts(rows) <= 100
+
+
+def test_an_expired_state_is_none(store: Any, rows: Rows) -> None:
+    store.get_or_create("c", "user", "agent")
+    store.end_turn("c", "Hello", "greet")
+    expire(rows, -1)
+
+    assert store.get("c") is None
+    assert store.active_count() == 0
+    assert store.delete("c") is False
+    assert store.get_or_create("c", "another", "agent").user_id == "another"
+
+
+def test_a_time_to_live_of_centuries_is_kept(open_store: Callable[..., Any], rows: Rows) -> None:
+    store = open_store(ttl_seconds=1e300)
+
+    store.get_or_create("c", "user", "agent")
+
+    assert lasts(rows) > 100 * 365 * 24 * 3600
+    assert store.get("c") is not None
+
+
+def test_a_save_sweeps_what_has_expired(
+    open_store: Callable[..., Any], rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("_async", "_sync"):
+        for name in ("postgres", "sqlite"):
+            monkeypatch.setattr(f"jazzmine.{module}.working_memory.{name}._SWEEPING", 0.0)
+    store = open_store()
+    for number in range(20):
+        store.get_or_create(f"old {number}", "user", "agent")
+    rows.run("UPDATE working_memory SET expires_at = ?", rows.after(-7200))
+    before = rows.after(-7200)
+    due = int(before) if isinstance(before, float) else before
+    for table in {"working_memory", rows.locks}:
+        rows.run(f"UPDATE {table} SET sweep_after = ?", due)
+
+    store.get_or_create("c", "user", "agent")
+    store.end_turn("c", "Hello", "greet")
+
+    eventually(lambda: rows.run("SELECT conversation_id FROM working_memory") == [("c",)])
+    eventually(lambda: rows.run(f"SELECT conversation_id FROM {rows.locks}") == [("c",)])
+
+
+def test_a_lock_that_is_held_is_not_swept(
+    open_store: Callable[..., Any], rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("_async", "_sync"):
+        for name in ("postgres", "sqlite"):
+            monkeypatch.setattr(f"jazzmine.{module}.working_memory.{name}._SWEEPING", 0.0)
+    store, other = open_store(), open_store()
+    store.get_or_create("c", "user", "agent")
+    with store.locked("c"):
+        before = rows.after(-7200)
+        due = int(before) if isinstance(before, float) else before
+        rows.run(f"UPDATE {rows.locks} SET sweep_after = ?", due)
+        for number in range(3):
+            other.get_or_create(f"other {number}", "user", "agent")
+        time.sleep(0.2)
+
+    assert store.get("c").revision == 2
+
+
+@pytest.mark.parametrize("data", UNREADABLE)
+def test_an_unreadable_state_is_set_aside_and_the_conversation_starts_anew(
+    store: Any, rows: Rows, data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.get_or_create("c", "user", "agent")
+    rows.put(data)
+
+    with caplog.at_level(logging.ERROR):
+        new = store.get_or_create("c", "another", "agent")
+
+    assert (new.user_id, new.revision) == ("another", 1)
+    assert rows.corrupt() == [("c", "user", data)]
+    assert "'c' cannot be read" in caplog.text
+    assert "working_memory_corrupt" in caplog.text
+    [(expires_at,)] = rows.run("SELECT expires_at FROM working_memory_corrupt")
+    assert rows.after(6.9 * 24 * 3600) < expires_at < rows.after(7.1 * 24 * 3600)
+
+
+def test_a_state_that_becomes_unreadable_again_replaces_the_former_one(
+    store: Any, rows: Rows
+) -> None:
+    for data in (b"first", b"second"):
+        store.get_or_create("c", "user", "agent")
+        rows.put(data)
+        assert store.get("c") is None
+
+    assert rows.corrupt() == [("c", "user", b"second")]
+
+
+def put(rows: Rows, store: Any, **changes: Any) -> bytes:
+    """Store what a newer version would."""
+    store.get_or_create("c", "user", "agent")
+    memory = busy("c")
+    memory.revision = 1
+    data = json.dumps({**json.loads(to_json(memory)), **changes}).encode()
+    rows.put(data)
+    return data
+
+
+def test_an_update_keeps_what_this_version_does_not_know(store: Any, rows: Rows) -> None:
+    put(rows, store, mood={"of": ["the user"]})
+
+    store.end_turn("c", "Hello", "greet")
+
+    data = rows.data()
+    assert data is not None
+    assert json.loads(data)["mood"] == {"of": ["the user"]}
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=str)
+def test_a_higher_format_is_refused_and_left_where_it_is(
+    store: Any, rows: Rows, update: Update
+) -> None:
+    data = put(rows, store, format=2)
+
+    with pytest.raises(NewerFormatError, match="format 2"):
+        update.on(store, "c")
+
+    assert rows.data() == data
+    assert rows.holder() is None
+    assert rows.corrupt() == []
+
+
+def test_messages_and_working_memory_share_a_place(
+    open_store: Callable[..., Any], config: Config
+) -> None:
+    with MessageStore.initialize(dict(config)) as messages:
+        memories = open_store()
+        messages.store_conversation(conversation("c"))
+        memories.get_or_create("c", "user", "agent")
+
+        messages.delete_conversation("c")
+
+        assert memories.end_turn("c", "Hello", "greet").revision == 2
+    with MessageStore.initialize(dict(config)) as messages:
+        assert messages.get_conversation_by_id("c") is None
+
+
+def test_a_store_makes_its_own_tables_alone(tmp_path: Path, api: Any) -> None:
+    for name in ("postgres", "sqlite"):
+        with opened_backend(name, tmp_path) as (config, rows):
+            if name == "postgres":
+                rows.run(f'DROP SCHEMA IF EXISTS "{config["schema"]}" CASCADE')
+            with api(config) as store:
+                store.get_or_create("c", "user", "agent")
+            found = (
+                "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
+                if name == "postgres"
+                else "SELECT name FROM sqlite_master WHERE type = 'table'"
+            )
+            tables = {table for (table,) in rows.run(found)}
+
+        assert "working_memory" in tables
+        assert not tables & {"messages", "stored_messages", "jazzmine_leases"}

@@ -1,0 +1,468 @@
+"""The file of an SQLite store: its rights, what it is refused for, and what others see in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.backends.sqlite import database, file_check
+from jazzmine.backends.sqlite import migrations as migrations_module
+from jazzmine.backends.sqlite.migrations import Migration, migrations
+from jazzmine.errors import (
+    ConfigurationError,
+    InvalidAddressError,
+    RecordTooLargeError,
+    StoreClosedError,
+)
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.sync.message_store import MessageStore, SQLiteMessageStore
+from tests.behaviour.samples import conversation, full_message, full_trace, message, trace
+
+OPEN = """
+import sys
+from jazzmine.sync.message_store import MessageStore
+sys.stdin.read()
+with MessageStore.initialize({"storage": "sqlite", "path": sys.argv[1]}) as store:
+    store.ping()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "messages.db"
+
+
+def opened(path: Path) -> SQLiteMessageStore:
+    store = MessageStore.initialize({"storage": "sqlite", "path": str(path)})
+    assert isinstance(store, SQLiteMessageStore)
+    return store
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SQLiteMessageStore]:
+    with opened(path) as store:
+        store.store_conversation(conversation("c1"))
+        yield store
+
+
+def execute(path: Path, *statements: str) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            rows = connection.execute(statement).fetchall()
+    return rows
+
+
+# Rights and places
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_new_files_are_their_owners_alone(path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        with opened(path) as store:
+            store.store_conversation(conversation("c1"))
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+
+    assert modes == dict.fromkeys(["messages.db", "messages.db-shm", "messages.db-wal"], 0o600)
+
+
+def test_an_existing_file_keeps_its_mode_and_its_neighbours_get_it(path: Path) -> None:
+    opened(path).close()
+    path.chmod(0o660)
+
+    with opened(path) as store:
+        store.store_conversation(conversation("c1"))
+
+        assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o660}
+
+
+def test_a_symbolic_link_stays_one(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    path.symlink_to(tmp_path / "data" / "real.db")
+
+    with opened(path) as store:
+        store.store_conversation(conversation("c1"))
+
+    assert path.is_symlink()
+    assert [file.name for file in (tmp_path / "data").iterdir()] == ["real.db"]
+
+
+def test_after_close_everything_is_in_one_file(path: Path, store: SQLiteMessageStore) -> None:
+    store.store_message(message("m1"))
+    store.close()
+
+    assert os.listdir(path.parent) == ["messages.db"]
+    with opened(path) as again:
+        assert again.get_message_by_id("m1") == message("m1")
+
+
+@pytest.mark.parametrize("name", ["with space.db", "a?b#c%20.db", "ü\n.db"])
+def test_any_file_name_can_be_used(tmp_path: Path, name: str) -> None:
+    opened(tmp_path / name).close()
+
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_url_has_options_and_an_escaped_path(tmp_path: Path) -> None:
+    with MessageStore.initialize(f"sqlite:{tmp_path}/a%3Fb.db?synchronous=normal&timeout=5") as one:
+        assert isinstance(one, SQLiteMessageStore)
+        assert (one._config.synchronous, one._config.timeout) == ("normal", 5.0)
+        assert (tmp_path / "a?b.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ("sqlite:", "path must not be empty"),
+        ("sqlite::memory:", "path must be that of a file"),
+        ("sqlite:a.db?tiemout=5", r"unknown option 'tiemout' in the URL; did you mean 'timeout'\?"),
+        ("sqlite:a.db?timeout=soon", "timeout must be a number, in the URL too"),
+        ({"storage": "sqlite", "synchronous": "off"}, 'synchronous must be "full" or "normal"'),
+        ({"storage": "sqlite", "timeout": 0}, "timeout must be more than 0 s"),
+    ],
+)
+def test_wrong_options_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: Any, text: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        MessageStore.initialize(wrong)
+
+    assert not isinstance(caught.value, InvalidAddressError)
+    assert os.listdir(tmp_path) == []
+
+
+# What is refused, and left as it is
+
+
+def another_application(path: Path) -> None:
+    execute(path, "PRAGMA journal_mode = WAL", "CREATE TABLE notes (text)", "SELECT 1")
+
+
+def another_with_an_id(path: Path) -> None:
+    execute(path, "PRAGMA application_id = 7", "PRAGMA user_version = 1")
+
+
+def another_with_our_format_and_tables(path: Path) -> None:
+    execute(
+        path,
+        "CREATE TABLE jazzmine_migrations (component, version)",
+        "CREATE TABLE stored_messages (id)",
+        "PRAGMA user_version = 1",
+    )
+
+
+def text_file(path: Path) -> None:
+    path.write_text("no database, but long enough to be taken for one" * 100)
+
+
+def newer_format(path: Path) -> None:
+    opened(path).close()
+    execute(path, "PRAGMA user_version = 2")
+
+
+def newer_tables(path: Path) -> None:
+    opened(path).close()
+    execute(
+        path,
+        "INSERT INTO jazzmine_migrations (component, version, name) VALUES ('messages', 99, 'x')",
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (another_application, "database of another application"),
+        (another_with_an_id, "database of another application"),
+        (another_with_our_format_and_tables, "database of another application"),
+        (text_file, "no SQLite database"),
+        (newer_format, "newer version of jazzmine"),
+        (newer_tables, "newer version of jazzmine"),
+    ],
+)
+def test_a_file_that_is_not_ours_is_refused_and_not_touched(
+    path: Path, make: Callable[[Path], None], text: str
+) -> None:
+    make(path)
+    before = path.read_bytes()
+    times = path.stat().st_mtime_ns
+
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        opened(path)
+
+    assert str(path) in str(caught.value)
+    assert os.listdir(path.parent) == [path.name]
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == (before, times)
+
+
+def test_the_tables_of_another_component_may_be_newer(path: Path) -> None:
+    opened(path).close()
+    execute(
+        path,
+        "INSERT INTO jazzmine_migrations (component, version, name) VALUES ('other', 99, 'x')",
+    )
+
+    opened(path).close()
+
+
+def test_an_empty_file_becomes_a_database(path: Path) -> None:
+    path.touch(0o640)
+
+    opened(path).close()
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_a_folder_or_a_pipe_is_refused(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(IsADirectoryError, match=r"messages\.db"):
+        opened(path)
+    path.rmdir()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="not a regular file"):
+        opened(path)
+
+
+def test_a_missing_folder_is_not_created(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        opened(path.parent / "absent" / "messages.db")
+
+
+def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 1))
+    with pytest.raises(ConfigurationError, match=r"SQLite 3\.35 or newer"):
+        opened(path)
+    assert not path.exists()
+
+
+def test_a_damaged_file_raises_an_error_that_names_it(
+    path: Path, store: SQLiteMessageStore
+) -> None:
+    store.store_messages([message(f"m{n}", original_content="x" * 1000) for n in range(200)])
+    store.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+
+    with pytest.raises(OSError, match="damaged") as caught, opened(path) as damaged:
+        damaged.get_messages_by_conversation_id("c1")
+
+    assert caught.value.filename == str(path)
+
+
+def test_a_warning_tells_of_a_network_file_system(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(file_check, "_file_system", lambda path: "nfs4")
+    with caplog.at_level(logging.WARNING):
+        opened(path).close()
+
+    assert "network file system (nfs4)" in caplog.text
+    assert str(path) in caplog.text
+
+
+def test_the_file_system_is_that_of_the_longest_mount_point(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        "a / ext4 rw 0 0\nb:/x /srv/a\\040b nfs4 rw 0 0\nc /srv/a\\040bc xfs rw 0 0\n"
+    )
+
+    def kind(path: str) -> str | None:
+        return file_check._file_system(path, str(mounts))
+
+    assert kind("/home/x.db") == "ext4"
+    assert kind("/srv/a b/x.db") == "nfs4"
+    assert kind("/srv/a bc/x.db") == "xfs"
+    assert file_check._file_system("/x.db", str(tmp_path / "absent")) is None
+
+
+# Moved, removed and replaced while it is open
+
+
+def test_a_file_that_was_removed_is_not_written_to(path: Path, store: SQLiteMessageStore) -> None:
+    store.store_message(message("m1"))
+    for file in path.parent.iterdir():
+        file.unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"messages\.db"):
+        store.store_message(message("m2"))
+    with pytest.raises(FileNotFoundError, match=r"messages\.db"):
+        store.get_message_by_id("m1")
+
+
+def test_a_file_that_was_replaced_is_opened_again(
+    path: Path, tmp_path: Path, store: SQLiteMessageStore
+) -> None:
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / "messages.db"
+    with opened(other) as one:
+        one.store_turn(conversation=conversation("c1"), messages=[message("new")])
+    store.store_message(message("old"))
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink()
+
+    other.replace(path)
+
+    assert store.get_message_by_id("old") is None
+    store.store_message(message("newer"))
+    assert [one.id for one in store.get_messages_by_conversation_id("c1")] == ["new", "newer"]
+
+
+# Opening at once
+
+
+def test_twelve_processes_open_a_new_file_at_once(path: Path) -> None:
+    for _ in range(3):
+        processes = [
+            subprocess.Popen([sys.executable, "-c", OPEN, str(path)], stdin=subprocess.PIPE)
+            for _ in range(12)
+        ]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        assert [process.wait(60) for process in processes] == [0] * 12
+
+        versions = execute(path, "SELECT component, version FROM jazzmine_migrations")
+        assert versions == [("messages", one.version) for one in migrations("messages")]
+        path.unlink()
+
+
+# Migrations
+
+
+def with_a_new_migration(monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    more = (*migrations("messages"), Migration(len(migrations("messages")) + 1, "more", sql))
+    for module in (migrations_module, database):
+        monkeypatch.setattr(module, "migrations", lambda component: more)
+
+
+def test_a_new_migration_runs_once_and_an_older_version_is_refused(
+    path: Path, store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.store_message(message("m1"))
+    store.close()
+    execute(path, "DROP VIEW messages", "CREATE VIEW messages AS SELECT 1 AS old")
+
+    with monkeypatch.context() as patch:
+        with_a_new_migration(patch, "-- new\nCREATE TABLE more (x);\nCREATE INDEX i ON more (x);\n")
+        for _ in range(2):
+            with opened(path) as newer:
+                assert newer.get_message_by_id("m1") == message("m1")
+
+    names = execute(path, "SELECT name FROM jazzmine_migrations ORDER BY version")
+    assert names == [("tables",), ("more",)]
+    assert execute(path, "SELECT count(*) FROM more, messages WHERE original_content = ''") == [
+        (0,)
+    ]
+    with pytest.raises(ConfigurationError, match="newer version"):
+        opened(path)
+
+
+def test_a_migration_that_fails_changes_nothing(
+    path: Path, store: SQLiteMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.close()
+    with monkeypatch.context() as patch:
+        with_a_new_migration(patch, "CREATE TABLE more (x);\nCREATE TABLE more (x);\n")
+        with pytest.raises(OSError, match="already exists"):
+            opened(path)
+
+    assert execute(path, "SELECT count(*) FROM sqlite_master WHERE name = 'more'") == [(0,)]
+    opened(path).close()
+
+
+# What others see
+
+
+@pytest.mark.parametrize(
+    ("view", "kind"),
+    [("conversations", Conversation), ("messages", Message), ("turn_traces", TurnTrace)],
+)
+def test_a_view_has_a_column_for_each_field(
+    path: Path, store: SQLiteMessageStore, view: str, kind: type[Message]
+) -> None:
+    columns = [row[1] for row in execute(path, f"PRAGMA table_info({view})")]
+
+    assert columns == [*kind.model_fields, "seq"]
+
+
+def test_the_views_show_stored_values_and_defaults(path: Path, store: SQLiteMessageStore) -> None:
+    store.store_messages([full_message(), message("m2")])
+    store.store_turn_trace(full_trace(full_message().id))
+
+    query = "SELECT role, timestamp, intent, is_flagged, is_continuation, entities FROM messages"
+    short = execute(path, f"{query} WHERE id = 'm2'")
+    ((tokens, intent),) = execute(path, "SELECT total_tokens, detected_intent FROM turn_traces")
+
+    given = message("m2")
+    assert short == [(given.role.value, given.timestamp, given.intent, 0, 1, "[]")]
+    stored = full_trace(full_message().id)
+    assert (tokens, intent) == (stored.total_tokens, stored.detected_intent)
+
+
+def test_deleted_text_is_not_left_in_the_file(path: Path, store: SQLiteMessageStore) -> None:
+    store.store_message(message("m1", original_content="the secret word"))
+    store.delete_message("m1")
+    store.close()
+
+    assert b"the secret word" not in path.read_bytes()
+
+
+def test_foreign_keys_are_checked_and_cascade(path: Path, store: SQLiteMessageStore) -> None:
+    store.store_turn(messages=[message("m1")], trace=trace("m1"))
+    assert execute(path, "PRAGMA foreign_key_check") == []
+
+    store.delete_conversation("c1")
+
+    for table in ("stored_messages", "stored_turn_traces"):
+        assert execute(path, f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+def test_the_number_of_a_deleted_message_is_not_used_again(
+    path: Path, store: SQLiteMessageStore
+) -> None:
+    store.store_messages([message("m1"), message("m2")])
+    store.delete_message("m2")
+    store.store_message(message("m3"))
+    store.delete_conversation("c1")
+    store.store_turn(conversation=conversation("c1"), messages=[message("m4")])
+
+    assert execute(path, "SELECT seq FROM stored_messages") == [(4,)]
+
+
+# Limits
+
+
+@pytest.mark.skipif(not hasattr(sqlite3.Connection, "setlimit"), reason="new in Python 3.11")
+def test_a_record_that_sqlite_cannot_hold_is_too_large(store: SQLiteMessageStore) -> None:
+    with store._database._writer as connection:
+        driver: Any = connection
+        driver.setlimit(0, 100_000)  # SQLITE_LIMIT_LENGTH
+
+    with pytest.raises(RecordTooLargeError, match="1 GB"):
+        store.store_messages([message("m1"), message("m2", original_content="x" * 200_000)])
+
+    assert store.get_messages_by_conversation_id("c1") == []
+    store.store_message(message("m1"))
+
+
+def test_a_call_that_was_under_way_at_close_says_so(store: SQLiteMessageStore) -> None:
+    store._database.close()
+    with pytest.raises(StoreClosedError, match="under way"):
+        store.get_message_by_id("m1")
+    with pytest.raises(StoreClosedError, match="under way"):
+        store.store_message(message("m1"))

@@ -1,0 +1,279 @@
+"""The window holds the newest messages that fit, and no tool's answer without its call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jazzmine import MessageRole
+from jazzmine.core.message_store import Message, MessageStore
+from tests.behaviour.backends import Backend
+from tests.behaviour.samples import NOW, conversation, ids, message
+
+CALLERS = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
+ROLES = {
+    "U": MessageRole.USER,
+    "A": MessageRole.ASSISTANT,
+    "C": MessageRole.COLLEAGUE_ASSISTANT,
+    "S": MessageRole.SYSTEM,
+    "T": MessageRole.TOOL,
+}
+
+
+def log(*said: str) -> list[Message]:
+    """Messages of one conversation: a role's letter, the cost, and "!" for a flag."""
+    return [
+        message(
+            f"{number}{one}",
+            role=ROLES[one[0]],
+            original_content="x" * 4 * int(one[1:].rstrip("!")),
+            is_flagged=one.endswith("!"),
+            timestamp=NOW + number // 3,
+        )
+        for number, one in enumerate(said)
+    ]
+
+
+async def window(store: MessageStore, max_tokens: int) -> list[str]:
+    """What the window of the conversation "c1" holds, as it was said."""
+    found = await store.get_context_window("c1", max_tokens=max_tokens)
+    return [one.id.lstrip("0123456789") for one in found]
+
+
+async def test_the_window_holds_the_newest_messages_that_fit(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A2", "U3", "A4"))
+
+    assert await window(chat, 3) == []
+    assert await window(chat, 4) == ["A4"]
+    assert await window(chat, 8) == ["U3", "A4"]
+    assert await window(chat, 9) == ["A2", "U3", "A4"]
+    assert await window(chat, 1000) == ["U1", "A2", "U3", "A4"]
+
+
+async def test_the_window_ends_at_the_first_message_that_does_not_fit(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A9", "U1"))
+
+    assert await window(chat, 5) == ["U1"]
+
+
+async def test_flagged_messages_cost_nothing(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A9!", "U2", "T9!", "A1"))
+
+    assert await window(chat, 4) == ["U1", "U2", "A1"]
+
+
+async def test_an_empty_window_and_an_unknown_conversation_hold_nothing(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(log("U0", "U1"))
+
+    assert await window(chat, 0) == []
+    assert await chat.get_context_window("nowhere", max_tokens=10) == []
+
+
+# Tools
+
+
+async def test_a_tool_s_answer_comes_with_its_call(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A2", "T3", "T4", "A1"))
+
+    assert await window(chat, 9) == ["A1"]
+    assert await window(chat, 10) == ["A2", "T3", "T4", "A1"]
+
+
+async def test_an_answer_without_any_call_is_left_out(chat: MessageStore) -> None:
+    await chat.store_messages(log("T1", "U1", "T1", "A1"))
+
+    assert await window(chat, 100) == ["U1", "A1"]
+
+
+async def test_an_answer_whose_call_is_flagged_is_left_out(chat: MessageStore) -> None:
+    await chat.store_messages(log("A1", "T1", "C1!", "T9", "U1"))
+
+    assert await window(chat, 3) == ["A1", "T1", "U1"]
+
+
+async def test_an_answer_belongs_to_the_nearest_call_whatever_is_between(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(log("A5", "U1", "S1", "U1!", "T1", "U1"))
+
+    assert await window(chat, 9) == ["A5", "U1", "S1", "T1", "U1"]
+    assert await window(chat, 8) == ["U1", "S1", "U1"]
+
+
+async def test_a_colleague_calls_tools_as_well(chat: MessageStore) -> None:
+    await chat.store_messages(log("A1", "C1", "T1"))
+
+    assert await window(chat, 2) == ["C1", "T1"]
+
+
+# Counting
+
+
+@pytest.mark.parametrize(
+    ("original", "enhanced", "tokens"),
+    [
+        ("", "", 0),
+        ("a", "", 1),
+        ("abcd", "", 1),
+        ("abcde", "", 2),
+        ("éé", "", 1),
+        ("\U0001f600a", "", 2),
+        ("a long text that is not counted", "abcde", 2),
+    ],
+)
+async def test_a_message_costs_a_quarter_of_the_bytes_that_a_model_reads(
+    chat: MessageStore, original: str, enhanced: str, tokens: int
+) -> None:
+    await chat.store_message(message("m0", original_content="x" * 40))
+    await chat.store_message(message("m1", original_content=original, enhanced_message=enhanced))
+
+    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 9)) == ["m1"]
+    assert ids(await chat.get_context_window("c1", max_tokens=tokens + 10)) == ["m0", "m1"]
+    if tokens > 1:
+        assert ids(await chat.get_context_window("c1", max_tokens=tokens - 1)) == []
+
+
+async def test_the_caller_may_count(chat: MessageStore) -> None:
+    await chat.store_messages(log("U1", "A9", "U1"))
+    counted: list[str] = []
+
+    def one_each(counting: Message) -> int:
+        counted.append(counting.id)
+        return 1
+
+    found = await chat.get_context_window("c1", max_tokens=2, count_tokens=one_each)
+
+    assert ids(found) == ["1A9", "2U1"]
+    assert counted == ["2U1", "1A9", "0U1"]
+
+
+@pytest.mark.parametrize("tokens", [1.5, "1", None, True])
+async def test_tokens_are_counted_as_an_integer(chat: MessageStore, tokens: Any) -> None:
+    await chat.store_message(message())
+
+    with pytest.raises(TypeError, match="count_tokens"):
+        await chat.get_context_window("c1", max_tokens=9, count_tokens=lambda _: tokens)
+
+
+async def test_a_negative_number_of_tokens_is_refused(chat: MessageStore) -> None:
+    await chat.store_message(message())
+
+    with pytest.raises(ValueError, match="count_tokens"):
+        await chat.get_context_window("c1", max_tokens=9, count_tokens=lambda _: -1)
+    with pytest.raises(ValueError, match="max_tokens"):
+        await chat.get_context_window("c1", max_tokens=-1)
+
+
+@pytest.mark.parametrize("wrong", [1, "len", {}])
+async def test_something_that_cannot_be_called_is_refused(chat: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="count_tokens must be callable"):
+        await chat.get_context_window("c1", max_tokens=9, count_tokens=wrong)
+
+
+async def test_an_error_of_the_caller_s_function_reaches_the_caller(chat: MessageStore) -> None:
+    await chat.store_message(message())
+
+    with pytest.raises(ZeroDivisionError):
+        await chat.get_context_window("c1", max_tokens=9, count_tokens=lambda _: 1 // 0)
+    assert ids(await chat.get_context_window("c1", max_tokens=9)) == ["m1"]
+
+
+# Pages
+
+
+async def test_a_window_of_many_pages_is_complete(chat: MessageStore) -> None:
+    everything = [
+        message(f"m{number:04}", role=role, timestamp=NOW + number // 7, original_content="x" * 8)
+        for number, role in enumerate([*ROLES.values()] * 300)
+    ]
+    await chat.store_messages(everything)
+
+    for fitting in (3, 40, 700, 1400):
+        found = await chat.get_context_window("c1", max_tokens=2 * fitting)
+        assert found == reference(everything, 2 * fitting, quarter)
+
+
+async def test_a_window_is_read_anew_when_a_page_s_last_message_is_deleted(
+    chat: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await chat.store_messages(log(*["U1"] * 60))
+    read, pages = chat._list_newest, 0
+
+    async def read_and_lose(owner: str, calls: bool, limit: int, after: str | None) -> Any:
+        nonlocal pages
+        pages += 1
+        if pages == 2:
+            # Another worker rewinds between two pages.
+            await chat.rewind_conversation("c1", after="9U1")
+        return await read(owner, calls, limit, after)
+
+    monkeypatch.setattr(chat, "_list_newest", read_and_lose)
+
+    assert await window(chat, 30) == ["U1"] * 10
+    assert pages > 2
+
+
+def quarter(counted: Message) -> int:
+    return -(-len((counted.enhanced_message or counted.original_content).encode()) // 4)
+
+
+def reference(
+    everything: Sequence[Message], max_tokens: int, count: Callable[[Message], int]
+) -> list[Message]:
+    """The window of messages in order, told as the promise tells it."""
+    call_of: dict[str, Message] = {}
+    call: Message | None = None
+    for one in everything:
+        if one.role in CALLERS:
+            call = one
+        elif one.role is MessageRole.TOOL and call is not None and not call.is_flagged:
+            call_of[one.id] = call
+    candidates = [
+        one
+        for one in everything
+        if not one.is_flagged and (one.role is not MessageRole.TOOL or one.id in call_of)
+    ]
+    first, left = len(candidates), max_tokens
+    while max_tokens and first and count(candidates[first - 1]) <= left:
+        first -= 1
+        left -= count(candidates[first])
+    fitting = candidates[first:]
+    return [one for one in fitting if one.id not in call_of or call_of[one.id] in fitting]
+
+
+said = st.tuples(st.sampled_from([*"UACSTTTA"]), st.integers(0, 6), st.sampled_from(["", "", "!"]))
+logs = st.lists(said.map(lambda one: f"{one[0]}{one[1]}{one[2]}"), max_size=30)
+
+
+@pytest.mark.parametrize("examples", [100])
+async def test_any_window_is_that_of_the_reference(
+    backend: Backend, store: MessageStore, examples: int
+) -> None:
+    inputs: list[tuple[list[str], int]] = []
+
+    @settings(
+        max_examples=int(examples * backend.share) + 1,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(logs, st.integers(0, 40))
+    def draw(drawn: list[str], max_tokens: int) -> None:
+        inputs.append((drawn, max_tokens))
+
+    draw()
+    for drawn, max_tokens in inputs:
+        await store.delete_conversation("c1")
+        await store.store_conversation(conversation())
+        everything = log(*drawn)
+        await store.store_messages(everything)
+
+        found = await store.get_context_window("c1", max_tokens=max_tokens)
+        assert found == reference(everything, max_tokens, quarter), (drawn, max_tokens)

@@ -1,0 +1,128 @@
+"""All records of a store, as programs that show or move a whole store read and write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TurnTrace
+from jazzmine.sync.message_store import MessageStore
+from jazzmine.records.base import RecordKind, Snapshot, snapshot
+from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
+
+
+def all_of(store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
+    return [record for batch in store._iter_stored(kind, size) for record in batch]
+
+
+def store_many(
+    store: MessageStore,
+    conversations: list[Conversation] | None = None,
+    messages: list[Message] | None = None,
+    traces: list[TurnTrace] | None = None,
+) -> None:
+    store._store_many(
+        [snapshot(one, Conversation) for one in conversations or []],
+        [snapshot(one, Message) for one in messages or []],
+        [snapshot(one, TurnTrace) for one in traces or []],
+    )
+
+
+# Reading
+
+
+@pytest.mark.parametrize("kind", ["conversations", "messages", "traces"])
+def test_an_empty_store_has_no_records(store: MessageStore, kind: RecordKind) -> None:
+    assert all_of(store, kind) == []
+
+
+def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
+    store: MessageStore,
+) -> None:
+    for number, name in enumerate(["c", "a", "b"]):
+        store.store_conversation(conversation(name, last_updated_at=NOW - number))
+        store.store_message(message(f"m{name}", conversation_id=name, timestamp=NOW - number))
+        store.store_turn_trace(
+            trace(f"m{name}", conversation_id=name, started_at_ms=NOW - number)
+        )
+    store.store_conversation(conversation("c", title="changed"))
+    store.store_message(message("mc", conversation_id="c", original_content="changed"))
+
+    assert ids(all_of(store, "conversations")) == ["c", "a", "b"]
+    assert ids(all_of(store, "messages")) == ["mc", "ma", "mb"]
+    assert ids(all_of(store, "traces")) == [f"trace-of-m{name}" for name in "cab"]
+
+
+def test_batches_hold_no_more_than_asked_for(chat: MessageStore) -> None:
+    chat.store_messages(messages(*map(str, range(7))))
+
+    sizes = [len(batch) for batch in chat._iter_stored("messages", 3)]
+
+    assert max(sizes) <= 3
+    assert sum(sizes) == 7
+
+
+def test_all_conversations_are_listed_newest_first(store: MessageStore) -> None:
+    store.store_conversation(conversation("old", user_id="u1", last_updated_at=NOW - 1))
+    store.store_conversation(conversation("same", user_id="u2", agent_id="a2"))
+    store.store_conversation(conversation("later", user_id="u3"))
+
+    first = store._list_all_conversations(2, None)
+
+    assert ids(first) == ["later", "same"]
+    assert ids(store._list_all_conversations(None, "same")) == ["old"]
+    assert store._list_all_conversations(5, "old") == []
+    with pytest.raises(NotFoundError):
+        store._list_all_conversations(5, "unknown")
+
+
+# Writing
+
+
+def test_many_records_are_stored_in_their_order(store: MessageStore) -> None:
+    names = ["z", "y", "x", "a"]
+    conversations = [conversation(name) for name in names]
+    told = [message(f"m{name}", conversation_id=name) for name in names]
+    traced = [full_trace(f"m{name}", conversation_id=name) for name in names]
+
+    store_many(store, conversations, told, traced)
+    store_many(store, conversations, told, traced)
+
+    assert all_of(store, "conversations") == conversations
+    assert all_of(store, "messages") == told
+    assert all_of(store, "traces") == traced
+
+
+def test_many_records_replace_those_that_are_stored(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+    chat.store_turn_trace(trace("m1"))
+
+    again = [trace("m2"), trace("m1", id="another")]
+    store_many(chat, [conversation(title="new")], [message("m2", intent="new")], again)
+
+    assert (all_of(chat, "conversations"))[0].title == "new"
+    assert [one.intent for one in all_of(chat, "messages")] == ["unknown", "new"]
+    assert all_of(chat, "traces") == again
+
+
+@pytest.mark.parametrize(
+    "records",
+    [{"messages": [message(conversation_id="unknown")]}, {"traces": [trace("unknown")]}],
+    ids=["message", "trace"],
+)
+def test_many_records_without_their_owner_are_refused(
+    chat: MessageStore, records: dict[str, Any]
+) -> None:
+    with pytest.raises(IntegrityError):
+        store_many(chat, **records)
+
+
+def test_a_snapshot_of_a_record_that_was_read_can_be_stored(chat: MessageStore) -> None:
+    chat.store_messages(messages("m1", "m2"))
+    chat.delete_message("m1")
+    (there,) = all_of(chat, "messages")
+
+    chat._store_many([], [Snapshot(there)], [])
+
+    assert all_of(chat, "messages") == [there]

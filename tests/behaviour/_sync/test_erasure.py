@@ -1,0 +1,269 @@
+"""A user's records are erased everywhere, and nobody else's; old conversations are deleted."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from jazzmine import Erasure, IntegrityError, TraceFilter
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    full_message,
+    full_trace,
+    ids,
+    message,
+    messages,
+    trace,
+)
+from tests.behaviour.stored import everything
+from tests.behaviour.support.sync_support import gather
+
+ANN, BOB = "ann-9f3c", "bob-71aa"
+ANNS_WORDS, BOBS_WORDS = "the secret of Ann", "the words of Bob"
+
+
+def counts(erasure: Erasure) -> tuple[int, int, int]:
+    return erasure.conversations, erasure.messages, erasure.traces
+
+
+def fill(store: MessageStore) -> None:
+    """Have two users in each other's conversations, and traces that name the other one."""
+    for user, words, other, others_words in (
+        (ANN, ANNS_WORDS, BOB, BOBS_WORDS),
+        (BOB, BOBS_WORDS, ANN, ANNS_WORDS),
+    ):
+        owner = f"of-{user[:3]}"
+        store.store_conversation(conversation(owner, user_id=user, title=words))
+        mine = full_message(f"{owner}-1", words, conversation_id=owner, user_id=user)
+        his = full_message(f"{owner}-2", others_words, conversation_id=owner, user_id=other)
+        # The second of Bob's messages stands in the conversation of Ann's, and has her trace.
+        last = message(f"{owner}-3", conversation_id=owner, user_id=BOB, original_content="bye")
+        store.store_messages([mine, his, last])
+        for said, named in ((mine, user), (his, other), (last, ANN)):
+            text = ANNS_WORDS if named == ANN else BOBS_WORDS
+            traced = full_trace(said.id, text, conversation_id=owner, user_id=named)
+            store.store_turn_trace(traced)
+
+
+def test_nothing_of_the_user_is_left(config: Config, store: MessageStore) -> None:
+    fill(store)
+    assert ANN.encode() in everything(config)
+    assert ANNS_WORDS.encode() in everything(config)
+
+    erasure = store.erase_user(ANN)
+
+    assert ANN.encode() not in everything(config)
+    assert ANNS_WORDS.encode() not in everything(config)
+    # Ann's conversation with three messages; in Bob's one message of hers, and her two traces.
+    assert counts(erasure) == (1, 4, 5)
+
+
+def test_what_others_have_in_their_own_conversations_stays(
+    config: Config, store: MessageStore
+) -> None:
+    fill(store)
+
+    store.erase_user(ANN)
+
+    with MessageStore.initialize(config) as other:
+        for one in (store, other):
+            kept = one.get_messages_by_conversation_id("of-bob")
+            assert ids(kept) == ["of-bob-1", "of-bob-3"]
+            assert ids(one.get_conversations_by_user_id(BOB)) == ["of-bob"]
+            assert ids(one.find_turn_traces(TraceFilter())) == ["trace-of-of-bob-1"]
+            assert one.get_conversation_by_id("of-ann") is None
+            assert one.get_messages_by_user_id(ANN) == []
+
+
+def test_erasing_again_finds_nothing(store: MessageStore) -> None:
+    fill(store)
+
+    store.erase_user(ANN)
+
+    assert counts(store.erase_user(ANN)) == (0, 0, 0)
+    assert counts(store.erase_user("nobody")) == (0, 0, 0)
+    assert counts(store.erase_user(BOB)) == (1, 2, 1)
+
+
+def test_an_erasure_says_when_it_was_done(store: MessageStore) -> None:
+    before = time.time_ns() // 1_000_000
+
+    erasure = store.erase_user(ANN)
+
+    assert before <= erasure.erased_at <= time.time_ns() // 1_000_000
+
+
+def test_a_popped_or_forked_message_is_erased_as_well(
+    config: Config, store: MessageStore
+) -> None:
+    fill(store)
+    store.fork_conversation("of-bob", conversation("copy", user_id=BOB))
+    store.append_messages(
+        "of-ann", [message("m9", conversation_id="of-ann", original_content=ANNS_WORDS)]
+    )
+    assert store.pop_message("of-ann") is not None
+
+    store.erase_user(ANN)
+
+    assert ANN.encode() not in everything(config)
+    assert ANNS_WORDS.encode() not in everything(config)
+    assert len(store.get_messages_by_conversation_id("copy")) == 2
+
+
+def test_a_trace_that_names_the_user_goes_alone(chat: MessageStore) -> None:
+    chat.store_message(message("m1"))
+    chat.store_turn_trace(trace("m1", user_id=ANN))
+
+    assert counts(chat.erase_user(ANN)) == (0, 0, 1)
+    assert chat.get_messages_by_conversation_id("c1") == [message("m1")]
+
+
+def test_more_records_than_one_transaction_deletes_are_erased(store: MessageStore) -> None:
+    for number in range(3):
+        store.store_conversation(conversation(f"c{number}", user_id=ANN))
+    store.store_conversation(conversation("other", user_id=BOB))
+    many = [
+        message(f"{owner}-{number}", conversation_id=owner, user_id=user)
+        for owner, user in (("c0", BOB), ("c1", ANN), ("other", ANN))
+        for number in range(800)
+    ]
+    store.store_messages(many)
+
+    assert counts(store.erase_user(ANN)) == (3, 2400, 0)
+    assert store.get_messages_by_user_id(BOB) == []
+    assert ids(store.get_conversations_by_user_id(BOB)) == ["other"]
+
+
+def test_a_user_is_known_again_after_the_erasure(store: MessageStore) -> None:
+    fill(store)
+    store.erase_user(ANN)
+
+    store.get_or_create_conversation(conversation("of-ann", user_id=ANN))
+    store.append_messages("of-ann", [message("m1", conversation_id="of-ann", user_id=ANN)])
+
+    assert ids(store.get_messages_by_user_id(ANN)) == ["m1"]
+
+
+def test_others_write_during_an_erasure(config: Config, store: MessageStore) -> None:
+    fill(store)
+    given = [message(f"m{number}", conversation_id="of-bob", user_id=BOB) for number in range(20)]
+
+    with MessageStore.initialize(config) as other:
+        gather(
+            lambda: store.erase_user(ANN),
+            *(lambda one=one: other.append_messages("of-bob", [one]) for one in given),
+        )
+
+    found = store.get_messages_by_conversation_id("of-bob")
+    assert sorted(ids(found)) == sorted(["of-bob-1", "of-bob-3", *ids(given)])
+
+
+# Retention
+
+
+def test_conversations_older_than_a_time_are_deleted(store: MessageStore) -> None:
+    for name, time_ in (("new", NOW + 1), ("at", NOW), ("old", NOW - 1), ("older", NOW - 2)):
+        store.store_conversation(conversation(name, last_updated_at=time_))
+        store.store_message(message(f"in-{name}", conversation_id=name, timestamp=0))
+        store.store_turn_trace(trace(f"in-{name}"))
+
+    assert store.prune_conversations(before=NOW) == 2
+    assert store.prune_conversations(before=NOW) == 0
+
+    assert ids(store.get_conversations_by_user_id("u1")) == ["new", "at"]
+    assert sorted(ids(store.get_messages_by_user_id("u1"))) == ["in-at", "in-new"]
+    assert len(store.find_turn_traces(TraceFilter())) == 2
+
+
+@pytest.mark.parametrize(("timestamp", "pruned"), [(NOW - 1, 1), (NOW, 0), (NOW + 1, 0)])
+def test_a_conversation_with_a_message_since_then_stays(
+    store: MessageStore, timestamp: int, pruned: int
+) -> None:
+    store.store_conversation(conversation("c1", last_updated_at=NOW - 9))
+    store.store_messages(
+        [message("m1", timestamp=timestamp, is_flagged=True), message("m2", timestamp=NOW - 5)]
+    )
+
+    assert store.prune_conversations(before=NOW) == pruned
+    assert len(store.get_messages_by_conversation_id("c1")) == (0 if pruned else 2)
+
+
+def test_the_oldest_are_deleted_first_up_to_a_limit(store: MessageStore) -> None:
+    ages = [3, 1, 4, 5, 2]
+    for age in ages:
+        store.store_conversation(conversation(f"c{age}", last_updated_at=NOW - age))
+    # Conversations that stay are passed over.
+    store.store_message(message("m1", conversation_id="c5"))
+
+    assert store.prune_conversations(before=NOW, limit=2) == 2
+    assert ids(store.get_conversations_by_user_id("u1")) == ["c1", "c2", "c5"]
+    assert store.prune_conversations(before=NOW, limit=0) == 0
+    assert store.prune_conversations(before=NOW, limit=9) == 2
+    assert ids(store.get_conversations_by_user_id("u1")) == ["c5"]
+
+
+def test_more_conversations_than_one_transaction_deletes_are_pruned(
+    store: MessageStore,
+) -> None:
+    for number in range(50):
+        store.store_conversation(conversation(f"c{number}", last_updated_at=number))
+
+    assert store.prune_conversations(before=45, limit=2**70) == 45
+    assert len(store.get_conversations_by_user_id("u1")) == 5
+
+
+@pytest.mark.parametrize("before", [-(10**30), 10**30, 0, -5])
+def test_any_time_is_a_bound(store: MessageStore, before: int) -> None:
+    store.store_conversation(conversation("c1", last_updated_at=-7))
+    store.store_conversation(conversation("c2"))
+
+    pruned = store.prune_conversations(before=before)
+
+    assert pruned == sum(time_ < before for time_ in (-7, NOW))
+
+
+@pytest.mark.parametrize("wrong", [None, 1.0, "2026-01-01", True])
+def test_a_bound_is_an_integer(store: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="before must be an int"):
+        store.prune_conversations(before=wrong)
+    with pytest.raises(TypeError, match="limit must be an int"):
+        store.prune_conversations(before=1, limit=wrong)
+
+
+def test_a_negative_limit_is_refused(store: MessageStore) -> None:
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        store.prune_conversations(before=1, limit=-1)
+
+
+def test_a_conversation_that_goes_on_meanwhile_is_pruned_whole_or_stays(
+    config: Config, store: MessageStore
+) -> None:
+    names = [f"c{number}" for number in range(12)]
+    for name in names:
+        store.store_conversation(conversation(name, last_updated_at=NOW - 9))
+        old = messages(f"{name}-1", conversation_id=name, timestamp=NOW - 9)
+        store.store_messages(old)
+
+    def go_on(other: MessageStore, name: str) -> bool:
+        try:
+            other.append_messages(name, [message(f"{name}-2", conversation_id=name)])
+        except IntegrityError:
+            return False
+        return True
+
+    with MessageStore.initialize(config) as other:
+        outcomes: list[Any] = gather(
+            lambda: store.prune_conversations(before=NOW),
+            *(lambda name=name: go_on(other, name) for name in names),
+        )
+
+    pruned, went_on = outcomes[0], outcomes[1:]
+    assert pruned == went_on.count(False)
+    for name, alive in zip(names, went_on, strict=True):
+        found = ids(store.get_messages_by_conversation_id(name))
+        assert found == ([f"{name}-1", f"{name}-2"] if alive else [])

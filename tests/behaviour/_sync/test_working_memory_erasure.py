@@ -1,0 +1,124 @@
+"""All working memories of a user are erased, and nobody else's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.sync.working_memory import WorkingMemoryStore
+from jazzmine.errors import LockTimeoutError, NotFoundError
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import busy
+from tests.behaviour.support.sync_support import Started, pause
+
+STRANGE = ["{", "}", "%7B", "wm:{a}", "{a}{b}", "%257D", "é \U0001f600", "*", "a\nb\0", "?[x]"]
+
+
+def test_all_of_a_user_s_working_memories_are_deleted(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    for name in ("a1", "a2"):
+        memory_store.get_or_create(name, "ann", "agent")
+    kept = memory_store.get_or_create("b1", "bob", "agent")
+
+    assert memory_store.erase_user("ann") == 2
+
+    assert memory_store.get("a1") is None
+    assert memory_store.get("a2") is None
+    assert memory_store.get("b1") == kept
+    assert memory_store.active_count() == 1
+
+
+def test_erasing_again_finds_nothing(memory_store: WorkingMemoryStore) -> None:
+    memory_store.get_or_create("a1", "ann", "agent")
+
+    assert memory_store.erase_user("ann") == 1
+    assert memory_store.erase_user("ann") == 0
+    assert memory_store.erase_user("nobody") == 0
+
+
+def test_the_user_of_a_working_memory_is_compared_as_it_is(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    for name in STRANGE:
+        memory_store.get_or_create(name, name, "agent")
+
+    for number, name in enumerate(STRANGE, start=1):
+        assert memory_store.erase_user(name) == 1
+        assert memory_store.active_count() == len(STRANGE) - number
+
+
+def test_a_state_with_everything_in_it_is_erased(memory_store: WorkingMemoryStore) -> None:
+    saved = memory_store.save(busy("c"))
+
+    assert memory_store.erase_user(saved.user_id) == 1
+    with pytest.raises(NotFoundError):
+        memory_store.end_turn("c", "Hello", "greet")
+
+
+def test_an_erased_conversation_begins_anew(memory_store: WorkingMemoryStore) -> None:
+    memory_store.get_or_create("c", "ann", "agent")
+    memory_store.end_turn("c", "Hello", "greet")
+    memory_store.erase_user("ann")
+
+    created = memory_store.get_or_create("c", "ann", "agent")
+
+    assert (created.revision, created.last_agent_response) == (1, None)
+
+
+def test_a_block_is_waited_for_and_what_it_saved_is_erased(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory_store.get_or_create("c", "ann", "agent")
+
+    with memory_store.locked("c") as memory:
+        erasure = Started(lambda: memory_store.erase_user("ann"))
+        pause(0.2)
+        memory.end_turn("Hello", "greet")
+        assert not erasure.done()
+
+    assert erasure.result() == 1
+    assert memory_store.get("c") is None
+
+
+def test_a_block_that_does_not_end_in_time_is_an_error(memory_config: Config) -> None:
+    config = {**memory_config, "lock_timeout": 0.5}
+    with WorkingMemoryStore.initialize(config) as store:
+        store.get_or_create("c", "ann", "agent")
+        with store.locked("c"):
+            with pytest.raises(LockTimeoutError):
+                store.erase_user("ann")
+        assert store.get("c") is not None
+        assert store.erase_user("ann") == 1
+
+
+def test_a_conversation_that_is_another_user_s_by_now_stays(
+    memory_store: WorkingMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory_store.get_or_create("c", "ann", "agent")
+    find = memory_store._conversations_of
+
+    def find_and_change(user_id: str) -> list[str]:
+        found = find(user_id)
+        memory_store.delete("c")
+        memory_store.get_or_create("c", "bob", "agent")
+        return found
+
+    monkeypatch.setattr(memory_store, "_conversations_of", find_and_change)
+
+    assert memory_store.erase_user("ann") == 0
+    assert memory_store.get("c") is not None
+    memory_store.end_turn("c", "Hello", "greet")
+
+
+@pytest.mark.parametrize("wrong", [None, 1, b"u", {"$ne": None}])
+def test_another_type_of_id_is_refused(memory_store: WorkingMemoryStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="user_id must be a str"):
+        memory_store.erase_user(wrong)
+
+
+def test_an_empty_id_is_refused(memory_store: WorkingMemoryStore) -> None:
+    with pytest.raises(ValidationError, match="user_id"):
+        memory_store.erase_user("")

@@ -1,0 +1,121 @@
+"""The random calls that treat a conversation as a log, erase a user, or delete what is old."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from jazzmine import ANY, ConflictError, Conversation, Message, NotFoundError
+from tests.behaviour.draws import (
+    MESSAGES,
+    conversation_ids,
+    conversations,
+    counts,
+    message_ids,
+    messages,
+    times,
+    user_ids,
+)
+from tests.behaviour.model import Model
+
+__all__ = ["LogRules"]
+
+NEWEST = "the newest"
+
+
+class LogRules:
+    """Rules of the state machine, which has the methods that only raise errors here."""
+
+    model: Model
+    last_write: Any
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def read(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def write(self, name: str, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError
+
+    def after_deletion(self) -> None:
+        raise NotImplementedError
+
+    @rule(conversation=conversations)
+    def get_or_create_conversation(self, conversation: Conversation) -> None:
+        self.write("get_or_create_conversation", conversation)
+
+    @rule(
+        conversation_id=conversation_ids,
+        several=st.lists(messages, min_size=1, max_size=3),
+        strays=st.just(False) | st.just(False) | st.booleans(),
+        expected=st.sampled_from([ANY, NEWEST, NEWEST, None, *MESSAGES[:2]]),
+    )
+    def append_messages(
+        self, conversation_id: str, several: list[Message], strays: bool, expected: Any
+    ) -> None:
+        if not strays:
+            moved = {"conversation_id": conversation_id}
+            several = [message.model_copy(update=moved) for message in several]
+        if expected == NEWEST:
+            everything = self.model.get_messages_by_conversation_id(conversation_id)
+            expected = everything[-1].id if everything else None
+        self.write("append_messages", conversation_id, several, expected_last=expected)
+
+    @rule(conversation_id=conversation_ids)
+    def pop_message(self, conversation_id: str) -> None:
+        self.read("pop_message", conversation_id)
+        self.last_write = None
+
+    @rule(conversation_id=conversation_ids, after=st.none() | message_ids)
+    def rewind_conversation(self, conversation_id: str, after: str | None) -> None:
+        self.write("rewind_conversation", conversation_id, after=after)
+
+    @rule(
+        conversation_id=conversation_ids,
+        copy=conversations,
+        until=st.none() | st.none() | message_ids,
+    )
+    def fork_conversation(
+        self, conversation_id: str, copy: Conversation, until: str | None
+    ) -> None:
+        everything = [m.id for m in self.model.get_messages_by_conversation_id(conversation_id)]
+        try:
+            new_ids = self.call("fork_conversation", conversation_id, copy, until=until)
+        except NotFoundError:
+            known = self.model.get_conversation_by_id(conversation_id) is not None
+            assert not known or until not in (None, *everything)
+            return
+        except ConflictError:
+            assert self.model.get_conversation_by_id(copy.id) is not None
+            return
+        assert self.model.get_conversation_by_id(copy.id) is None
+        copied = everything[: everything.index(until) + 1] if until else everything
+        assert list(new_ids) == copied
+        assert self.model.get_messages_by_ids(new_ids.values()) == []
+        traces = self.call("get_turn_traces_by_conversation_id", copy.id)
+        trace_ids = {trace.message_id: trace.id for trace in traces}
+        chosen = {old: (new, trace_ids.get(new)) for old, new in new_ids.items()}
+        self.model.fork_conversation(conversation_id, chosen, copy)
+        self.last_write = None
+
+    @rule(conversation_id=conversation_ids, max_tokens=counts)
+    def read_a_window(self, conversation_id: str, max_tokens: int) -> None:
+        self.read("get_context_window", conversation_id, max_tokens=max_tokens)
+
+    @rule(user_id=user_ids)
+    def erase_user(self, user_id: str) -> None:
+        erasure = self.call("erase_user", user_id)
+        expected = self.model.erase_user(user_id)
+        found = (erasure.conversations, erasure.messages, erasure.traces)
+        assert found == expected, f"erase_user returned {found!r}, not {expected!r}"
+        self.last_write = None
+        self.after_deletion()
+
+    @rule(before=times, limit=st.sampled_from([1, 100]))
+    def prune_conversations(self, before: int, limit: int) -> None:
+        self.read("prune_conversations", before=before, limit=limit)
+        self.last_write = None
+        self.after_deletion()

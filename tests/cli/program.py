@@ -1,0 +1,73 @@
+"""Runs the program `jazzmine`: in this process, or as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from jazzmine.records.base import RecordKind
+from jazzmine.sync import MessageStore
+
+__all__ = ["COMMAND", "Ran", "all_records", "environment", "objects", "run", "run_program"]
+
+_KINDS: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
+
+COMMAND = [sys.executable, "-m", "jazzmine.cli"]
+
+
+class Ran(NamedTuple):
+    """What a run printed, and its exit status."""
+
+    status: int
+    output: str
+    errors: str
+
+
+def run(*arguments: str, stdin: str | None = None, env: Mapping[str, str] | None = None) -> Ran:
+    """Run the program in this process, with no terminal."""
+    from typer.testing import CliRunner
+
+    from jazzmine.cli.app import app
+
+    given = {"JAZZMINE_MESSAGE_STORE": None, "JAZZMINE_WORKING_MEMORY": None, **(env or {})}
+    result = CliRunner().invoke(app, list(arguments), input=stdin, env=given)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Ran(result.exit_code, result.stdout, result.stderr)
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return the environment of a program without any store of the user's."""
+    kept = {name: os.environ[name] for name in os.environ if not name.startswith("JAZZMINE_")}
+    return {**kept, "COLUMNS": "100", **more}
+
+
+def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
+    """Run the program as one of its own."""
+    ran = subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment(**more),
+        timeout=120,
+    )
+    return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def objects(text: str) -> list[Any]:
+    """Return the values of a text of JSON Lines."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def all_records(url: str) -> dict[str, list[Any]]:
+    """Return all records of a store, in the order in which they were first stored."""
+    with MessageStore.initialize(url) as store:
+        return {
+            kind: [record for batch in store._iter_stored(kind, 2) for record in batch]
+            for kind in _KINDS
+        }

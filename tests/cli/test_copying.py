@@ -1,0 +1,295 @@
+"""`copy` between back ends: complete, in order, resumable, verified."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.cli import copying
+from jazzmine.cli.records import KINDS
+from jazzmine.records.base import RecordKind
+from jazzmine.sync import MessageStore
+from tests.behaviour.samples import NOW, conversation, message, trace
+from tests.cli.conftest import fill
+from tests.cli.program import COMMAND, all_records, environment, run
+from tests.servers import postgres
+
+TARGETS = ["json", "sqlite", "new_postgres_url", "new_mongodb_url"]
+
+
+def target_of(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> str:
+    if name in ("json", "sqlite"):
+        return f"{name}:{tmp_path / name}"
+    return str(request.getfixturevalue(name))
+
+
+def fill_with_ties(store: MessageStore, messages: int = 60) -> None:
+    """Store messages of a few conversations and users at a few times, in a random order."""
+    chance = random.Random(4)
+    for number in range(6):
+        user, agent = f"u{number % 2}", f"a{number % 2}"
+        store.store_conversation(conversation(f"c{number}", user_id=user, agent_id=agent))
+    for number in range(messages):
+        owner = f"c{chance.randrange(6)}"
+        given = {"conversation_id": owner, "timestamp": NOW + chance.randrange(3)}
+        store.store_message(message(f"m{number:04}", user_id=f"u{number % 2}", **given))
+    for number in chance.sample(range(messages), messages // 2):
+        given = {"started_at_ms": NOW + chance.randrange(2), "turn_number": chance.randrange(3)}
+        store.store_turn_trace(trace(f"m{number:04}", agent_id=f"a{number % 2}", **given))
+
+
+def listings(url: str) -> list[Any]:
+    """Return everything that the public listings say."""
+    with MessageStore.initialize(url) as store:
+        users, agents = ["u0", "u1", "u2"], ["a0", "a1", "a2"]
+        conversations = list(map(store.get_conversations_by_user_id, users))
+        ids = [one.id for found in conversations for one in found]
+        return [
+            conversations,
+            list(map(store.get_conversations_by_agent_id, agents)),
+            list(map(store.get_messages_by_user_id, users)),
+            list(map(store.get_messages_by_conversation_id, ids)),
+            list(map(store.get_turn_traces_by_conversation_id, ids)),
+            list(map(store.get_turn_traces_by_agent_id, agents)),
+        ]
+
+
+# Copies
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(TARGETS, 2)))
+def test_a_copy_and_a_copy_of_it_list_what_the_original_lists(
+    request: pytest.FixtureRequest, tmp_path: Path, first: str, second: str
+) -> None:
+    source = f"json:{tmp_path / 'source.json'}?fsync=false"
+    with MessageStore.initialize(source) as store:
+        fill(store)
+        fill_with_ties(store)
+    before = source
+    for name in (first, second):
+        target = target_of(request, name, tmp_path)
+        ran = run("copy", before, target)
+        assert (ran.status, ran.output.count("equal")) == (0, 4), ran
+        assert listings(target) == listings(source)
+        assert all_records(target) == all_records(source)
+        before = target
+
+
+def test_what_is_printed_are_the_counts_and_checksums_of_both_sides(
+    url: str, tmp_path: Path
+) -> None:
+    rows = [
+        row.split()
+        for row in run("copy", url, f"json:{tmp_path / 'target.json'}").output.splitlines()
+    ]
+    assert [row[0] for row in rows] == [*KINDS, "verified:"]
+    assert [row[2:4] for row in rows[:3]] == [row[5:7] for row in rows[:3]]
+    assert [row[2] for row in rows[:3]] == ["3", "5", "3"]
+
+
+def test_a_copy_may_be_repeated(url: str, tmp_path: Path) -> None:
+    target = f"json:{tmp_path / 'target.json'}"
+    run("copy", url, target)
+    again = run("copy", url, target)
+    assert again.status == 0
+    assert "already there: 3 conversations, 5 messages, 3 traces" in again.errors
+
+
+def test_later_records_are_added_by_the_same_command(url: str, tmp_path: Path) -> None:
+    target = f"json:{tmp_path / 'target.json'}"
+    run("copy", url, target)
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation("c4"))
+        store.store_message(message("late", conversation_id="c4"))
+    assert run("copy", url, target).status == 0
+    assert all_records(target) == all_records(url)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_target_that_holds_anything_else_is_refused_and_left_alone(
+    request: pytest.FixtureRequest, url: str, tmp_path: Path, name: str
+) -> None:
+    target = target_of(request, name, tmp_path)
+    with MessageStore.initialize(target) as store:
+        store.store_conversation(conversation("other"))
+    ran = run("copy", url, target)
+    assert ran.status == 1
+    assert "--merge" in ran.errors
+    assert [len(records) for records in all_records(target).values()] == [1, 0, 0]
+
+
+def test_a_target_that_was_used_since_is_refused(url: str, tmp_path: Path) -> None:
+    target = f"json:{tmp_path / 'target.json'}"
+    run("copy", url, target)
+    with MessageStore.initialize(target) as store:
+        store.flag_message("z")
+    assert run("copy", url, target).status == 1
+    with MessageStore.initialize(target) as store:
+        flagged = store.get_message_by_id("z")
+    assert flagged is not None
+    assert flagged.is_flagged
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_merging_adds_to_what_is_there(
+    request: pytest.FixtureRequest, url: str, tmp_path: Path, name: str
+) -> None:
+    target = target_of(request, name, tmp_path)
+    with MessageStore.initialize(target) as store:
+        store.store_conversation(conversation("other", user_id="u9"))
+        store.store_conversation(conversation("c1", title="old"))
+        store.store_message(message("z", original_content="old"))
+    ran = run("copy", "--merge", url, target)
+    assert (ran.status, ran.output.count("equal")) == (0, 4)
+    with MessageStore.initialize(target) as store, MessageStore.initialize(url) as source:
+        assert store.get_conversation_by_id("other") is not None
+        wanted = source.get_messages_by_conversation_id("c1")
+        assert store.get_messages_by_conversation_id("c1") == wanted
+
+
+def test_a_source_that_is_not_there_makes_no_target(tmp_path: Path) -> None:
+    ran = run("copy", f"json:{tmp_path / 'gone.json'}", f"json:{tmp_path / 'target.json'}")
+    assert ran.status == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_is_not_copied_to_itself(url: str) -> None:
+    assert run("copy", url, url).status == 2
+
+
+# The proof
+
+
+class _Careless:
+    """A store that reads its records back with something changed."""
+
+    def __init__(self, store: MessageStore, mistake: str) -> None:
+        self._store, self._mistake = store, mistake
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
+        records = [record for batch in self._store._iter_stored(kind, size) for record in batch]
+        if kind == "messages" and len(records) == 5:
+            if self._mistake == "lost":
+                del records[2]
+            elif self._mistake == "swapped":
+                records[0], records[1] = records[1], records[0]
+            else:
+                records[3].metadata = {"changed": True}
+        yield from ([record] for record in records)
+
+
+@pytest.mark.parametrize("mistake", ["lost", "swapped", "changed"])
+def test_a_copy_that_differs_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path, mistake: str
+) -> None:
+    verified = copying._verified
+    monkeypatch.setattr(
+        copying,
+        "_verified",
+        lambda source, target, *rest: verified(source, _Careless(target, mistake), *rest),  # type: ignore[arg-type]
+    )
+    ran = run("copy", url, f"json:{tmp_path / 'target.json'}")
+    assert ran.status == 1
+    assert ran.output.count("DIFFERENT") == 1
+    assert "verified" not in ran.output
+
+
+# Interruptions and size
+
+
+def fill_by_sql(url: str, messages: int, text: int) -> None:
+    """Store many messages, quickly."""
+    MessageStore.initialize(url).close()
+    schema = url.rpartition("schema=")[2]
+    with postgres.connect(postgres.dsn()) as connection:
+        connection.execute(f'SET search_path TO "{schema}"'.encode())
+        connection.execute(
+            b"INSERT INTO conversations (id, user_id, agent_id, title, created_at, last_updated_at)"
+            b" SELECT 'c' || n, 'u1', 'a1', '', n, n FROM generate_series(1, 100) AS n"
+            b" ON CONFLICT DO NOTHING"
+        )
+        connection.execute(
+            b"INSERT INTO messages"
+            b" (id, conversation_id, user_id, role, original_content, timestamp)"
+            b" SELECT 'm' || n, 'c' || (1 + n %% 100), 'u1', 'user', repeat('text ', %s), n / 7"
+            b" FROM generate_series(1, %s) AS n"
+            b" ON CONFLICT DO NOTHING",
+            [text // 5, messages],
+        )
+
+
+@pytest.fixture
+def other_postgres_url() -> Iterator[str]:
+    with postgres.new_schema() as schema:
+        yield f"{postgres.dsn()}?schema={schema}"
+
+
+def test_a_copy_that_was_killed_goes_on_with_the_same_command(
+    new_postgres_url: str, other_postgres_url: str
+) -> None:
+    fill_by_sql(other_postgres_url, 12_000, 100)
+    command = [*COMMAND, "copy", other_postgres_url, new_postgres_url]
+    schema = new_postgres_url.rpartition("schema=")[2]
+    program = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    with postgres.connect(postgres.dsn()) as connection:
+        while not _count(connection, schema):
+            assert program.poll() is None
+            assert time.monotonic() < until
+        program.send_signal(signal.SIGKILL)
+        program.wait()
+        there = _count(connection, schema)
+    assert 0 < there < 12_000
+    ran = run("copy", other_postgres_url, new_postgres_url)
+    assert ran.status == 0, ran
+    assert "already there: 100 conversations, " in ran.errors
+    assert all_records(new_postgres_url) == all_records(other_postgres_url)
+
+
+def _count(connection: Any, schema: str) -> int:
+    (name,) = connection.execute("SELECT to_regclass(%s)", [f'"{schema}".messages']).fetchone()
+    if name is None:
+        return 0
+    statement = f'SELECT count(*) FROM "{schema}".messages'.encode()
+    return int(connection.execute(statement).fetchone()[0])
+
+
+_MEASURED = """
+import resource, sys
+from jazzmine.cli.app import app
+try:
+    app(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code, end.code
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_the_memory_of_a_copy_does_not_grow_with_the_store(
+    new_postgres_url: str, other_postgres_url: str
+) -> None:
+    def kilobytes() -> int:
+        arguments = ["copy", "--merge", other_postgres_url, new_postgres_url]
+        command = [sys.executable, "-c", _MEASURED, *arguments]
+        ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
+        return int(ran.stdout.split()[-1])
+
+    fill_by_sql(other_postgres_url, 1_500, 8_000)
+    before = kilobytes()
+    fill_by_sql(other_postgres_url, 10_000, 8_000)  # 70 MB more, and several times that as objects
+    assert kilobytes() < before + 30_000

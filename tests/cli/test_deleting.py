@@ -1,0 +1,107 @@
+"""The commands that delete, which ask first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jazzmine.sync import MessageStore, WorkingMemoryStore
+from tests.behaviour.samples import NOW
+from tests.cli.conftest import fill
+from tests.cli.program import all_records, objects, run
+from tests.servers import redis_configs
+
+STORES = ["json", "postgres_url", "new_mongodb_url"]
+
+
+@pytest.fixture(params=STORES)
+def filled_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "json":
+        url = f"json:{tmp_path / 'messages.json'}"
+    else:
+        url = str(request.getfixturevalue(request.param))
+    with MessageStore.initialize(url) as store:
+        fill(store)
+    return url
+
+
+def ids(url: str) -> list[str]:
+    return [one.id for one in all_records(url)["conversations"]]
+
+
+# erase
+
+
+def test_everything_of_a_user_is_erased_in_both_memories(filled_url: str, tmp_path: Path) -> None:
+    with redis_configs.alone(tmp_path) as config:
+        memory = str(config["url"])
+        with WorkingMemoryStore.initialize(config) as store:
+            store.get_or_create("c1", "u1", "a1")
+            store.get_or_create("c3", "u2", "a1")
+        options = ["--user", "u1", "--yes", "--json", "--store", filled_url, "--memory", memory]
+        ((first,), (again,)) = (objects(run("erase", *options).output) for _ in range(2))
+        with WorkingMemoryStore.initialize(config) as store:
+            left = store.get("c1"), store.get("c3")
+    assert {name: first[name] for name in first if name != "erased_at"} == {
+        "conversations": 2, "messages": 5, "traces": 3, "working_memories": 1
+    }  # fmt: skip
+    assert sum(again[name] for name in again if name != "erased_at") == 0
+    assert ids(filled_url) == ["c3"]
+    assert left[0] is None
+    assert left[1] is not None
+
+
+def test_without_a_working_memory_it_says_so(url: str) -> None:
+    ran = run("erase", "--user", "u2", "--yes", "--store", url)
+    assert ran.status == 0
+    assert "no working memory is named" in ran.errors
+    assert ran.output == "erased 1 conversations, 0 messages, 0 traces\n"
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""])
+@pytest.mark.parametrize(
+    "command", [["erase", "--user", "u1"], ["prune", "--before", "2030-01-01"]]
+)
+def test_any_answer_but_yes_deletes_nothing(url: str, command: list[str], answer: str) -> None:
+    before = all_records(url)
+    ran = run(*command, "--store", url, stdin=answer)
+    assert ran.status == 1
+    assert "Delete" in ran.errors
+    assert all_records(url) == before
+
+
+@pytest.mark.parametrize(
+    "command", [["erase", "--user", "u1"], ["prune", "--before", "2030-01-01"]]
+)
+def test_yes_deletes(url: str, command: list[str]) -> None:
+    assert run(*command, "--store", url, stdin="y\n").status == 0
+    assert "c1" not in ids(url)
+
+
+def test_a_user_has_to_be_named(url: str) -> None:
+    assert run("erase", "--yes", "--store", url).status == 2
+
+
+# prune
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        (str(NOW), ["c1", "c3", "c2"]),
+        (str(NOW + 1), ["c3"]),
+        ("2023-11-14", ["c1", "c3", "c2"]),
+        ("2023-11-15", []),
+    ],
+)
+def test_old_conversations_are_pruned(filled_url: str, before: str, left: list[str]) -> None:
+    (found,) = objects(
+        run("prune", "--before", before, "--yes", "--json", "--store", filled_url).output
+    )
+    assert ids(filled_url) == left
+    assert found == {"conversations": 3 - len(left)}
+
+
+def test_a_date_that_cannot_be_read_is_a_wrong_usage(url: str) -> None:
+    assert run("prune", "--before", "last year", "--yes", "--store", url).status == 2

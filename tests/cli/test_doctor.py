@@ -1,0 +1,340 @@
+"""`doctor` on set-ups that are broken in one way each, and `migrate`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+import redis
+
+from jazzmine._sync.message_store import postgres_migration
+from jazzmine.backends.postgres import doctor as doctor_postgres_checks
+from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
+from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
+from jazzmine.sync import MessageStore
+from tests.cli.program import Ran, objects, run
+from tests.servers import mongodb, postgres
+from tests.servers.process import free_port
+from tests.servers.redis import Cluster, Server, eventually
+
+
+def diagnosed(*arguments: str) -> tuple[int, list[dict[str, str]]]:
+    """Return the exit status of `doctor`, and what it found wrong."""
+    ran = run("doctor", "--json", *arguments)
+    found = [one for one in objects(ran.output) if one["level"] != "ok"]
+    assert all(one["cure"] for one in found)
+    return ran.status, found
+
+
+def one_found(*arguments: str) -> tuple[int, dict[str, str]]:
+    status, found = diagnosed(*arguments)
+    assert len(found) == 1, found
+    return status, found[0]
+
+
+@pytest.fixture
+def admin() -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    with postgres.connect(postgres.dsn()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def current_url(new_postgres_url: str) -> str:
+    MessageStore.initialize(new_postgres_url).close()
+    return new_postgres_url
+
+
+def schema_of(url: str) -> str:
+    return url.rpartition("schema=")[2]
+
+
+# What is in order
+
+
+def test_nothing_is_wrong_with_a_store_that_works(current_url: str) -> None:
+    ran = run("doctor", "--store", current_url)
+    assert ran.status == 0
+    assert "cure" not in ran.output
+    for text in ("PostgreSQL", "clocks agree", "all indexes", "all rights", "up to date"):
+        assert text in ran.output
+
+
+def test_nothing_is_wrong_with_a_file(url: str, path: str, tmp_path: Path) -> None:
+    assert diagnosed("--store", url) == (0, [])
+    MessageStore.initialize(f"sqlite:{tmp_path / 'messages.db'}").close()
+    assert diagnosed("--store", f"sqlite:{tmp_path / 'messages.db'}") == (0, [])
+
+
+def test_nothing_is_wrong_with_a_replica_set(new_mongodb_url: str) -> None:
+    MessageStore.initialize(new_mongodb_url).close()
+    assert diagnosed("--store", new_mongodb_url) == (0, [])
+
+
+def test_a_check_changes_nothing(new_postgres_url: str, admin: Any) -> None:
+    assert diagnosed("--store", new_postgres_url)[0] == 1
+    named = "SELECT to_regnamespace(%s)"
+    assert admin.execute(named, [f'"{schema_of(new_postgres_url)}"']).fetchone() == (None,)
+
+
+# PostgreSQL
+
+
+def test_a_missing_right_comes_with_its_grant(current_url: str, admin: Any) -> None:
+    schema, role = schema_of(current_url), f"jazzmine_test_{uuid4().hex[:8]}"
+    admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'sesame'")
+    try:
+        admin.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}')
+        admin.execute(f'GRANT ALL ON ALL TABLES IN SCHEMA "{schema}" TO {role}')
+        admin.execute(f'REVOKE DELETE ON "{schema}".messages FROM {role}')
+        url = current_url.replace(f"postgres:{postgres.PASSWORD}@", f"{role}:sesame@")
+        status, found = one_found("--store", url)
+        assert (status, found["level"]) == (1, "error")
+        assert "DELETE" in found["text"]
+        admin.execute(found["cure"])
+        assert diagnosed("--store", url) == (0, [])
+    finally:
+        admin.execute(f"DROP OWNED BY {role} CASCADE")
+        admin.execute(f"DROP ROLE {role}")
+
+
+def test_a_missing_index_comes_with_the_statement_that_makes_it(
+    current_url: str, admin: Any
+) -> None:
+    admin.execute(f'DROP INDEX "{schema_of(current_url)}".idx_msg_conv')
+    status, found = one_found("--store", current_url)
+    assert (status, found["level"]) == (1, "error")
+    assert "idx_msg_conv" in found["text"]
+    admin.execute(found["cure"])
+    assert diagnosed("--store", current_url) == (0, [])
+
+
+def test_an_old_schema_is_noticed_and_migrated(
+    current_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, of_memory = migrations(), migrations(MEMORY.folder)
+    index = "CREATE INDEX idx_msg_next ON $schema.messages (role);"
+    newer = (*known, Migration(known[-1].version + 1, "next", index))
+    for module in (doctor_postgres_checks, postgres_migration):
+        monkeypatch.setattr(
+            module,
+            "migrations",
+            lambda folder=MESSAGES.folder: newer if folder == MESSAGES.folder else of_memory,
+        )
+    number = f"{newer[-1].version:04}"
+    status, found = one_found("--store", current_url)
+    assert (status, found["cure"]) == (1, "jazzmine migrate")
+    assert number in found["text"]
+    assert number in run("ls", "--store", current_url).errors
+    dry = run("migrate", "--dry-run", "--store", current_url)
+    assert dry.output.startswith(f"would apply {number}")
+    assert diagnosed("--store", current_url)[0] == 1
+    assert run("migrate", "--store", current_url).output.startswith(f"done: apply {number}")
+    assert diagnosed("--store", current_url) == (0, [])
+    assert "up to date" in run("migrate", "--store", current_url).errors
+
+
+def test_a_wrong_password_is_noticed_and_not_shown(current_url: str) -> None:
+    url = current_url.replace(postgres.PASSWORD, "not-the-password")
+    ran = run("doctor", "--store", url)
+    assert ran.status == 3
+    assert "cure: correct the user or the password" in ran.output
+    assert "not-the-password" not in ran.output + ran.errors
+
+
+def test_a_dead_host_of_several_is_named(current_url: str) -> None:
+    port = postgres.port_of(postgres.dsn())
+    dead = free_port()
+    url = current_url.replace(f"127.0.0.1:{port}", f"127.0.0.1:{dead},127.0.0.1:{port}")
+    status, found = one_found("--store", f"{url}&timeout=8")
+    assert (status, found["level"]) == (0, "warning")
+    assert f"127.0.0.1:{dead}" in found["text"]
+
+
+def test_no_host_at_all_is_status_3() -> None:
+    status, found = one_found("--store", "postgresql://u:sesame@127.0.0.1:1/db?timeout=2")
+    assert (status, found["level"]) == (3, "error")
+    assert "sesame" not in str(found)
+
+
+def test_a_pool_that_is_larger_than_the_server_allows_is_noticed(current_url: str) -> None:
+    status, found = one_found("--store", f"{current_url}&pool_max=5000")
+    assert (status, found["level"]) == (1, "error")
+    assert "pool_max is 5000" in found["text"]
+
+
+# Clocks. This machine's is wrong: no server's can be set by a test.
+
+
+@pytest.mark.parametrize("seconds", [-120, 120])
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [(doctor_postgres, "current_url"), (doctor_mongodb, "new_mongodb_url")],
+    ids=["postgres", "mongodb"],
+)
+def test_a_clock_that_is_wrong_is_noticed(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    module: Any,
+    name: str,
+    seconds: int,
+) -> None:
+    url = request.getfixturevalue(name)
+    MessageStore.initialize(url).close()
+
+    class Wrong:
+        time = staticmethod(lambda: time.time() + seconds)
+
+    monkeypatch.setattr(module, "time", Wrong)
+    status, found = one_found("--store", url)
+    assert (status, found["level"]) == (0, "warning")
+    assert f"120 s {'behind' if seconds > 0 else 'ahead of'}" in found["text"]
+
+
+# MongoDB
+
+
+def test_a_missing_index_of_a_collection_is_noticed_and_made(new_mongodb_url: str) -> None:
+    MessageStore.initialize(new_mongodb_url).close()
+    name = new_mongodb_url.rpartition("/")[2]
+    messages = mongodb.client(mongodb.url())[name]["messages"]
+    messages.drop_index("conversation_id_1_timestamp_1__id_1")
+    status, found = one_found("--store", new_mongodb_url)
+    assert (status, found["cure"]) == (1, "jazzmine migrate")
+    assert "conversation_id_1_timestamp_1__id_1" in found["text"]
+    assert run("migrate", "--store", new_mongodb_url).status == 0
+    assert diagnosed("--store", new_mongodb_url) == (0, [])
+
+
+def test_a_standalone_server_is_noticed() -> None:
+    server = mongodb.running("--standalone")
+    with mongodb.database(server.url) as config:
+        url = f"{server.url}/{config['db']}"
+        MessageStore.initialize(url).close()
+        status, found = one_found("--store", url)
+    assert (status, found["level"]) == (0, "warning")
+    assert "no transactions" in found["text"]
+
+
+def test_a_mongodb_server_that_is_gone_is_status_3() -> None:
+    status, found = one_found("--store", "mongodb://127.0.0.1:1/chat?timeout=1")
+    assert (status, found["level"]) == (3, "error")
+
+
+# Redis
+
+
+@pytest.fixture
+def redis_server() -> Iterator[Server]:
+    with Server("--appendonly", "yes") as server:
+        yield server
+
+
+def test_nothing_is_wrong_with_a_durable_redis(redis_server: Server) -> None:
+    assert diagnosed("--memory", redis_server.url) == (0, [])
+
+
+def test_a_redis_without_persistence_is_noticed() -> None:
+    with Server() as server:
+        server.client.config_set("save", "")
+        status, found = one_found("--memory", server.url)
+        assert (status, found["level"]) == (1, "error")
+        server.client.config_set("save", "60 1000")
+        status, found = one_found("--memory", server.url)
+        assert (status, found["level"]) == (0, "warning")
+        command = found["cure"].partition(",")[0].split()
+        server.client.execute_command(*command)
+        assert diagnosed("--memory", server.url) == (0, [])
+
+
+def test_a_redis_that_deletes_what_is_in_use_is_noticed(redis_server: Server) -> None:
+    redis_server.client.config_set("maxmemory", "100mb")
+    redis_server.client.config_set("maxmemory-policy", "allkeys-lru")
+    status, found = one_found("--memory", redis_server.url)
+    assert (status, found["level"]) == (0, "warning")
+    assert "allkeys-lru" in found["text"]
+
+
+def test_a_wrong_password_of_redis_is_noticed_and_not_shown(redis_server: Server) -> None:
+    redis_server.client.config_set("requirepass", "sesame")
+    ran = run("doctor", "--memory", redis_server.url.replace("://", "://:not-the-password@"))
+    redis_server.client.config_set("requirepass", "")
+    assert ran.status == 3
+    assert "correct the user or the password" in ran.output
+    assert "not-the-password" not in ran.output + ran.errors
+
+
+def test_a_clock_of_redis_that_differs_is_noticed(
+    redis_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrong:
+        time = staticmethod(lambda: time.time() - 300)
+
+    monkeypatch.setattr(doctor_redis, "time", Wrong)
+    assert "300 s ahead of" in one_found("--memory", redis_server.url)[1]["text"]
+
+
+def test_a_cluster_with_a_node_down_is_noticed() -> None:
+    with Cluster() as cluster:
+        url = cluster.primaries[0].url
+        for primary in cluster.primaries:
+            primary.client.config_set("appendonly", "yes")
+        down = cluster.primaries[2]
+        down.kill()
+        wanted = (f":{down.port} of the cluster is down", "cluster's state is fail")
+
+        def is_noticed() -> bool:
+            # The other nodes need some seconds to agree about it.
+            status, found = diagnosed("--memory", f"{url}?timeout=2")
+            texts = [one["text"] for one in found]
+            return status == 3 and all(any(part in text for text in texts) for part in wanted)
+
+        eventually(is_noticed, 60)
+
+
+def test_a_redis_that_is_gone_is_status_3() -> None:
+    status, found = one_found("--memory", "redis://:sesame@127.0.0.1:1/0?timeout=1")
+    assert (status, found["level"]) == (3, "error")
+    assert "sesame" not in str(found)
+
+
+# Files
+
+
+def test_a_file_that_is_not_there_is_noticed(tmp_path: Path) -> None:
+    status, found = one_found("--store", f"json:{tmp_path / 'gone.json'}")
+    assert (status, found["level"]) == (1, "error")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_damaged_file_is_noticed(url: str, path: str) -> None:
+    Path(path).write_text('{"conversations": [')
+    status, found = one_found("--store", url)
+    assert (status, found["level"]) == (1, "error")
+    assert "line 1" in found["text"]
+
+
+def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
+    os.chmod(path, 0o644)
+    status, found = one_found("--store", url)
+    assert (status, found["cure"]) == (0, f"chmod 600 {os.path.realpath(path)}")
+
+
+def test_a_store_that_does_not_wait_for_the_disk_is_noticed(url: str) -> None:
+    assert one_found("--store", f"{url}?fsync=false")[0] == 0
+
+
+# Both, and none
+
+
+def test_both_stores_are_checked_at_once(url: str, redis_server: Server) -> None:
+    ran: Ran = run("--store", url, "--memory", redis_server.url, "doctor")
+    assert ran.status == 0
+    assert "message store\n" in ran.output
+    assert "working memory\n" in ran.output
+    assert isinstance(redis_server.client, redis.Redis)

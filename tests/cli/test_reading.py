@@ -1,0 +1,230 @@
+"""The commands that show what is stored."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jazzmine import Conversation, Message, TurnTrace
+from jazzmine.sync import WorkingMemoryStore
+from tests.behaviour.samples import NOW
+from tests.cli.program import objects, run
+from tests.servers import redis_configs
+
+
+def cells(output: str) -> list[list[str]]:
+    """Return the rows of a table, without the names of its columns."""
+    return [line.split("\t") for line in output.splitlines()[1:]]
+
+
+# ls
+
+
+def test_conversations_are_listed_newest_first(url: str) -> None:
+    ran = run("ls", "--store", url)
+    assert [row[1] for row in cells(ran.output)] == ["c3", "c2", "c1"]
+    assert cells(ran.output)[0][0] == "2023-11-14 22:13:20Z"
+    assert ran.status == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (["--user", "u2"], ["c3"]),
+        (["--agent", "a1"], ["c3", "c1"]),
+        (["--limit", "1"], ["c3"]),
+        (["--after", "c3"], ["c2", "c1"]),
+        (["--user", "nobody"], []),
+    ],
+)
+def test_a_listing_may_be_narrowed(url: str, options: list[str], found: list[str]) -> None:
+    assert [row[1] for row in cells(run("ls", "--store", url, *options).output)] == found
+
+
+def test_a_listing_as_json_holds_the_records(url: str) -> None:
+    found = [
+        Conversation.model_validate(one)
+        for one in objects(run("ls", "--store", url, "--json").output)
+    ]
+    assert [one.id for one in found] == ["c3", "c2", "c1"]
+    assert found[2].metadata == {"b": 1, "a": [1.5, None]}
+
+
+def test_both_owners_at_once_are_a_wrong_usage(url: str) -> None:
+    assert run("ls", "--store", url, "--user", "u1", "--agent", "a1").status == 2
+
+
+# Naming the store
+
+
+def test_the_store_may_stand_before_the_command_or_in_the_environment(url: str) -> None:
+    after = run("ls", "--store", url)
+    assert run("--store", url, "ls") == after
+    assert run("ls", env={"JAZZMINE_MESSAGE_STORE": url}) == after
+    assert run("--store", "json:/nowhere", "ls", "--store", url) == after
+
+
+@pytest.mark.parametrize(
+    "arguments", [["ls"], ["show", "c1"], ["context", "c1"], ["traces"], ["usage"]]
+)
+def test_a_mistyped_path_makes_no_store(tmp_path: Path, arguments: list[str]) -> None:
+    ran = run(*arguments, "--store", f"json:{tmp_path / 'mistyped.json'}")
+    assert ran.status == 1
+    assert "mistyped.json" in ran.errors
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["new_postgres_url", "new_mongodb_url"])
+def test_a_mistyped_database_makes_no_store(request: pytest.FixtureRequest, name: str) -> None:
+    url = request.getfixturevalue(name)
+    first, again = run("ls", "--store", url), run("ls", "--store", url)
+    assert first.status == 1
+    assert "jazzmine migrate" in first.errors
+    assert again == first
+
+
+def test_a_url_that_names_no_storage_is_a_wrong_usage() -> None:
+    ran = run("ls", "--store", "postgre://u:sesame@h/db")
+    assert ran.status == 2
+    assert "postgresql:" in ran.errors
+    assert "sesame" not in ran.errors
+
+
+def test_a_server_that_is_not_there_is_status_3() -> None:
+    ran = run("ls", "--store", "postgresql://u:sesame@127.0.0.1:1/db?timeout=1")
+    assert ran.status == 3
+    assert "127.0.0.1:1" in ran.errors
+    assert "sesame" not in ran.errors
+
+
+# show and context
+
+
+def test_a_conversation_is_shown_with_its_messages(url: str) -> None:
+    ran = run("show", "c1", "--store", url, "--traces")
+    for text in ("user u1", "hello", "    there", "an answer", "flagged", "it failed"):
+        assert text in ran.output
+    assert ran.output.index("hello") < ran.output.index("an answer")
+
+
+def test_the_newest_messages_alone_are_shown(url: str) -> None:
+    found = objects(run("show", "c1", "--last", "2", "--json", "--store", url).output)
+    assert [one["id"] for one in found] == ["c1", "x", "a"]
+
+
+def test_json_of_a_conversation_holds_every_record(url: str) -> None:
+    first, *others = objects(run("show", "c1", "--traces", "--json", "--store", url).output)
+    assert Conversation.model_validate(first).id == "c1"
+    kinds = [TurnTrace if "message_id" in one else Message for one in others]
+    assert [kind.model_validate(one).id for kind, one in zip(kinds, others, strict=True)] == [
+        "z", "y", "trace-of-y", "x", "a", "trace-of-a"
+    ]  # fmt: skip
+
+
+def test_the_context_leaves_out_flagged_messages(url: str) -> None:
+    found = objects(run("context", "c1", "-n", "2", "--json", "--store", url).output)
+    assert [one["id"] for one in found] == ["x", "a"]
+    shown = run("context", "c1", "--store", url).output
+    assert "hello" in shown
+    assert "an answer" not in shown
+
+
+def test_the_context_may_be_limited_by_tokens(url: str) -> None:
+    found = objects(run("context", "c1", "--max-tokens", "11", "--json", "--store", url).output)
+    assert [one["id"] for one in found] == ["x", "a"]  # 7 and 4 tokens
+    fewer = objects(run("context", "c1", "--max-tokens", "10", "--json", "--store", url).output)
+    assert [one["id"] for one in fewer] == ["a"]
+    assert run("context", "c1", "--max-tokens", "9", "-n", "2", "--store", url).status == 2
+
+
+@pytest.mark.parametrize("command", ["show", "context"])
+def test_an_unknown_conversation_is_status_1(url: str, command: str) -> None:
+    ran = run(command, "unknown", "--store", url)
+    assert ran.status == 1
+    assert "'unknown'" in ran.errors
+    assert ran.output == ""
+
+
+# Escapes
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["ls"], ["show", "c1"], ["context", "c1"], ["show", "c1", "--json"], ["ls", "--json"]],
+)
+def test_escapes_in_stored_text_are_shown_and_not_obeyed(url: str, arguments: list[str]) -> None:
+    ran = run(*arguments, "--store", url)
+    assert not set(ran.output) & set("\x1b\x07\x9b\u202e")
+    assert "\\x1b[31malert" in ran.output or "\\u001b[31malert" in ran.output
+
+
+def test_escapes_in_an_argument_are_not_obeyed(url: str) -> None:
+    assert "\x1b" not in run("show", "\x1b[31mred", "--store", url).errors
+
+
+# traces and usage
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ([], ["trace-of-a", "trace-of-in-c2", "trace-of-y"]),
+        (["--agent", "a2"], ["trace-of-in-c2"]),
+        (["--errors"], ["trace-of-y"]),
+        (["--no-errors", "--min-tokens", "40"], ["trace-of-a"]),
+        (["--intent", "ask"], ["trace-of-a"]),
+        (["--since", str(NOW + 1)], []),
+        (["--until", "2023-11-14"], []),
+        (["--since", "2023-11-14T23:13:20+01:00", "--limit", "1"], ["trace-of-a"]),
+        (["--after", "trace-of-in-c2"], ["trace-of-y"]),
+        (["--llm-call", '{"total_tokens": 7}'], ["trace-of-in-c2"]),
+        (["--conversation", "c2"], ["trace-of-in-c2"]),
+    ],
+)
+def test_traces_are_filtered(url: str, options: list[str], found: list[str]) -> None:
+    listed = objects(run("traces", "--json", "--store", url, *options).output)
+    assert [TurnTrace.model_validate(one).id for one in listed] == found
+    assert [row[1] for row in cells(run("traces", "--store", url, *options).output)] == found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--since", "yesterday"], ["--tool", "{"], ["--tool", "[]"], ["--tool", '{"unknown": 1}']],
+)
+def test_a_filter_that_cannot_be_read_is_a_wrong_usage(url: str, options: list[str]) -> None:
+    ran = run("traces", "--store", url, *options)
+    assert ran.status == 2
+    assert "Traceback" not in ran.errors
+
+
+def test_usage_is_summed_up_by_a_group(url: str) -> None:
+    rows = cells(run("usage", "--by", "agent", "--store", url).output)
+    assert [row[:3] for row in rows] == [["a1", "2", "1"], ["a2", "1", "0"]]
+    (model,) = objects(
+        run("usage", "--by", "model", "--agent", "a2", "--json", "--store", url).output
+    )
+    assert (model["key"], model["total_tokens"]) == ("small", 7)
+    assert run("usage", "--by", "weather", "--store", url).status == 2
+
+
+# memory
+
+
+def test_working_memory_is_shown(tmp_path: Path) -> None:
+    with redis_configs.alone(tmp_path) as config:
+        with WorkingMemoryStore.initialize(config) as store:
+            store.get_or_create("c1", "u1\x1b[2J", "a1")
+        memory = str(config["url"])
+        shown = run("memory", "c1", "--memory", memory)
+        (found,) = objects(run("--memory", memory, "memory", "c1", "--json").output)
+        missing = run("memory", "c2", env={"JAZZMINE_WORKING_MEMORY": memory})
+    assert "user_id: u1\\x1b[2J" in shown.output
+    assert found["conversation_id"] == "c1"
+    assert missing.status == 1
+
+
+def test_working_memory_of_this_process_alone_is_a_wrong_usage() -> None:
+    assert run("memory", "c1").status == 2
+    assert run("memory", "c1", "--memory", "memory:").status == 2

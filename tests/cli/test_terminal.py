@@ -1,0 +1,202 @@
+"""The program as a process: pipes, signals, terminals, completion, and what it never prints."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jazzmine.sync import MessageStore
+from tests.behaviour.samples import conversation, message
+from tests.cli.program import COMMAND, environment, run, run_program
+
+COMMANDS = [
+    "ls", "show", "context", "traces", "usage", "memory", "export", "import", "copy", "migrate",
+    "doctor", "erase", "prune",
+]  # fmt: skip
+
+
+@pytest.fixture
+def long_url(tmp_path: Path) -> str:
+    """A store whose export is longer than a pipe holds."""
+    url = f"json:{tmp_path / 'long.json'}?fsync=false"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation())
+        store.store_messages([message(f"m{n}", original_content="text " * 500) for n in range(400)])
+    return url
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_with_an_example(command: str) -> None:
+    ran = run(command, "--help", env={"COLUMNS": "200"})
+    assert ran.status == 0
+    assert re.search(r"Examples?: ", ran.output)
+    assert f"jazzmine {command}" in ran.output
+
+
+def test_the_help_names_every_command_and_the_statuses() -> None:
+    ran = run("--help", env={"COLUMNS": "200"})
+    for command in COMMANDS:
+        assert f" {command} " in ran.output
+    assert "Exit status" in ran.output
+
+
+def test_an_unknown_command_is_a_wrong_usage() -> None:
+    assert run("sl").status == 2
+    assert run("ls", "--unknown").status == 2
+
+
+def test_the_installed_program_tells_its_version() -> None:
+    program = Path(sys.executable).with_name("jazzmine")
+    ran = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"jazzmine \d+\.\d+\.\d+\S*\n", ran.stdout)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_completion_for_a_shell(shell: str) -> None:
+    ran = run_program("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert ran.status == 0
+    assert "_JAZZMINE_COMPLETE" in ran.output
+
+
+# Pipes and signals
+
+
+def test_a_closed_pipe_ends_the_program_without_a_word(long_url: str) -> None:
+    command = [*COMMAND, "export", "--store", long_url]
+    program = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    assert program.stdout is not None
+    assert program.stderr is not None
+    with program.stdout, program.stderr:
+        assert program.stdout.readline().startswith(b'{"conversation"')
+        program.stdout.close()
+        assert program.stderr.read() == b""
+    assert program.wait(60) == 141
+
+
+def test_ctrl_c_ends_the_program_without_a_traceback(tmp_path: Path) -> None:
+    command = [*COMMAND, "import", "--store", f"json:{tmp_path / 'new.json'}"]
+    program = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    )
+    assert program.stdin is not None
+    assert program.stderr is not None
+    with program.stdin, program.stderr:
+        _wait_for(tmp_path / "new.json.lock", program)
+        program.send_signal(signal.SIGINT)
+        assert b"Traceback" not in program.stderr.read()
+    assert program.wait(60) == 130
+
+
+def _wait_for(path: Path, program: subprocess.Popen[bytes]) -> None:
+    # The store is open when its first record is stored.
+    assert program.stdin is not None
+    given = (conversation(f"c{number}").model_dump_json() for number in range(1_001))
+    program.stdin.write("".join(f'{{"conversation": {one}}}\n' for one in given).encode())
+    program.stdin.flush()
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until
+        assert program.poll() is None
+        time.sleep(0.05)
+
+
+# Terminals
+
+
+def on_terminal(*arguments: str, **more: str) -> str:
+    """Run the program on a terminal, and return what it wrote there."""
+    ours, theirs = pty.openpty()
+    given = environment(TERM="xterm-256color", **more)
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
+    ) as program:
+        os.close(theirs)
+        written = b""
+        try:
+            while some := os.read(ours, 65536):
+                written += some
+        except OSError:  # the other end is closed
+            pass
+        program.wait(60)
+    os.close(ours)
+    return written.decode()
+
+
+def test_a_terminal_gets_colours_and_a_table(url: str) -> None:
+    written = on_terminal("show", "c1", "--store", url)
+    assert "\x1b[" in written
+    assert "updated" in on_terminal("ls", "--store", url)
+    assert "\t" not in on_terminal("ls", "--store", url)
+
+
+def test_no_color_is_heeded(url: str) -> None:
+    for arguments in (["show", "c1"], ["ls"], ["doctor"]):
+        assert not re.search(
+            r"\x1b\[[0-9;]*3\dm", on_terminal(*arguments, "--store", url, NO_COLOR="1")
+        )
+
+
+@pytest.mark.parametrize("command", [["ls"], ["show", "c1"]])
+def test_stored_escapes_do_not_reach_a_terminal(url: str, command: list[str]) -> None:
+    written = on_terminal(*command, "--store", url)
+    assert "\\x1b[31malert" in written
+    for escape in ("\x1b[31malert", "\x1b]0;owned", "\x9b2J", "\x07"):
+        assert escape not in written
+
+
+def test_progress_is_shown_on_a_terminal_alone(long_url: str, tmp_path: Path) -> None:
+    target = f"json:{tmp_path / 'copy.json'}"
+    piped = run_program("copy", long_url, target)
+    assert piped.errors == ""
+    assert "verifying" not in piped.output
+    on_screen = on_terminal("copy", long_url, f"json:{tmp_path / 'other.json'}")
+    assert "copying messages" in on_screen or "verifying messages" in on_screen
+
+
+# Without the extra
+
+
+def test_the_library_works_and_the_program_says_what_it_needs_without_the_extra(url: str) -> None:
+    blocked = "import sys; sys.modules.update(typer=None, rich=None)\n"
+    library = f"from jazzmine.sync import MessageStore; MessageStore.initialize({url!r}).close()"
+    subprocess.run([sys.executable, "-c", blocked + library], check=True, env=environment())
+    program = "from jazzmine.cli import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", blocked + program], capture_output=True, text=True, env=environment()
+    )
+    assert ran.returncode == 2
+    assert ran.stderr == "The command line needs an extra: pip install 'jazzmine[cli]'\n"
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("command", [["ls"], ["doctor"], ["migrate", "--dry-run"], ["export"]])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:sesame@127.0.0.1:1/db?timeout=1",
+        "postgresql://me:sesame@h@127.0.0.1:1/db?timeout=1",
+        "mongodb://me:sesame@127.0.0.1:1/db?timeout=1",
+        "mongodb://me:se/sesame@127.0.0.1:1/db",
+        "nothing://me:sesame@h",
+    ],
+)
+def test_no_password_is_printed(command: list[str], url: str) -> None:
+    ran = run_program(*command, JAZZMINE_MESSAGE_STORE=url)
+    assert ran.status in (1, 2, 3)
+    assert "sesame" not in ran.output + ran.errors
+    assert "Traceback" not in ran.errors

@@ -1,0 +1,122 @@
+"""Run by tests under strace: some writes to an SQLite store, each of which may fail.
+
+Arguments: the path of the database, "messages" or "memory" for the kind of store, and "close" or
+"abandon". What the store holds after each write
+that succeeded goes to the file `states` beside it, a line of JSON each. It ends with exit status 0
+unless a write that raised has changed something.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from jazzmine.errors import IntegrityError, LockTimeoutError, NotFoundError
+from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.working_memory import ToolCallRecord, TurnCache, WorkingMemoryStore
+from tests.behaviour.samples import conversation, message, trace
+
+State = Any
+
+# A checkpoint every few writes: the file itself is written as well, not only the -wal file.
+_PAGES_A_CHECKPOINT = 20
+
+MESSAGE_STEPS: list[Callable[[Any], object]] = [
+    lambda store: store.store_conversation(conversation("c1")),
+    lambda store: store.store_message(message("m1")),
+    lambda store: store.store_turn(messages=[message("m2"), message("m3")], trace=trace("m3")),
+    lambda store: store.store_conversation(conversation("c1", title="another title")),
+    lambda store: store.store_messages(
+        [message(f"n{number}", original_content="x" * 5_000) for number in range(6)]
+    ),
+    lambda store: store.flag_message("m1"),
+    lambda store: store.store_turn(messages=[message("m2")], trace=trace("m2")),
+    lambda store: store.delete_message("m3"),
+    lambda store: store.store_message(message("m4", original_content="y" * 20_000)),
+    lambda store: store.store_message(message("m5")),
+]
+
+
+MEMORY_STEPS: list[Callable[[Any], object]] = [
+    lambda store: store.get_or_create("c1", "u1", "a1"),
+    lambda store: store.begin_turn("c1", TurnCache(1)),
+    lambda store: store.record_tool_call("c1", ToolCallRecord("look up", {"x": "y" * 9_000})),
+    lambda store: store.end_turn("c1", "one", "intent"),
+    lambda store: store.get_or_create("c2", "u1", "a1"),
+    lambda store: store.begin_turn("c1", TurnCache(2)),
+    lambda store: store.delete("c2"),
+    lambda store: store.end_turn("c1", "two", "intent"),
+    lambda store: store.get_or_create("c3", "u2", "a1"),
+    lambda store: store.erase_user("u2"),
+    lambda store: store.end_turn("c1", "three", "intent"),
+]
+
+STEPS = {"messages": MESSAGE_STEPS, "memory": MEMORY_STEPS}
+NOTHING: dict[str, State] = {"messages": [None, [], []], "memory": [None, None, None]}
+
+
+def open_store(kind: str, path: str | Path) -> Any:
+    """Open a store of a kind."""
+    opened: Any = MessageStore if kind == "messages" else WorkingMemoryStore
+    # A lock whose release fails with the disk is soon free.
+    options = {} if kind == "messages" else {"lock_timeout": 0.5}
+    return opened.initialize({"storage": "sqlite", "path": str(path), "timeout": 0.5, **options})
+
+
+def seen(store: Any) -> State:
+    """Return what a store holds, in JSON types."""
+    if isinstance(store, WorkingMemoryStore):
+        found = [store.get(conversation_id) for conversation_id in ("c1", "c2", "c3")]
+        return [one and [one.revision, one.turn_number, one.last_agent_response] for one in found]
+    stored = store.get_conversation_by_id("c1")
+    messages = [
+        [one.id, one.is_flagged, len(one.original_content)]
+        for one in store.get_messages_by_conversation_id("c1")
+    ]
+    traces = [one.id for one in store.get_turn_traces_by_conversation_id("c1")]
+    return [stored and stored.title, messages, sorted(traces)]
+
+
+def _seen_at_last(store: Any) -> State:
+    # The call that fails may be one of a read.
+    try:
+        return seen(store)
+    except OSError:
+        return seen(store)
+
+
+def main(path: str, kind: str, end: str) -> None:
+    """Make all writes."""
+    states = os.open(Path(path).with_name("states"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        store = open_store(kind, path)
+    except (OSError, LockTimeoutError) as error:
+        print("not opened:", type(error).__name__, error)
+        return
+    before = _seen_at_last(store)
+    for step in STEPS[kind]:
+        try:
+            with suppress(sqlite3.Error), store._database._writer as connection:
+                connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_A_CHECKPOINT}")
+            step(store)
+        except (OSError, IntegrityError, NotFoundError, LockTimeoutError) as error:
+            # What a write refers to may not have been stored, and a lock not have been released.
+            print("failed:", type(error).__name__, error)
+            assert _seen_at_last(store) == before, "a write that raised has changed something"
+            continue
+        before = _seen_at_last(store)
+        os.write(states, json.dumps(before).encode() + b"\n")
+    if end == "close":
+        store.close()
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,173 @@
+"""The numbers behind charts and timelines, and how text looks."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from jazzmine import LLMCallRecord, TaskEmission, ToolTrace
+from jazzmine.inspector.charts import MOST_BARS, bars, columns
+from jazzmine.inspector.text import FILTERS
+from jazzmine.inspector.timeline import timeline
+from jazzmine.records.usage import UsageSummary
+from tests.behaviour.samples import NOW, trace
+
+
+def used(key: str, tokens: int = 10, turns: int = 1) -> UsageSummary:
+    zero = dict.fromkeys(("failed_turns", "prompt_tokens", "completion_tokens"), 0)
+    times = dict.fromkeys(("p50_latency_ms", "p95_latency_ms", "max_latency_ms"), 0)
+    return UsageSummary(
+        key=key, turns=turns, total_tokens=tokens, mean_latency_ms=0, **zero, **times
+    )
+
+
+def test_days_without_usage_have_an_empty_column() -> None:
+    chart = columns([used("2026-03-02", 30), used("2026-02-27", 60)])
+    assert [(one.label, one.tokens) for one in chart.columns] == [
+        ("2026-02-27", 60),
+        ("2026-02-28", 0),
+        ("2026-03-01", 0),
+        ("2026-03-02", 30),
+    ]
+    assert [(one.y, one.height) for one in chart.columns][::3] == [(0, 100), (50, 50)]
+    assert (chart.tokens, chart.turns, chart.most) == (90, 2, 60)
+
+
+def test_a_long_time_has_a_column_for_each_month() -> None:
+    chart = columns([used("0001-01-01"), used("2026-01-02", 5), used("2026-01-31", 6)])
+    assert [(one.label, one.tokens) for one in chart.columns] == [("0001-01", 10), ("2026-01", 11)]
+
+
+@pytest.mark.parametrize("tokens", [0, -5])
+def test_no_tokens_are_no_height(tokens: int) -> None:
+    assert columns([used("2026-01-01", tokens)]).columns[0].height == 0
+    assert bars([used("a", tokens)])[0].width == 0
+
+
+def test_no_usage_is_no_chart() -> None:
+    assert columns([]).columns == []
+    assert bars([]) == []
+
+
+def test_the_longest_bars_are_shown() -> None:
+    found = bars([used(str(n), 1_000 - n) for n in range(MOST_BARS + 5)])
+    assert len(found) == MOST_BARS
+    assert found[0].width == 100
+    assert found[1].width == 99.9
+
+
+def test_a_timeline_is_in_the_order_of_time_and_within_its_turn() -> None:
+    def call(at: int, ms: int) -> LLMCallRecord:
+        return LLMCallRecord(purpose="other", model="m", timestamp_ms=NOW + at, latency_ms=ms)
+
+    def tool(index: int) -> ToolTrace:
+        return ToolTrace(
+            task_index=index, sandbox="s", mode="plan", description="d", execution_latency_ms=100
+        )
+
+    emitted = TaskEmission(
+        task_index=1, sandbox="s", mode="plan", description="d", timestamp_ms=NOW + 250
+    )
+    steps = timeline(
+        trace(
+            "m1",
+            started_at_ms=NOW,
+            ended_at_ms=NOW + 1_000,
+            total_latency_ms=1_000,
+            llm_calls=[call(500, 500), call(0, 250), call(-100, 50)],
+            tool_traces=[tool(2), tool(1)],
+            task_emissions=[emitted],
+        )
+    )
+    assert [(one.at_ms, one.left, one.width) for one in steps] == [
+        (-100, 0, 5),
+        (0, 0, 25),
+        (250, 25, 10),
+        (500, 50, 50),
+        (None, 0, 0),
+    ]
+
+
+def test_a_call_that_ended_after_its_turn_is_drawn_within() -> None:
+    late = LLMCallRecord(purpose="other", model="m", timestamp_ms=NOW + 900, latency_ms=300)
+    (step,) = timeline(
+        trace("m1", started_at_ms=NOW, ended_at_ms=NOW, total_latency_ms=0, llm_calls=[late])
+    )
+    assert step.left + step.width == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("duration", 999, "999 ms"),
+        ("duration", 1_500, "1.5 s"),
+        ("duration", 125_000, "2 min 5 s"),
+        ("compact", 9_500, "9,500"),
+        ("compact", 12_345, "12.3k"),
+        ("compact", 4_000_000, "4M"),
+        ("when", NOW, "2023-11-14 22:13:20 UTC"),
+        ("when", 2**62, f"{2**62} ms"),
+        ("day_of", -(2**62), "Beyond the calendar"),
+        ("visible", "a\x00\u202eb\n👩\u200d💻", "a\\u0000\\u202eb\n👩\u200d💻"),
+        ("pretty", {"é": [1]}, '{\n  "é": [\n    1\n  ]\n}'),
+    ],
+)
+def test_values_look_so(name: str, value: Any, shown: str) -> None:
+    look: Any = FILTERS[name]
+    assert look(value) == shown
+
+
+# Colours
+
+STYLE = files("jazzmine.inspector").joinpath("static/inspector.css").read_text()
+
+# Which colour text has on which other one; `large` parts of charts and edges need less.
+TEXT = [
+    *((ink, ground) for ink in ("ink", "soft", "accent") for ground in ("paper", "raised", "tint")),
+    *((ink, ground) for ink in ("bad", "good") for ground in ("paper", "raised", "tint")),
+    ("ink", "rail"),
+    ("bad", "bad-tint"),
+    ("paper", "accent"),
+]
+SHAPES = [("edge", "paper"), ("edge", "raised"), ("bar", "paper"), ("bad", "paper")]
+
+
+def colours(dark: bool) -> dict[str, str]:
+    light, _, rest = STYLE.partition("@media (prefers-color-scheme: dark)")
+    found = dict(re.findall(r"--([\w-]+): (#\w{6})", light))
+    return {**found, **dict(re.findall(r"--([\w-]+): (#\w{6})", rest))} if dark else found
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_the_contrast_is_computed_as_wcag_does() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_each_pair_of_colours_has_the_contrast_of_wcag_aa(dark: bool) -> None:
+    known = colours(dark)
+    found = {(one, other): contrast(known[one], known[other]) for one, other in TEXT + SHAPES}
+    low = {pair: ratio for pair, ratio in found.items() if ratio < (4.5 if pair in TEXT else 3)}
+    assert low == {}
+
+
+def test_each_colour_of_the_style_is_a_named_one() -> None:
+    rules = re.sub(r"--[\w-]+: #\w{6};", "", STYLE)
+    assert re.findall(r"#[0-9a-fA-F]{3,8}\b|rgba?\(", rules) == []
+    assert json.dumps(sorted(colours(True))) == json.dumps(sorted(colours(False)))

@@ -1,0 +1,286 @@
+"""What the pages show."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from jazzmine.core import MessageRole, MessageStore, WorkingMemoryStore
+from jazzmine.errors import StoreUnavailableError
+from tests.behaviour.samples import NOW, conversation, message, messages, trace
+from tests.inspector.conftest import Site, opened
+
+
+def links(text: str, path: str) -> list[str]:
+    """The links of a page that begin with a path."""
+    return [
+        unescape(found) for found in re.findall(r'href="([^"]*)"', text) if found.startswith(path)
+    ]
+
+
+# Conversations
+
+
+async def test_conversations_are_listed_newest_first(site: Site) -> None:
+    found = links(await site.text("/"), "/conversation?")
+    assert found == [f"/conversation?id={each}" for each in ("c2", "c%2F3+%3F%26%23%25", "c1")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [
+        ({"user": "u1"}, 2),
+        ({"user": " u2 "}, 1),
+        ({"agent": "a2"}, 2),
+        ({"user": "u1", "agent": "a2"}, 1),
+        ({"user": "u2", "agent": "a1"}, 0),
+    ],
+)
+async def test_they_are_searched_by_user_and_agent(
+    site: Site, asked: dict[str, str], count: int
+) -> None:
+    assert len(links(await site.text("/", **asked), "/conversation?")) == count
+
+
+@pytest.mark.parametrize(
+    ("some_id", "place"),
+    [
+        ("c/3 ?&#%", "/conversation?id=c%2F3+%3F%26%23%25"),
+        ("m2", "/turn?message=m2"),
+        ("trace-of-in-c2", "/turn?message=in-c2"),
+    ],
+)
+async def test_an_id_leads_to_its_page(site: Site, some_id: str, place: str) -> None:
+    if some_id.startswith("trace"):
+        found = await site.store.get_turn_trace_by_message_id("in-c2")
+        assert found is not None
+        some_id = found.id
+    answer = await site.client.get("/", params={"id": some_id})
+    assert answer.headers["location"] == place
+    assert (await site.client.get(place)).status_code == 200
+
+
+async def test_pages_follow_one_another_without_a_gap(site: Site) -> None:
+    for number in range(120):
+        await site.store.store_conversation(
+            conversation(f"n{number}", user_id="many", agent_id=f"b{number % 2}")
+        )
+    for asked, expected in (({"user": "many"}, 120), ({}, 123), ({"agent": "b1"}, 60)):
+        found: list[str] = []
+        text = await site.text("/", **asked)
+        while True:
+            found += links(text, "/conversation?")
+            further = [each for each in links(text, "/?") if "after=" in each]
+            if not further:
+                break
+            text = await site.text(further[0])
+        assert len(found) == len(set(found)) == expected
+    both = links(await site.text("/", user="many", agent="b1"), "/conversation?")
+    assert len(both) == 50
+
+
+async def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
+    async with (
+        await MessageStore.initialize(f"json:{tmp_path / 'm.json'}") as store,
+        opened(store, None) as site,
+    ):
+        assert "store_conversation" in await site.text("/")
+        assert "Show all conversations" in await site.text("/", user="nobody")
+        assert "Nothing has the id" in await site.text("/", id="nothing")
+        assert "store_turn" in await site.text("/turns")
+        assert "Show all turns" in await site.text("/turns", agent="nobody")
+        assert "store_turn" in await site.text("/usage", range="all")
+        assert "Show all usage" in await site.text("/usage", agent="nobody")
+        await store.store_conversation(conversation("c1"))
+        text = await site.text("/conversation", id="c1")
+        assert "No message is stored" in text
+        assert "--memory URL" in text
+        assert "--memory URL" in await site.text("/memory", id="c1")
+
+
+# A conversation
+
+
+async def test_a_thread_shows_its_messages_flags_entities_and_tool_calls(site: Site) -> None:
+    text = await site.text("/conversation", id="c1")
+    shown = re.findall(r'<article class="message ([^"]*)" id="m-([^"]*)"', text)
+    assert shown == [("user", "m1"), ("assistant flagged", "m2"), ("user flagged", "m3")]
+    full = await site.store.get_turn_trace_by_message_id("m2")
+    assert full is not None
+    assert text.count('<details class="tool">') == len(full.tool_traces) > 0
+    assert 'class="chip entity"' in text
+    assert 'data-hx-get="/turn?message=m2"' in text
+
+
+async def test_a_message_of_a_tool_is_folded(site: Site) -> None:
+    answer = message("t1", role=MessageRole.TOOL, original_content="42 found", timestamp=NOW + 5)
+    await site.store.store_message(answer)
+    text = await site.text("/conversation", id="c1")
+    assert re.search(r"<details><summary>[^<]*</summary><div[^>]*>42 found", text)
+
+
+async def test_a_long_thread_is_shown_in_pages(site: Site) -> None:
+    told = [message(f"l{n:04}", conversation_id="c2", timestamp=NOW + n) for n in range(2_300)]
+    await site.store.store_messages(told)
+    await site.store.store_turn_trace(
+        trace("l2200", conversation_id="c2", turn_number=9, started_at_ms=NOW + 2_000)
+    )
+    found, text = [], await site.text("/conversation", id="c2")
+    assert "every 2s" not in text
+    while True:
+        found += re.findall(r'<article [^>]*id="m-(l[^"]*)"', text)
+        further = [each for each in links(text, "/conversation?") if "after=" in each]
+        if not further:
+            break
+        text = await site.text(further[0])
+    assert found == [each.id for each in told]
+    assert "every 2s" in text
+    assert ">Turn 9 " in text
+    newest = await site.text("/conversation", id="c2", newest="1")
+    assert 'id="m-l2299"' in newest
+    assert "every 2s" in newest
+
+
+@pytest.mark.parametrize("known", ["c2", "empty"])
+async def test_an_open_thread_is_given_what_was_stored_since(site: Site, known: str) -> None:
+    await site.store.store_conversation(conversation("empty"))
+    text = await site.text("/conversation", id=known)
+    (poll,) = (each for each in re.findall(r'data-hx-get="([^"]*)"', text) if "/new?" in each)
+    poll = unescape(poll)
+    assert (await site.client.get(poll)).status_code == 204
+    new = messages("n1", "n2", conversation_id=known, timestamp=NOW + 50)
+    await site.store.store_messages(new)
+    part = await site.text(poll)
+    assert re.findall(r'id="m-([^"]*)"', part) == ["n1", "n2"]
+    assert "<html" not in part
+    (following,) = re.findall(r'data-hx-get="([^"]*/new[^"]*)"', part)
+    assert (await site.client.get(unescape(following))).status_code == 204
+
+
+@pytest.mark.parametrize("deletes", ["message", "conversation"])
+async def test_an_open_thread_is_loaded_again_after_a_deletion(site: Site, deletes: str) -> None:
+    if deletes == "message":
+        await site.store.delete_message("m3")
+    else:
+        await site.store.delete_conversation("c1")
+    answer = await site.client.get("/conversation/new", params={"id": "c1", "after": "m3"})
+    assert answer.headers["HX-Refresh"] == "true"
+
+
+async def test_the_working_memory_is_shown_as_it_is(site: Site) -> None:
+    text = await site.text("/memory", id="c1")
+    for part in ("awaiting confirmation", "flow &lt;script", "pickup", "pay &lt;script", "entity "):
+        assert part in text
+    assert "expires in turn 4" in text
+
+
+async def test_the_working_memory_is_sent_again_only_after_a_change(site: Site) -> None:
+    part = {"HX-Request": "true"}
+    first = await site.client.get("/memory", params={"id": "c1"}, headers=part)
+    (poll,) = re.findall(r'data-hx-get="([^"]*)"', first.text)
+    assert "<html" not in first.text
+    assert (await site.client.get(unescape(poll), headers=part)).status_code == 204
+    await site.memory.cancel_flow("c1")
+    assert "awaiting" not in (await site.client.get(unescape(poll), headers=part)).text
+
+
+async def test_a_conversation_without_working_memory_says_why(site: Site) -> None:
+    assert "time to live" in await site.text("/memory", id="c2")
+
+
+async def test_a_working_memory_that_fails_is_told_on_its_part_of_the_page(site: Site) -> None:
+    await site.memory.close()
+    assert "It cannot be read" in await site.text("/memory", id="c1")
+    assert (await site.client.get("/conversation", params={"id": "c1"})).status_code == 200
+
+
+# Turns and usage
+
+
+async def test_a_turn_is_a_timeline_of_its_calls(site: Site) -> None:
+    text = await site.text("/turn", message="m2")
+    full = await site.store.get_turn_trace_by_message_id("m2")
+    assert full is not None
+    assert text.count('<li class="model">') == len(full.llm_calls)
+    assert text.count('<li class="task">') == len(full.tool_traces)
+    assert "broken &lt;script" in text
+    assert "attempt 1" in text
+
+
+async def test_an_answer_without_a_trace_says_so(site: Site) -> None:
+    assert "No trace is stored" in await site.text("/turn", message="m1")
+
+
+async def test_turns_are_filtered_by_the_address(site: Site) -> None:
+    assert len(links(await site.text("/turns"), "/turn?")) == 2
+    assert links(await site.text("/turns", agent="a2"), "/turn?") == ["/turn?message=in-c2"]
+    assert links(await site.text("/turns", errors="yes"), "/turn?") == ["/turn?message=m2"]
+    assert links(await site.text("/turns", until="1990-01-01"), "/turn?") == []
+
+
+async def test_usage_has_charts_of_day_model_agent_and_intent(site: Site) -> None:
+    text = await site.text("/usage", range="all")
+    assert re.findall(r'<h2 id="by-(\w+)"', text) == ["day", "model", "agent", "intent"]
+    assert '<svg class="columns"' in text
+    narrowed = await site.text("/usage", agent="a2")
+    assert "<dd>70</dd>" in narrowed
+    assert 'name="agent" value="a2"' in narrowed
+
+
+async def test_usage_of_the_last_days_is_shown_first(site: Site) -> None:
+    location = (await site.client.get("/usage")).headers["location"]
+    assert re.fullmatch(r"/usage\?since=\d{4}-\d\d-\d\d", location)
+
+
+@pytest.mark.parametrize("path", ["/usage", "/turns"])
+async def test_a_day_that_is_none_is_named(site: Site, path: str) -> None:
+    assert "2026-02-31" in await site.text(path, 400, since="2026-02-31")
+
+
+# Problems
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/conversation?id=none", "/conversation", "/turn?message=none", "/nowhere", "/?after=x"],
+)
+async def test_what_is_not_there_is_not_found(site: Site, path: str) -> None:
+    assert "Not found" in await site.text(path, 404)
+
+
+async def test_a_store_that_cannot_be_reached_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise StoreUnavailableError("the server did not answer within 30 s")
+
+    monkeypatch.setattr(site.store, "_find_traces", fail)
+    text = await site.text("/turns", 503, agent="a1")
+    assert "did not answer within 30 s" in text
+    assert 'href="/turns?agent=a1"' in text
+
+
+async def test_working_memory_may_be_missing(tmp_path: Path) -> None:
+    async with (
+        await MessageStore.initialize(f"sqlite:{tmp_path / 'm.db'}") as store,
+        opened(store, None) as site,
+    ):
+        await store.store_conversation(conversation("c1"))
+        assert "working memory in" not in await site.text("/conversation", id="c1")
+
+
+async def test_long_texts_are_cut(site: Site) -> None:
+    await site.store.store_message(message("long", original_content="x" * 100_000))
+    assert "80,000 more characters" in await site.text("/conversation", id="c1")
+
+
+async def test_memories_of_other_stores_are_named(tmp_path: Path) -> None:
+    async with (
+        await MessageStore.initialize(f"sqlite:{tmp_path / 'm.db'}") as store,
+        await WorkingMemoryStore.initialize(f"sqlite:{tmp_path / 'm.db'}") as memory,
+        opened(store, memory) as site,
+    ):
+        assert "working memory in" in await site.text("/")

@@ -1,0 +1,105 @@
+"""`jazzmine inspect` as a program: where it listens, what it writes, and how it ends."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jazzmine.inspector.app import listen
+from jazzmine.sync import MessageStore
+from tests.behaviour.samples import conversation
+from tests.cli.program import run_program
+from tests.inspector.served import served
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The URL of a store with one conversation."""
+    url = f"sqlite:{tmp_path / 'messages.db'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation("c1"))
+    return url
+
+
+def test_it_serves_on_the_loopback_address_and_never_logs_the_token(
+    tmp_path: Path, url: str
+) -> None:
+    with served(tmp_path, "--store", url) as program:
+        assert program.base.startswith("http://127.0.0.1:")
+        assert len(program.token) >= 32
+        with httpx.Client(base_url=program.base, follow_redirects=True) as client:
+            assert client.get("/").status_code == 403
+            assert "A trip to Lisbon" in client.get(program.address).text
+            assert "A trip to Lisbon" in client.get("/").text
+            assert client.get("/nowhere", params={"token": program.token}).status_code == 404
+            assert client.get("/", headers={"host": "evil.example"}).status_code == 400
+            assert "server" not in client.get("/").headers
+        port = int(program.base.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)) as broken:
+            broken.sendall(f"GET /?token={program.token} NONSENSE\r\n\r\n".encode())
+            broken.recv(1000)
+        status, written = program.stop()
+    assert program.token not in written
+    assert "Traceback" not in written
+    assert status == 130
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_no_part_of_a_page_waits_for_an_acknowledgement(host: str) -> None:
+    with listen(host, 0) as listening:
+        port = listening.getsockname()[1]
+        with socket.create_connection((host, port)), listening.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_each_start_has_another_token(tmp_path: Path, url: str) -> None:
+    tokens = []
+    for _ in range(2):
+        with served(tmp_path, "--store", url) as program:
+            tokens.append(program.token)
+    assert tokens[0] != tokens[1]
+
+
+def test_another_address_is_served_with_a_warning(tmp_path: Path, url: str) -> None:
+    with served(
+        tmp_path, "--store", url, "--host", "0.0.0.0", "--name", "inspector.test"
+    ) as program:
+        port = program.base.rpartition(":")[2]
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+            for name, status in (("inspector.test", 303), ("other.test", 400)):
+                answer = client.get(
+                    "/", params={"token": program.token}, headers={"host": f"{name}:{port}"}
+                )
+                assert answer.status_code == status
+        assert "can read all that is stored" in program.stop()[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["--store", "sqlite:{folder}/mistyped.db"], 1),
+        (["--store", "nonsense:x"], 2),
+        (["--store", "{url}", "--memory", "sqlite:{folder}/mistyped.db"], 1),
+        (["--store", "{url}", "--memory", "redis://127.0.0.1:1?timeout=1"], 3),
+        (["--store", "{url}", "--host", "203.0.113.7"], 3),
+        (["--store", "{url}", "--port", "70000"], 2),
+    ],
+)
+def test_what_cannot_be_opened_is_told_in_a_line(
+    tmp_path: Path, url: str, arguments: list[str], status: int
+) -> None:
+    ran = run_program("inspect", *(each.format(folder=tmp_path, url=url) for each in arguments))
+    assert ran.status == status
+    assert "Traceback" not in ran.errors
+    assert ran.output == ""
+    assert not (tmp_path / "mistyped.db").exists()
+
+
+def test_a_port_in_use_is_told(tmp_path: Path, url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ran = run_program("inspect", "--store", url, "--port", str(taken.getsockname()[1]))
+    assert ran.status == 3
+    assert "in use" in ran.errors

@@ -1,0 +1,148 @@
+"""When calls are traced, and what is paid if they are not."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import StatusCode
+
+from jazzmine.core import working_memory as core
+from jazzmine.sync import working_memory as sync
+from tests.spans import recorded
+
+CLASSES = (
+    "from jazzmine.core import MessageStore as A, WorkingMemoryStore as B\n"
+    "from jazzmine.sync import MessageStore as C, WorkingMemoryStore as D\n"
+)
+# The file of a method's own code: a wrapper is defined in tracing.py.
+FILES = (
+    "from inspect import getattr_static as get\n"
+    "names = [(c, n) for c in (A, B, C, D) for n in dir(c) if n == '_opened' or n[0] != '_']\n"
+    "found = [get(c, n) for c, n in names if hasattr(get(c, n), '__code__')]\n"
+    "print(len(found), {f.__code__.co_filename.rpartition('/')[2] for f in found})\n"
+)
+
+
+def output(code: str) -> str:
+    command = [sys.executable, "-I", "-c", code]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_without_the_package_no_method_is_wrapped() -> None:
+    without = "import sys; sys.modules['opentelemetry'] = None\n"
+    count, files = output(without + CLASSES + FILES).split(" ", 1)
+
+    assert int(count) > 100
+    assert "tracing.py" not in files
+
+
+def test_with_the_package_every_method_is_wrapped() -> None:
+    assert output(CLASSES + FILES).split(" ", 1)[1] == "{'tracing.py'}\n"
+
+
+def test_a_program_that_does_not_use_the_package_does_not_import_it() -> None:
+    code = (
+        "import sys\nfrom jazzmine.sync import WorkingMemoryStore\n"
+        "WorkingMemoryStore.initialize().ping()\nprint('opentelemetry.trace' in sys.modules)"
+    )
+
+    assert output(code) == "False\n"
+
+
+def test_a_provider_that_is_set_after_the_first_call_gets_the_next_ones() -> None:
+    with sync.WorkingMemoryStore.initialize() as store:
+        store.ping()
+        with recorded() as spans:
+            store.ping()
+            assert [span.name for span in spans.take()] == ["jazzmine.ping"]
+        store.ping()
+        assert spans.take() == []
+
+
+def test_a_tracer_has_the_name_and_the_version_of_the_library() -> None:
+    with sync.WorkingMemoryStore.initialize() as store, recorded() as spans:
+        store.ping()
+        (span,) = spans.take()
+
+    assert span.instrumentation_scope is not None
+    assert span.instrumentation_scope.name == "jazzmine.working_memory"
+    assert span.instrumentation_scope.version
+
+
+def test_spans_nest_below_the_current_one() -> None:
+    with sync.WorkingMemoryStore.initialize() as store, recorded() as spans:
+        with spans.tracer.start_as_current_span("turn"):
+            store.ping()
+        ping, turn = spans.take()
+
+    assert ping.parent == turn.context
+
+
+def test_what_is_below_a_span_that_is_not_sampled_is_not_sampled() -> None:
+    with sync.WorkingMemoryStore.initialize() as store, recorded(ALWAYS_OFF) as spans:
+        store.get_or_create("c", "user", "agent")
+        with store.locked("c"):
+            within = trace.get_current_span().get_span_context()
+
+    assert spans.take() == []
+    assert within.is_valid
+    assert not within.trace_flags.sampled
+
+
+def test_no_span_is_current_after_a_call_that_raised() -> None:
+    with sync.WorkingMemoryStore.initialize() as store, recorded():
+        with pytest.raises(TypeError):
+            store.get(5)  # type: ignore[arg-type]
+
+        assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+@pytest.mark.parametrize("wrong", [(), ("c", "more"), ("c", "m", "o", "r", "e")], ids=len)
+def test_wrong_arguments_raise_what_they_do_untraced(wrong: tuple[str, ...]) -> None:
+    with sync.WorkingMemoryStore.initialize() as store:
+        with pytest.raises(TypeError) as untraced:
+            store.get(*wrong)
+        with recorded(), pytest.raises(TypeError) as traced:
+            store.get(*wrong)
+
+    assert str(traced.value) == str(untraced.value)
+
+
+async def test_the_span_of_a_cancelled_call_ends_with_an_error() -> None:
+    async with await core.WorkingMemoryStore.initialize() as store:
+        await store.get_or_create("c", "user", "agent")
+        with recorded() as spans:
+            async with store.locked("c"):
+                waiting = asyncio.ensure_future(store.cancel_flow("c"))
+                await asyncio.sleep(0.01)
+                waiting.cancel()
+                await asyncio.wait([waiting])
+            cancelled, _ = spans.take()
+
+    assert cancelled.name == "jazzmine.cancel_flow"
+    assert cancelled.status.status_code is StatusCode.ERROR
+    assert (cancelled.attributes or {})["error.type"] == "asyncio.exceptions.CancelledError"
+
+
+async def test_calls_at_once_have_the_parents_of_their_tasks() -> None:
+    async with await core.WorkingMemoryStore.initialize() as store:
+        with recorded() as spans:
+
+            async def turn(number: int) -> None:
+                with spans.tracer.start_as_current_span(f"turn-{number}"):
+                    await store.get_or_create(f"c{number}", "user", "agent")
+
+            await asyncio.gather(*map(turn, range(10)))
+            found = spans.take()
+
+    turns = {span.context.span_id: span.name for span in found if not span.parent}
+    for span in found:
+        if span.parent:
+            number = (span.attributes or {})["gen_ai.conversation.id"]
+            assert turns[span.parent.span_id] == f"turn-{str(number)[1:]}"
+    assert len(turns) == 10

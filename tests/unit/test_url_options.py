@@ -1,0 +1,57 @@
+"""Options of a store in its URL."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine.config import (
+    JSONStoreConfig,
+    MongoDBConfig,
+    PostgresConfig,
+    RedisConfig,
+    message_store_config,
+    working_memory_config,
+)
+from jazzmine.errors import ConfigurationError
+
+
+def test_options_are_taken_out_of_the_url_of_a_database() -> None:
+    url = "postgresql://u@h/db?schema=agents&sslmode=require&pool_max=5&prepare=false&timeout=2.5"
+    assert message_store_config(url) == PostgresConfig(
+        dsn="postgresql://u@h/db?sslmode=require",
+        schema="agents",
+        pool_max=5,
+        prepare=False,
+        timeout=2.5,
+    )
+
+
+def test_a_url_of_options_alone_keeps_no_question_mark() -> None:
+    assert message_store_config("mongodb://h/chat?timeout=5") == MongoDBConfig(
+        uri="mongodb://h/chat", db="chat", timeout=5.0
+    )
+    assert working_memory_config("redis://h:1/2?ttl_seconds=60") == RedisConfig(
+        url="redis://h:1/2", ttl_seconds=60.0
+    )
+
+
+def test_options_of_the_driver_stay_in_the_url() -> None:
+    url = "mongodb://h/chat?replicaSet=rs0&w=1"
+    assert message_store_config(url) == MongoDBConfig(uri=url, db="chat")
+
+
+@pytest.mark.parametrize("path", ["what?.json", "a?b=c.json", "?", "a?path=b", "a?fsync"])
+def test_only_known_options_are_no_part_of_a_path(path: str) -> None:
+    assert message_store_config(f"json:{path}") == JSONStoreConfig(path=path)
+
+
+def test_a_file_may_have_options() -> None:
+    assert message_store_config("json:a b.json?fsync=no&lock_timeout=3") == JSONStoreConfig(
+        path="a b.json", fsync=False, lock_timeout=3.0
+    )
+
+
+@pytest.mark.parametrize("option", ["pool_max=many", "prepare=perhaps", "timeout=", "schema=a%22b"])
+def test_a_wrong_value_is_refused_by_its_name(option: str) -> None:
+    with pytest.raises(ConfigurationError, match=option.partition("=")[0]):
+        message_store_config(f"postgresql://u:sesame@h/db?{option}")
