@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -37,6 +38,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Put all files of the run into one folder, which is removed at the end."""
     config.pluginmanager.register(LeftOut(), "left out")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts background jobs so, and programs under test would inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given = getattr(config, "workerinput", {}).get("run_folder")
     if given:
         run_folder.join(given)

@@ -22,7 +22,12 @@ from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._compat.async_concurrency import Event, sleep
 from jazzmine.config import require_seconds
 from jazzmine.deadline import Deadline, backoff
-from jazzmine.errors import LockLostError, LockTimeoutError, StoreUnavailableError
+from jazzmine.errors import (
+    LockLostError,
+    LockTimeoutError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -225,8 +230,8 @@ class LeasedStoreBase(WorkingMemoryStore):
     async def _release_after_error(self, lease: Lease, error: BaseException) -> None:
         if lease not in self._held:
             return
-        if isinstance(error, LockLostError):
-            self._release_local(lease)
+        if isinstance(error, (LockLostError, StoreClosedError)):
+            self._release_local(lease)  # the server has no lock of it, or `close` releases that
             return
         # A server that just failed gets one chance, and neither this call nor one that has no
         # time left waits for it.
