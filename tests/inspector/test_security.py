@@ -67,7 +67,7 @@ async def test_another_host_name_is_refused(site: Site, host: str, path: str) ->
     assert "c1" not in answer.text
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:9", "LOCALHOST"])
+@pytest.mark.parametrize("host", ["localhost", "localhost:8000", "127.0.0.1:9"])
 async def test_the_names_of_this_machine_are_accepted(site: Site, host: str) -> None:
     answer = await site.client.get("/static/inspector.css", headers={"host": host})
     assert answer.status_code == 200
