@@ -6,6 +6,7 @@ JAZZMINE_MESSAGE_STORE=postgresql://… python examples/two_workers.py
 from __future__ import annotations
 
 import multiprocessing
+from multiprocessing.queues import Queue
 from threading import Barrier
 from uuid import uuid4
 
@@ -43,10 +44,10 @@ def answer(store: MessageStore, conversation: Conversation, worker: str, both_re
         return f"{worker} has answered"
 
 
-def work(conversation: Conversation, worker: str, both_read: Barrier, results: object) -> None:
+def work(conversation: Conversation, worker: str, both_read: Barrier, results: Queue[str]) -> None:
     """Answer in a process of its own, which opens the store for itself."""
     with MessageStore.initialize() as store:
-        results.put(answer(store, conversation, worker, both_read))  # type: ignore[attr-defined]
+        results.put(answer(store, conversation, worker, both_read))
 
 
 def main() -> None:

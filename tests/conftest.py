@@ -7,9 +7,9 @@ import re
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
-from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -18,13 +18,9 @@ from tests.faults.sizes import SOAK
 from tests.left_out import LeftOut
 from tests.servers import run_folder
 
-# Tests of a back end with a server, programs that need servers, and builds, which are the same on
-# every Python.
-_WITH_SERVERS = re.compile(
-    r"tests/backends/test_(postgres|redis|mongodb)|tests/examples/(?!test_order_desk)|tests/packaging"
-    r"|tests/cli/test_(copying|doctor|moving|reading)|tests/inspector/test_(browser|program)"
-    r"|tests/faults/(?!test_(failing_disk|killed|linearizability|power_cut|proxy))"
-)
+# The machine may be busy: no example has a deadline.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,6 +34,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Put all files of the run into one folder, which is removed at the end."""
     config.pluginmanager.register(LeftOut(), "left out")
+    if config.getoption("--without-servers"):
+        run_folder.refuse_servers()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell starts background jobs so, and programs under test would inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,8 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if reason := _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
     if config.getoption("--without-servers"):
-        left_out = [item for item in items if _wants_servers(item, config.rootpath)]
-        _leave_out(config, items, left_out, "they need a server, or build (no --without-servers)")
+        _leave_out(config, items, list(_with_servers(items)), run_folder.WITHOUT_SERVERS)
     if not SOAK:
         reason = "copies of a test on further back ends (JAZZMINE_SOAK=1 runs them)"
         _leave_out(config, items, list(_copies(items)), reason)
@@ -145,10 +142,12 @@ class _ByBackend(LoadScopeScheduling):  # type: ignore[misc]
         return found[1] if found else nodeid.partition("::")[0]
 
 
-def _wants_servers(item: pytest.Item, root: Path) -> bool:
-    if _WITH_SERVERS.match(item.path.relative_to(root).as_posix()):
-        return True
-    return any(not backend.embedded for backend in _backends(item))
+def _with_servers(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the tests of a back end with a server, and those that build the package."""
+    for item in items:
+        on_server = any(not backend.embedded for backend in _backends(item))
+        if on_server or item.get_closest_marker("packaging"):
+            yield item
 
 
 def _missing(item: pytest.Item) -> str:

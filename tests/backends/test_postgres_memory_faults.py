@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import signal
 import threading
 import time
@@ -16,7 +15,6 @@ import pytest
 
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.errors import (
-    ConfigurationError,
     LockLostError,
     StaleWorkingMemoryError,
     StoreUnavailableError,
@@ -365,48 +363,3 @@ def test_what_was_saved_is_kept_when_the_server_is_killed(api: Any) -> None:
     assert len(revisions) > 3
     assert revisions == list(range(2, len(revisions) + 2))
     assert stored.revision == revisions[-1]
-
-
-@pytest.mark.parametrize(
-    ("what", "right"),
-    [
-        ("working_memory", "SELECT"),
-        ("working_memory", "INSERT"),
-        ("working_memory", "UPDATE"),
-        ("working_memory", "DELETE"),
-        ("working_memory_corrupt", "INSERT"),
-        ("jazzmine_memory_migrations", "SELECT"),
-    ],
-)
-def test_a_missing_right_is_named_when_a_store_is_opened(
-    schema: str, what: str, right: str
-) -> None:
-    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-    open_sync(config).close()
-    role = f"jazzmine_reader_{os.getpid()}"
-    with postgres.connect(postgres.dsn()) as admin:
-        admin.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'pw'".encode())
-        try:
-            admin.execute(f'GRANT USAGE ON SCHEMA "{schema}" TO {role}'.encode())
-            every = f'ALL TABLES IN SCHEMA "{schema}"'
-            admin.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {every} TO {role}".encode())
-            dsn = postgres.changed(postgres.dsn(), user=role, password="pw")
-            with open_sync(config, dsn=dsn) as store:
-                assert store.get_or_create("c", "user", "agent").revision == 1
-            admin.execute(f'REVOKE {right} ON "{schema}".{what} FROM {role}'.encode())
-            with pytest.raises(ConfigurationError, match=rf"{right}.*{what}|{what}"):
-                open_sync(config, dsn=dsn)
-        finally:
-            admin.execute(f"DROP OWNED BY {role}".encode())
-            admin.execute(f"DROP ROLE {role}".encode())
-
-
-def test_a_table_of_another_application_is_left_alone() -> None:
-    with postgres.new_schema() as schema:
-        with postgres.connect(postgres.dsn()) as admin:
-            admin.execute(f'CREATE SCHEMA "{schema}"'.encode())
-            admin.execute(f'CREATE TABLE "{schema}".working_memory (mine int)'.encode())
-        with pytest.raises(ConfigurationError, match="the table working_memory"):
-            open_sync({"storage": "postgres", "dsn": postgres.dsn(), "schema": schema})
-        with postgres.connect(postgres.dsn()) as admin:
-            admin.execute(f'SELECT mine FROM "{schema}".working_memory'.encode())

@@ -59,7 +59,6 @@ settings.register_profile(
     stateful_step_count=30,
     derandomize=True,
     database=None,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 settings.register_profile(

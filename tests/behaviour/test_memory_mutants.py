@@ -177,7 +177,6 @@ def drive(broken: Callable[[], InMemoryWorkingMemoryStore]) -> None:
         settings=settings(
             max_examples=400,
             stateful_step_count=30,
-            deadline=None,
             database=None,
             derandomize=True,
             phases=[Phase.generate],

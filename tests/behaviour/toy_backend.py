@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from jazzmine import Conversation, IntegrityError, Message, TurnTrace
+from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TurnTrace
 from jazzmine.config import BackendConfig
 from jazzmine.records.base import Record
+from jazzmine.records.conversation_log import Newest
 
-__all__ = ["Row", "Tables", "ToyConfig", "ToyData"]
+__all__ = ["Tables", "ToyConfig", "ToyData"]
 
 Row = dict[str, Any]
 
@@ -26,14 +27,23 @@ _OWNERS: dict[type[Record], tuple[type[Record], str]] = {
 class Tables(dict[type[Record], dict[str, Row]]):
     """The rows of each class by their ids, in the order in which the ids were first stored."""
 
-    def rows(self, kind: type[Record], order: str = "", **where: object) -> list[Row]:
-        """Return the rows with these values, sorted by a field; equal ones first stored first."""
-        found = [row for row in self[kind].values() if where.items() <= row.items()]
-        return sorted(found, key=lambda row: row.get(order, 0))
+    def rows(self, kind: type[Record], **where: object) -> list[Row]:
+        """Return the rows with these values."""
+        return [row for row in self[kind].values() if where.items() <= row.items()]
 
-    def messages(self, conversation_id: str) -> list[Row]:
-        """Return the rows of a conversation's messages in their order."""
-        return self.rows(Message, "timestamp", conversation_id=conversation_id)
+    def messages(self, conversation_id: str, after: str | None = None) -> list[Row]:
+        """Return the rows of a conversation's messages in their order, or those after one."""
+        rows = self.rows(Message, conversation_id=conversation_id)
+        rows.sort(key=lambda row: row["timestamp"])
+        ids = [None, *(row["id"] for row in rows)]
+        if after not in ids:
+            raise NotFoundError(f"{after!r} is no message of the conversation")
+        return rows[ids.index(after) :]
+
+    def newest(self, conversation_id: str) -> Newest | None:
+        """Return the id and the time of the newest message, or None."""
+        rows = self.messages(conversation_id)
+        return Newest(rows[-1]["id"], rows[-1]["timestamp"]) if rows else None
 
     def put(self, record: Record) -> None:
         """Store a record, in place of the one with its id."""
@@ -52,9 +62,8 @@ class Tables(dict[type[Record], dict[str, Row]]):
     def remove(self, kind: type[Record], id: str) -> bool:
         """Delete a row and those that belong to it; return whether it was there."""
         for child, (owner, field) in _OWNERS.items():
-            if owner is kind:
-                for row in self.rows(child, **{field: id}):
-                    self.remove(child, row["id"])
+            for row in self.rows(child, **{field: id}) if owner is kind else ():
+                self.remove(child, row["id"])
         return self[kind].pop(id, None) is not None
 
 

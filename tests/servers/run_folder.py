@@ -22,7 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 __all__ = [
+    "WITHOUT_SERVERS",
     "CannotStartError",
     "cannot_start",
     "entered",
@@ -30,6 +33,7 @@ __all__ = [
     "has_started",
     "join",
     "new_folder",
+    "refuse_servers",
     "server_user",
     "start",
     "stop_reason",
@@ -42,6 +46,9 @@ _STARTED = "started"
 _STOPPED = "stopped"
 _ABANDONED = 3600.0  # seconds after which no process is still creating a folder without a lock file
 
+WITHOUT_SERVERS = "they need a server, or build the package (no --without-servers)"
+
+_refused: list[str] = []
 _joined: list[Path] = []
 _locks: list[int] = []
 
@@ -79,11 +86,19 @@ def new_folder(kind: str) -> Path:
 
     Raises:
         CannotStartError: the run is ending, because a server does not start.
+        Skipped: the run has `refuse_servers`.
     """
+    if _refused:
+        pytest.skip(WITHOUT_SERVERS)
     if reason := stop_reason():
         first = reason.partition("\n")[0].rstrip(":")
         raise CannotStartError(f"the run is ending, as {first}")
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=entered()))
+
+
+def refuse_servers() -> None:
+    """Skip each test of this run that starts a server."""
+    _refused.append(WITHOUT_SERVERS)
 
 
 def server_user() -> dict[str, Any]:

@@ -18,10 +18,10 @@ import threading
 from collections import defaultdict
 from typing import Any
 
-from secantus import server  # type: ignore[import-untyped]
-from secantus.cli import main  # type: ignore[import-untyped]
-from secantus.commands import _txn_envelope  # type: ignore[import-untyped]
-from secantus.transactions import _transaction_too_old  # type: ignore[import-untyped]
+from secantus import server
+from secantus.cli import main
+from secantus.commands import _txn_envelope
+from secantus.transactions import _transaction_too_old
 
 _dispatch: Any = server.dispatch
 _sessions: defaultdict[bytes, threading.Lock] = defaultdict(threading.Lock)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers import run_folder
+
 ROOT = Path(__file__).resolve().parents[2]
 
 ENTER = """
@@ -174,3 +176,10 @@ def test_a_program_that_is_missing_cannot_start(base: Path) -> None:
     )
     assert "CannotStartError: the tests need A server, which does not start here" in ran.stderr
     assert "No such file or directory: '/no/program'" in ran.stderr
+
+
+def test_a_run_without_servers_skips_what_starts_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_folder, "_refused", [])
+    run_folder.refuse_servers()
+    with pytest.raises(pytest.skip.Exception, match="need a server"):
+        run_folder.new_folder("server")

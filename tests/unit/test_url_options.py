@@ -55,3 +55,14 @@ def test_a_file_may_have_options() -> None:
 def test_a_wrong_value_is_refused_by_its_name(option: str) -> None:
     with pytest.raises(ConfigurationError, match=option.partition("=")[0]):
         message_store_config(f"postgresql://u:sesame@h/db?{option}")
+
+
+def test_nothing_follows_the_scheme_of_a_store_without_an_address() -> None:
+    with pytest.raises(ConfigurationError, match="nothing may follow memory:"):
+        working_memory_config("memory:turns")
+
+
+def test_an_option_is_checked_by_its_type_in_every_store() -> None:
+    for store in ("memory:", "redis://h", "sqlite:a.db", "postgresql://h/db"):
+        with pytest.raises(ConfigurationError, match="ttl_seconds must be more than 0 s"):
+            working_memory_config(f"{store}?ttl_seconds=0")

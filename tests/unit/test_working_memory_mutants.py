@@ -212,7 +212,6 @@ def drive(broken: type[WorkingMemory]) -> None:
         settings=settings(
             max_examples=300,
             stateful_step_count=30,
-            deadline=None,
             database=None,
             derandomize=True,
             phases=[Phase.generate],

@@ -160,7 +160,7 @@ def test_a_transition_keeps_them_in_the_records_that_stay(update: Update) -> Non
 
 
 @given(changes=st.lists(updates, max_size=6))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_they_change_nothing_else(changes: list[Update]) -> None:
     memory = full()
     newer = from_json(json.dumps(as_newer(memory)).encode())

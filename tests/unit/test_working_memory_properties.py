@@ -18,7 +18,7 @@ from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
 from jazzmine.records.working_memory import WorkingMemory
 from tests.unit.memory_machine import Conversation
 
-Conversation.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+Conversation.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
 TestConversation = Conversation.TestCase
 
 
@@ -51,7 +51,7 @@ garbage = st.recursive(
 
 
 @given(data=st.data(), kind=st.sampled_from(KINDS))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 def test_garbage_is_refused_with_a_validation_error_or_round_trips(
     data: st.DataObject, kind: type[MemoryRecord]
 ) -> None:
@@ -70,7 +70,7 @@ def test_garbage_is_refused_with_a_validation_error_or_round_trips(
 @given(
     data=st.binary(max_size=60) | garbage.map(lambda value: repr(value).encode("utf-8", "replace"))
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_bytes_that_are_no_working_memory_are_refused(data: bytes) -> None:
     with pytest.raises(ValidationError):
         from_json(data)

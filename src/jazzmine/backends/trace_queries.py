@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
@@ -53,16 +52,13 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-@dataclass
 class _Group:
-    turns: set[str] = field(default_factory=set)
-    failed_turns: set[str] = field(default_factory=set)
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    total_tokens: int = 0
-    latencies: list[int] = field(default_factory=list)
-    energy_kwh: float = 0.0
-    co2_g: float = 0.0
+    def __init__(self) -> None:
+        self.turns: set[str] = set()
+        self.failed_turns: set[str] = set()
+        self.prompt_tokens = self.completion_tokens = self.total_tokens = 0
+        self.latencies: list[int] = []
+        self.energy_kwh = self.co2_g = 0.0
 
     def add_turn(self, trace: TurnTrace) -> None:
         self._count(trace)

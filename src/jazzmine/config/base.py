@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from jazzmine.errors import ConfigurationError
@@ -21,19 +20,37 @@ __all__ = [
 
 @dataclass(frozen=True)
 class BackendConfig:
-    """The options of one back end; its fields are the accepted keys besides `storage`."""
+    """The options of one back end; its fields are the accepted keys besides `storage`.
+
+    A field of type `str` must not be empty, one of type `float` is a number of seconds. What else
+    a value has to be, a subclass checks in its `__post_init__`.
+    """
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]] = ()
 
+    def __post_init__(self) -> None:
+        checks = {"str": require_text, "bool": require_bool, "float": require_seconds}
+        for option in fields(self):
+            if option.type in checks:
+                checks[str(option.type)](option.name, getattr(self, option.name))
+
     @classmethod
     def from_url(cls, url: str) -> BackendConfig:
-        """Return the configuration that a URL with one of the `schemes` describes."""
-        raise NotImplementedError(f"{cls.__name__} has schemes, and reads no URL")
+        """Return the configuration that a URL with one of the `schemes` describes.
+
+        By default, nothing may follow the scheme.
+        """
+        scheme, _, address = url.partition(":")
+        if address:
+            raise ConfigurationError(f"nothing may follow {scheme}: in the URL, except options")
+        return cls()
 
 
 def hint(wrong: str, allowed: Iterable[str]) -> str:
     """Return the end of an error's text: the nearest of the allowed names, and all of them."""
+    import difflib  # most programs never need it
+
     allowed = list(allowed)
     nearest = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.5)
     meant = f"; did you mean {nearest[0]!r}?" if nearest else ";"

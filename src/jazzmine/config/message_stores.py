@@ -10,9 +10,7 @@ from urllib.parse import unquote
 from jazzmine.config.base import (
     BackendConfig,
     hint,
-    require_bool,
     require_number,
-    require_seconds,
     require_text,
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
@@ -32,11 +30,10 @@ class JSONStoreConfig(BackendConfig):
     lock_timeout: float = 30.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
         require_text("path", self.path)
-        require_bool("fsync", self.fsync)
-        require_seconds("lock_timeout", self.lock_timeout)
 
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
@@ -62,12 +59,12 @@ class SQLiteConfig(BackendConfig):
     synchronous: str = "full"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
         require_text("path", self.path)
         if self.path == ":memory:":
             raise ConfigurationError("path must be that of a file, not :memory:")
-        require_seconds("timeout", self.timeout)
         if self.synchronous not in ("full", "normal"):
             raise ConfigurationError('synchronous must be "full" or "normal"')
 
@@ -100,10 +97,7 @@ class MongoDBConfig(BackendConfig):
     migration_timeout: float = 3600.0
 
     def __post_init__(self) -> None:
-        require_text("uri", self.uri)
-        require_text("db", self.db)
-        require_seconds("timeout", self.timeout)
-        require_seconds("migration_timeout", self.migration_timeout)
+        super().__post_init__()
         if not self.uri.startswith(("mongodb://", "mongodb+srv://")):
             raise InvalidAddressError("uri must begin with mongodb:// or mongodb+srv://")
         if "@" in self._path(self.uri):
@@ -157,17 +151,13 @@ class PostgresConfig(BackendConfig):
     migration_timeout: float = 3600.0
 
     def __post_init__(self) -> None:
-        require_text("dsn", self.dsn)
+        super().__post_init__()
         require_number("pool_min", self.pool_min, least=0)
         require_number("pool_max", self.pool_max, least=max(1, self.pool_min))
-        require_text("schema", self.schema)
         if set(self.schema) & set("\"'$%") or len(self.schema.encode(errors="replace")) > 63:
             raise ConfigurationError(
                 "schema must be at most 63 bytes without quotes, dollar and per cent signs"
             )
-        require_bool("prepare", self.prepare)
-        require_seconds("timeout", self.timeout)
-        require_seconds("migration_timeout", self.migration_timeout)
 
     @classmethod
     def from_url(cls, url: str) -> PostgresConfig:

@@ -6,39 +6,38 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from jazzmine.config.base import BackendConfig, require_seconds, require_text
+from jazzmine.config.base import BackendConfig
 from jazzmine.config.message_stores import PostgresConfig, SQLiteConfig
-from jazzmine.errors import ConfigurationError, InvalidAddressError
+from jazzmine.errors import InvalidAddressError
 
 __all__ = ["MemoryStoreConfig", "PostgresMemoryConfig", "RedisConfig", "SQLiteMemoryConfig"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _MemoryOptions(BackendConfig):
+    """The options of every working memory, in s.
+
+    Args:
+        ttl_seconds: how long a working memory is kept after it was saved last.
+        lock_timeout: how long an update waits for the conversation's lock.
+    """
+
+    ttl_seconds: float = 3600.0
+    lock_timeout: float = 15.0
+
+
 @dataclass(frozen=True)
-class MemoryStoreConfig(BackendConfig):
+class MemoryStoreConfig(_MemoryOptions):
     """The configuration of a working memory in this process; times in s."""
 
     storage: ClassVar[str] = "memory"
     schemes: ClassVar[tuple[str, ...]] = ("memory",)
 
-    ttl_seconds: float = 3600.0
-    lock_timeout: float = 15.0
     timeout: float = 30.0
-
-    def __post_init__(self) -> None:
-        require_seconds("ttl_seconds", self.ttl_seconds)
-        require_seconds("lock_timeout", self.lock_timeout)
-        require_seconds("timeout", self.timeout)
-
-    @classmethod
-    def from_url(cls, url: str) -> MemoryStoreConfig:
-        """Read `memory:`."""
-        if url.partition(":")[2]:
-            raise ConfigurationError("the URL of a working memory in this process is `memory:`")
-        return cls()
 
 
 @dataclass(frozen=True)
-class RedisConfig(BackendConfig):
+class RedisConfig(_MemoryOptions):
     """The configuration of a working memory in Redis; times in s.
 
     Args:
@@ -49,15 +48,10 @@ class RedisConfig(BackendConfig):
     schemes: ClassVar[tuple[str, ...]] = ("redis", "rediss", "unix")
 
     url: str = field(repr=False)
-    ttl_seconds: float = 3600.0
-    lock_timeout: float = 15.0
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        require_text("url", self.url)
-        require_seconds("ttl_seconds", self.ttl_seconds)
-        require_seconds("lock_timeout", self.lock_timeout)
-        require_seconds("timeout", self.timeout)
+        super().__post_init__()
         _require_redis_url(self.url)
 
     @classmethod
@@ -67,39 +61,13 @@ class RedisConfig(BackendConfig):
 
 
 @dataclass(frozen=True)
-class PostgresMemoryConfig(PostgresConfig):
-    """The configuration of a working memory in PostgreSQL; times in s.
-
-    Args:
-        ttl_seconds: how long a working memory is kept after it was saved last.
-        lock_timeout: how long an update waits for the conversation's lock.
-    """
-
-    ttl_seconds: float = 3600.0
-    lock_timeout: float = 15.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_seconds("ttl_seconds", self.ttl_seconds)
-        require_seconds("lock_timeout", self.lock_timeout)
+class PostgresMemoryConfig(_MemoryOptions, PostgresConfig):
+    """The configuration of a working memory in PostgreSQL; see the classes that it inherits."""
 
 
 @dataclass(frozen=True)
-class SQLiteMemoryConfig(SQLiteConfig):
-    """The configuration of a working memory in an SQLite database; times in s.
-
-    Args:
-        ttl_seconds: how long a working memory is kept after it was saved last.
-        lock_timeout: how long an update waits for the conversation's lock.
-    """
-
-    ttl_seconds: float = 3600.0
-    lock_timeout: float = 15.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_seconds("ttl_seconds", self.ttl_seconds)
-        require_seconds("lock_timeout", self.lock_timeout)
+class SQLiteMemoryConfig(_MemoryOptions, SQLiteConfig):
+    """The configuration of a working memory in SQLite; see the classes that it inherits."""
 
 
 def _require_redis_url(url: str) -> None:

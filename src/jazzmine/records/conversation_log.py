@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Message
+from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "Erased",
     "Newest",
     "changed_meanwhile",
+    "forked",
     "forked_id",
     "messages_to_append",
     "stored_differently",
     "stored_in_part",
     "unknown_conversation",
 ]
+
+
+AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
 
 
 class Erased(NamedTuple):
@@ -124,3 +129,31 @@ def changed_meanwhile(expected_last: str | None, newest_id: str | None) -> Confl
 def forked_id(salt: UUID, source_id: str) -> str:
     """Return the id of the copy of a record; with one salt, it is always the same."""
     return str(uuid5(salt, source_id))
+
+
+def forked(
+    messages: Iterable[Message], traces: Iterable[TurnTrace], owner: str, salt: UUID
+) -> tuple[dict[str, str], list[Message], list[TurnTrace]]:
+    """Return copies of messages and of their traces for another conversation.
+
+    Args:
+        messages: the messages to copy.
+        traces: in the order of the copies; those of other messages are left out.
+        owner: the id of the other conversation.
+        salt: as in `forked_id`.
+
+    Returns:
+        The copies' ids by the messages' ids, and the copies.
+    """
+    copies = {one.id: _moved(one, owner, id=forked_id(salt, one.id)) for one in messages}
+    ids = {source: copy.id for source, copy in copies.items()}
+    of_traces = [
+        _moved(one, owner, id=forked_id(salt, one.id), message_id=ids[one.message_id])
+        for one in traces
+        if one.message_id in ids
+    ]
+    return ids, list(copies.values()), of_traces
+
+
+def _moved(record: AnyRecord, owner: str, **changes: str) -> AnyRecord:
+    return record.model_copy(update={**changes, "conversation_id": owner})

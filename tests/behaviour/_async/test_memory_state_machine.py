@@ -162,5 +162,5 @@ def test_the_store_has_the_results_of_its_model(memory_backend: Backend, tmp_pat
 
     run_state_machine_as_test(
         BackendMachine,
-        settings=settings(max_examples=examples, stateful_step_count=30, deadline=None),
+        settings=settings(max_examples=examples, stateful_step_count=30),
     )

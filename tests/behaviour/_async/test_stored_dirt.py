@@ -65,7 +65,6 @@ async def test_dirty_values_are_replaced_wherever_they_are(
         max_examples=count,
         database=None,
         derandomize=True,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(

@@ -261,7 +261,6 @@ def test_any_window_is_that_of_the_reference(
         max_examples=int(examples * backend.share) + 1,
         derandomize=True,
         database=None,
-        deadline=None,
         suppress_health_check=list(HealthCheck),
     )
     @given(logs, st.integers(0, 40))

@@ -189,7 +189,7 @@ key_like = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ids=st.lists(any_text | key_like, min_size=2, max_size=2, unique=True))
 def test_no_two_conversations_share_anything(
     memory_store: WorkingMemoryStore, ids: list[str]

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 from jazzmine._sync.store import Store
+from jazzmine.backends.trace_queries import matches, summarize
+from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.context_window import CALLERS
 from jazzmine.records.conversation_log import Erased
 from jazzmine.records.log import AnyMessage
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.record_copy import copy_record
 from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["ConversationOwner", "MessageOwner", "MessageStoreHooks", "TraceKey"]
+
+AnyRecord = TypeVar("AnyRecord", Conversation, Message, TurnTrace)
 
 # The field of a record that holds the id which a hook is given.
 ConversationOwner: TypeAlias = Literal["user_id", "agent_id"]
@@ -35,6 +43,9 @@ class MessageStoreHooks(Store):
     Records with equal sort values keep the order in which their ids were first stored. With
     `after`, a page begins after the record with that id; `NotFoundError` is raised if that
     record is not in the listing. `limit=None` is no limit, `after=None` is the first page.
+
+    The lists that are not abstract read all records of a kind, which is correct and slow: a back
+    end for real data overrides each of them with a query.
     """
 
     def __init__(self) -> None:
@@ -201,30 +212,40 @@ class MessageStoreHooks(Store):
 
     # Lists
 
-    @abstractmethod
     def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
         """Return those that are stored, in the order of the ids; there is at least one id."""
+        found = {message.id: message for message in self._scan("messages", "timestamp")}
+        return [copy_record(found[one]) for one in message_ids if one in found]
 
-    @abstractmethod
     def _list_conversations(
         self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Conversation]:
         """Return a page by `last_updated_at`, newest first; equal ones latest stored first."""
+        found = self._scan("conversations", "last_updated_at", **{by: owner})
+        return _after(found[::-1], after)[:limit]
 
-    @abstractmethod
     def _list_messages(
         self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> list[Message]:
         """Return a page by `timestamp`, oldest first; equal ones first stored first."""
+        return _after(self._scan("messages", "timestamp", **{by: owner}), after)[:limit]
 
-    @abstractmethod
     def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
         """Yield the messages in the order of `_list_messages`, `size` at a time.
 
         Continues after the last message yielded, even if that was deleted meanwhile.
         """
+        last = MIN_INT
+        seen: set[str] = set()  # the last message may have been deleted when iteration goes on
+        while batch := [
+            message
+            for message in self._list_messages("conversation_id", conversation_id, None, None)
+            if message.timestamp >= last and message.id not in seen
+        ][:size]:
+            last = batch[-1].timestamp
+            seen.update(message.id for message in batch)
+            yield batch
 
-    @abstractmethod
     def _list_newest(
         self, conversation_id: str, calls: bool, limit: int, after: str | None
     ) -> list[Message]:
@@ -239,12 +260,15 @@ class MessageStoreHooks(Store):
             limit: how many at most; at least 1.
             after: the id of the last message of the page before, or None.
         """
+        found = self._scan("messages", "timestamp", conversation_id=conversation_id)
+        callers = CALLERS if calls else ()
+        rest = _after(found[::-1], after)
+        return [one for one in rest if not one.is_flagged or one.role in callers][:limit]
 
-    @abstractmethod
     def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
         """Return all traces by `turn_number`, ascending; equal ones first stored first."""
+        return self._scan("traces", "turn_number", conversation_id=conversation_id)
 
-    @abstractmethod
     def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
         """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
 
@@ -253,8 +277,9 @@ class MessageStoreHooks(Store):
             limit: the maximum number of traces, at least 1.
             offset: how many of the newest traces to skip.
         """
+        found = self._scan("traces", "started_at_ms", agent_id=agent_id)
+        return found[::-1][offset : offset + limit]
 
-    @abstractmethod
     def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None
     ) -> list[TurnTrace]:
@@ -262,10 +287,13 @@ class MessageStoreHooks(Store):
 
         The page may begin after any stored trace, also one that does not match.
         """
+        found = _after((self._scan("traces", "started_at_ms"))[::-1], after)
+        return [trace for trace in found if matches(where, trace)][:limit]
 
-    @abstractmethod
     def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match, most tokens first, equal ones by key."""
+        found = self._scan("traces", "started_at_ms")
+        return summarize((trace for trace in found if matches(where, trace)), by)
 
     # Before a store is opened
 
@@ -279,11 +307,11 @@ class MessageStoreHooks(Store):
 
     # All records, for programs that show or move a whole store.
 
-    @abstractmethod
     def _list_all_conversations(
         self, limit: int | None, after: str | None
     ) -> list[Conversation]:
         """Return a page of all conversations, in the order of `_list_conversations`."""
+        return _after((self._scan("conversations", "last_updated_at"))[::-1], after)[:limit]
 
     @abstractmethod
     def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
@@ -293,6 +321,14 @@ class MessageStoreHooks(Store):
             kind: which records.
             size: how many at a time, at the most.
         """
+
+    def _scan(self, kind: RecordKind, order: str, **values: str) -> list[Any]:
+        """Return the records of a kind that have these values, ascending by a field."""
+        found = [record for batch in self._iter_stored(kind, 1_000) for record in batch]
+        wanted = [
+            one for one in found if all(getattr(one, name) == values[name] for name in values)
+        ]
+        return sorted(wanted, key=attrgetter(order))
 
     def _store_many(
         self,
@@ -310,3 +346,15 @@ class MessageStoreHooks(Store):
             self._store_messages(messages)
         for trace in traces:
             self._store_trace(trace)
+
+
+def _after(records: list[AnyRecord], after: str | None) -> list[AnyRecord]:
+    """Return the records after the one with an id; None returns all.
+
+    Raises:
+        NotFoundError: there is no record with the id.
+    """
+    ids = [None, *(record.id for record in records)]
+    if after not in ids:
+        raise NotFoundError(f"after={after!r} is no record of this listing")
+    return records[ids.index(after) :]

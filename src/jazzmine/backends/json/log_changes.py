@@ -14,7 +14,7 @@ from jazzmine.records.base import Snapshot, snapshot
 from jazzmine.records.conversation_log import (
     Erased,
     Newest,
-    forked_id,
+    forked,
     messages_to_append,
     unknown_conversation,
 )
@@ -98,25 +98,15 @@ def fork(
     if draft.conversation(owner) is not None:
         raise ConflictError(f"conversation {owner!r} is stored already; fork to a new one")
     draft.put_conversation(copy)
-    ids = {row.id: forked_id(salt, row.id) for row in copied}
-    for row in copied:
-        moved = {"id": ids[row.id], "conversation_id": owner}
-        message = read_message(row.line).model_copy(update=moved)
-        draft.put_messages([snapshot(message, Message)])
-    _fork_traces(draft, ids, owner, salt)
-    return ids
-
-
-def _fork_traces(draft: PendingChanges, ids: dict[str, str], owner: str, salt: UUID) -> None:
-    traces = [row for one in ids if (row := draft.trace_of(one)) is not None]
-    for row in sorted(traces, key=attrgetter("sequence")):
-        moved = {
-            "id": forked_id(salt, row.id),
-            "message_id": ids[row.message_id],
-            "conversation_id": owner,
-        }
-        trace = read_trace(row.line).model_copy(update=moved)
+    messages = [read_message(row.line) for row in copied]
+    rows_of_traces = [row for one in copied if (row := draft.trace_of(one.id)) is not None]
+    rows_of_traces.sort(key=attrgetter("sequence"))
+    traces = [read_trace(row.line) for row in rows_of_traces]
+    ids, new_messages, new_traces = forked(messages, traces, owner, salt)
+    draft.put_messages([snapshot(message, Message) for message in new_messages])
+    for trace in new_traces:
         draft.put_trace(snapshot(trace, TurnTrace))
+    return ids
 
 
 def _position(rows: Sequence[MessageRow], message_id: str) -> int:

@@ -223,10 +223,7 @@ class Tables:
         self.traces_by_user: Index[TraceRow] = Index("user_id", "started_at_ms")
         self.traces_by_start: Index[TraceRow] = Index(None, "started_at_ms")
         self.conversations_by_update: Index[ConversationRow] = Index(None, "last_updated_at")
-        self._conversation_indexes = (
-            *self.conversations_by.values(),
-            self.conversations_by_update,
-        )
+        self._conversation_indexes = (*self.conversations_by.values(), self.conversations_by_update)
         self._message_indexes = (
             *self.messages_by.values(),
             self.visible_messages,
