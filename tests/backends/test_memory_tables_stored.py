@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
+from jazzmine._async.working_memory import leased as leased_async
+from jazzmine._sync.working_memory import leased as leased_sync
 from jazzmine.errors import NewerFormatError
-from jazzmine.records.memory_json import to_json
+from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.memory_tables import APIS, Config, Rows, opened_backend
@@ -67,6 +69,61 @@ def lasts(rows: Rows) -> float:
 
 def expire(rows: Rows, seconds: float) -> None:
     rows.run("UPDATE working_memory SET expires_at = ?", rows.after(seconds))
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list of the states that are parsed from now on."""
+    states: list[bytes] = []
+
+    def parse(data: bytes, *kind: Any) -> WorkingMemory:
+        states.append(data)
+        return from_json(data, *kind)
+
+    for module in (leased_async, leased_sync):
+        monkeypatch.setattr(module, "from_json", parse)
+        monkeypatch.setattr(module, "_STATES_KEPT", 2)
+    return states
+
+
+def test_a_state_that_this_store_has_saved_is_not_parsed(store: Any, parsed: list[bytes]) -> None:
+    store.get_or_create("c", "user", "agent")
+    updated = store.end_turn("c", "Hello", "greet")
+
+    assert store.get("c") == store.get_or_create("c", "user", "agent") == updated
+    assert parsed == []
+
+
+def test_a_state_that_another_store_has_saved_is_parsed(
+    open_store: Callable[..., Any], parsed: list[bytes]
+) -> None:
+    store, other = open_store(), open_store()
+    store.get_or_create("c", "user", "agent")
+    other.end_turn("c", "Hello", "greet")
+
+    assert store.get("c").last_agent_response == "Hello"
+    assert store.end_turn("c", "Goodbye", "greet").revision == 3
+    assert len(parsed) == 3
+
+
+def test_the_states_of_few_conversations_are_kept(store: Any, parsed: list[bytes]) -> None:
+    for cid in ("c", "d", "e"):
+        store.get_or_create(cid, "user", "agent")
+
+    assert [store.get(cid).conversation_id for cid in ("c", "d", "e")] == ["c", "d", "e"]
+    assert len(parsed) == 1
+
+
+@pytest.mark.parametrize("delete", ["delete", "erase_user"])
+def test_a_deleted_state_is_not_kept(store: Any, parsed: list[bytes], delete: str) -> None:
+    store.get_or_create("c", "user", "agent")
+    store.get_or_create("d", "other user", "agent")
+    getattr(store, delete)({"delete": "c", "erase_user": "user"}[delete])
+    store.get_or_create("e", "other user", "agent")
+
+    assert store.get("c") is None
+    assert store.get("d").user_id == "other user"
+    assert parsed == []
 
 
 def test_the_state_is_json_with_its_user_and_its_format_beside_it(store: Any, rows: Rows) -> None:

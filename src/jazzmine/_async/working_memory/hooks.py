@@ -59,7 +59,10 @@ class WorkingMemoryHooks(Store):
 
     @abstractmethod
     async def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
-        """Read without the lock; with `renew`, start the time to live anew in the same step."""
+        """Read without the lock; with `renew`, start the time to live anew in the same step.
+
+        The result is the caller's.
+        """
 
     @abstractmethod
     async def _acquire(self, conversation_id: str) -> Lease:
@@ -67,11 +70,10 @@ class WorkingMemoryHooks(Store):
 
     @abstractmethod
     async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        """Save under the lock and let it go; still holds it if it raises."""
+        """Save under the lock and let it go; still holds it if it raises.
 
-    def _detached_copy(self, memory: WorkingMemory) -> WorkingMemory:
-        """Return a copy of a memory that was leased or saved, for the caller to keep."""
-        return memory
+        The store may keep the memory: the caller gets a copy.
+        """
 
     @abstractmethod
     async def _release(self, lease: Lease) -> None:

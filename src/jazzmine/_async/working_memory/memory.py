@@ -105,9 +105,6 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             self._keep(lease.conversation_id, memory)
         await self._release(lease)
 
-    def _detached_copy(self, memory: WorkingMemory) -> WorkingMemory:
-        return deep_copy(memory)
-
     async def _release(self, lease: Lease) -> None:
         if lease in self._held:
             self._held.remove(lease)

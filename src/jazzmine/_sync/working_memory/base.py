@@ -16,6 +16,7 @@ from jazzmine.errors import LockLostError, NotFoundError, StaleWorkingMemoryErro
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
 from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
+from jazzmine.records.memory_copy import deep_copy
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
@@ -88,9 +89,9 @@ class WorkingMemoryStore(WorkingMemoryHooks):
         with self._leased(conversation_id) as lease:
             if lease.memory is not None:
                 self._release(lease)
-                return self._detached_copy(lease.memory)
+                return deep_copy(lease.memory)
             self._save(lease, new)
-        return self._detached_copy(new)
+        return deep_copy(new)
 
     def save(self, wm: WorkingMemory) -> WorkingMemory:
         """Save a working memory as it is, unless the stored one is not the one that was read.
@@ -109,7 +110,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
             saved.last_updated = time.time()
             self._save(lease, saved)
         wm.revision, wm.last_updated = saved.revision, saved.last_updated
-        return self._detached_copy(saved)
+        return deep_copy(saved)
 
     def delete(self, conversation_id: str) -> bool:
         """Delete a conversation's working memory; True if it had one."""
@@ -152,7 +153,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
         self._check()
         process = os.getpid()
         with self._leased(require_id("conversation_id", conversation_id)) as lease:
-            memory = self._detached_copy(_found(lease))
+            memory = deep_copy(_found(lease))
             revision, created_at = memory.revision, memory.created_at
             with self._renewing(lease):
                 yield memory
@@ -256,7 +257,7 @@ class WorkingMemoryStore(WorkingMemoryHooks):
                 self._save(lease, memory)
             else:
                 self._release(lease)
-            return self._detached_copy(memory)
+            return deep_copy(memory)
 
     def _save(self, lease: Lease, memory: WorkingMemory) -> None:
         set_unvalidated(memory, revision=memory.revision + 1)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ from jazzmine.errors import (
     StoreClosedError,
     StoreUnavailableError,
 )
+from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 
@@ -39,11 +40,13 @@ logger: logging.Logger = logging.getLogger(__name__)
 # is no JSON at all.
 Stored: TypeAlias = "bytes | str | None"
 
+T = TypeVar("T")
+
 # A server keeps the result of a token for longer than any call repeats its request.
 _RESULT_KEPT = 2
 
-# Of how many conversations the last token is remembered.
-_REMEMBERED = 1000
+# Of how many conversations the last token is remembered, and the last state that was saved.
+_TOKENS_KEPT, _STATES_KEPT = 1000, 100
 
 
 class LeasedStoreBase(WorkingMemoryStore):
@@ -155,6 +158,7 @@ class LeasedStoreBase(WorkingMemoryStore):
         self._store_name, self._numbers = os.urandom(12).hex(), count(1)
         self._doubtful_tokens: dict[str, str] = {}  # they may hold a lock
         self._released_tokens: dict[str, str] = {}
+        self._saved: dict[str, tuple[bytes, WorkingMemory]] = {}  # never changed, only replaced
         self._background_tasks = BackgroundTasks()
 
     def _close(self) -> None:
@@ -166,12 +170,19 @@ class LeasedStoreBase(WorkingMemoryStore):
     def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
         deadline = Deadline(self._timeout)
         stored = self._fetch(conversation_id, deadline, renew=renew)
+        saved = self._last_saved(conversation_id, stored)
+        if saved is not None:
+            return deep_copy(saved)
         return self._read(conversation_id, stored, deadline)
 
     def _acquire(self, conversation_id: str) -> Lease:
         lease, stored = self._lock(conversation_id)
         try:
-            lease.memory = self._read(conversation_id, stored, lease.deadline)
+            saved = self._last_saved(conversation_id, stored)
+            if saved is not None:
+                lease.memory = partial_copy(saved)
+            else:
+                lease.memory = self._read(conversation_id, stored, lease.deadline)
         except BaseException as error:
             self._release_after_error(lease, error)
             raise
@@ -197,8 +208,10 @@ class LeasedStoreBase(WorkingMemoryStore):
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         self._require_held(lease)
-        if not self._write(lease, to_json(memory), memory.user_id):
+        data = to_json(memory)
+        if not self._write(lease, data, memory.user_id):
             raise self._lost(lease)
+        _remember(self._saved, lease.conversation_id, (data, memory), _STATES_KEPT)
         self._release_local(lease)
 
     def _delete(self, lease: Lease) -> bool:
@@ -206,6 +219,7 @@ class LeasedStoreBase(WorkingMemoryStore):
         deleted = self._remove(lease)
         if deleted is None:
             raise self._lost(lease)
+        self._saved.pop(lease.conversation_id, None)
         self._release_local(lease)
         return deleted
 
@@ -219,6 +233,7 @@ class LeasedStoreBase(WorkingMemoryStore):
         except BaseException as error:
             self._release_after_error(lease, error)
             raise
+        self._saved.pop(conversation_id, None)
         self._release_local(lease)
         return erased
 
@@ -291,7 +306,7 @@ class LeasedStoreBase(WorkingMemoryStore):
         try:
             self._release_remote(lease, deadline)
         except Exception as error:
-            _remember(self._doubtful_tokens, lease)
+            _remember(self._doubtful_tokens, lease.conversation_id, lease.token, _TOKENS_KEPT)
             logger.debug("%r: the lock is left to expire: %s", lease.conversation_id, error)
         finally:
             self._release_local(lease)
@@ -315,7 +330,7 @@ class LeasedStoreBase(WorkingMemoryStore):
     def _release_local(self, lease: Lease) -> None:
         """Let the next call of this process have its turn."""
         if self._held.pop(lease, lease) is None:  # otherwise it was released already
-            _remember(self._released_tokens, lease)
+            _remember(self._released_tokens, lease.conversation_id, lease.token, _TOKENS_KEPT)
             self._locks.release(lease.conversation_id)
 
     def _require_held(self, lease: Lease) -> None:
@@ -339,6 +354,11 @@ class LeasedStoreBase(WorkingMemoryStore):
 
     # What is stored
 
+    def _last_saved(self, conversation_id: str, stored: Stored) -> WorkingMemory | None:
+        """Return what this store has saved, if it is still stored: that need not be parsed."""
+        data, memory = self._saved.get(conversation_id, (None, None))
+        return memory if isinstance(stored, bytes) and stored == data else None
+
     def _read(
         self, conversation_id: str, stored: Stored, deadline: Deadline
     ) -> WorkingMemory | None:
@@ -361,10 +381,10 @@ class LeasedStoreBase(WorkingMemoryStore):
         return None
 
 
-def _remember(tokens: dict[str, str], lease: Lease) -> None:
-    """Note the last token of a conversation, and forget the oldest if there are many."""
-    tokens.pop(lease.conversation_id, None)
-    tokens[lease.conversation_id] = lease.token
-    if len(tokens) > _REMEMBERED:
+def _remember(known: dict[str, T], conversation_id: str, latest: T, most: int) -> None:
+    """Note something of a conversation, and forget the oldest if there is a lot."""
+    known.pop(conversation_id, None)
+    known[conversation_id] = latest
+    if len(known) > most:
         with suppress(KeyError, RuntimeError):  # another thread was faster
-            del tokens[next(iter(tokens))]
+            del known[next(iter(known))]
