@@ -161,6 +161,19 @@ def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first(
     assert [(one["id"], one["original_content"]) for one in sent] == [("a", "3"), ("b", "2")]
 
 
+def test_a_turn_locks_conversations_before_and_after_the_one_that_it_stores() -> None:
+    stored = Conversation(id="c5", user_id="u", agent_id="a")
+    given = [
+        Message(conversation_id=owner, user_id="u", role=MessageRole.USER, original_content="")
+        for owner in ("c9", "c5", "c1", "c5")
+    ]
+    parameters = message_parameters(
+        [snapshot(one, Message) for one in given], snapshot(stored, Conversation)
+    )
+    assert parameters["conversations"] == ["c1"]
+    assert parameters["later_conversations"] == ["c9"]
+
+
 STORED = (
     '{"id":"c","user_id":"u","agent_id":"a","title":"0.00 -0","created_at":1,"last_updated_at":2,'
     '"metadata":{"a": 0.00}}'
