@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.message_store.mongodb_erasure import MongoDBErasure
 from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
 from jazzmine.backends.mongodb.queries import (
@@ -24,6 +25,7 @@ from jazzmine.backends.mongodb.queries import (
 )
 from jazzmine.backends.mongodb.trace_filters import filter_query
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
+from jazzmine.records.conversation_log import Erased
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message, messages, trace
@@ -202,6 +204,40 @@ def test_a_change_of_a_log_is_one_transaction(
 
     assert commands.sent == expected
     assert len({body["txnNumber"] for body in commands.bodies}) == 1
+
+
+def test_a_long_conversation_is_pruned_in_several_transactions(
+    store: MessageStore, commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jazzmine._sync.message_store.mongodb_erasure._PRUNED_AT_ONCE", 2)
+    store.append_messages("c1", messages("m3", "m4", "m5"))
+    commands.clear()
+
+    assert store.prune_conversations(before=2**62) == 1
+
+    assert commands.sent.count("commitTransaction") == 3
+    assert store.get_conversation_by_id("c1") is None
+    assert store.get_messages_by_conversation_id("c1") == []
+    assert store.get_turn_trace_by_id("t1") is None
+
+
+def test_what_is_pruned_in_parts_begins_with_the_oldest_messages_and_ends_when_it_is_used(
+    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jazzmine._sync.message_store.mongodb_erasure._PRUNED_AT_ONCE", 2)
+    store.append_messages("c1", messages("m3", "m4", "m5"))
+    part = MongoDBErasure._erase_part
+
+    def erase_then_append(self: MongoDBErasure, *args: Any) -> Erased:
+        erased = part(self, *args)
+        with MessageStore.initialize(config) as other:
+            other.store_message(message("new", timestamp=2**61))
+        return erased
+
+    monkeypatch.setattr(MongoDBErasure, "_erase_part", erase_then_append)
+    assert store.prune_conversations(before=2**61) == 0
+    found = store.get_messages_by_conversation_id("c1")
+    assert [one.id for one in found] == ["m3", "m4", "m5", "new"]
 
 
 def test_a_message_with_an_earlier_clock_costs_one_command_more(

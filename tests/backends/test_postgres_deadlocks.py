@@ -127,7 +127,10 @@ CASES: dict[str, tuple[Steps, ...]] = {
     "appends": (appends(1), appends(-1), single),
     "appends and batches": (appends(1), appends(-1), batches(-1), moves),
     "forks and erasures": (cuts, cuts, appends(-1), erasures, erasures),
-    "everything": (turns(1), turns(-1), batches(-1), deletions, moves, single),
+    "everything": (
+        *(turns(1), turns(-1), batches(-1), deletions, moves, single),
+        *(appends(1), appends(-1), cuts, cuts, erasures, erasures),
+    ),
 }
 
 

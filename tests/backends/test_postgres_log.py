@@ -151,7 +151,7 @@ async def while_locked(
 ) -> Any:
     """Start a call while its conversation is locked; run a statement, and let the call go on."""
     with connection.transaction():
-        lock = f'SELECT FROM "{schema}".conversations WHERE id = %s FOR NO KEY UPDATE'
+        lock = f'SELECT FROM "{schema}".conversations WHERE id = %s FOR UPDATE'
         connection.execute(lock.encode(), ["c1"])
         task = asyncio.ensure_future(call)
         waiting = (
@@ -202,6 +202,25 @@ async def test_what_was_committed_while_a_rewind_waited_is_deleted(
         await store.store_message(message("m1"))
         call = store.rewind_conversation("c1", after="m1")
         assert await while_locked(beside, schema, call, NEWER) == 1
+
+
+NEWER_CONVERSATION = """
+INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
+VALUES ('c9', 'u', 'a', '', 1, 1)
+"""
+
+
+async def test_a_conversation_that_is_stored_while_a_write_waits_is_not_locked_after_others(
+    schema: str, beside: psycopg.Connection[Any]
+) -> None:
+    async with opened("async", config(schema)) as store:
+        await store.store_conversation(conversation())
+        other = message("m2").model_copy(update={"conversation_id": "c9"})
+        call = store.store_messages([message("m1"), other])
+        with pytest.raises(IntegrityError, match="'c9' is not stored"):
+            await while_locked(beside, schema, call, NEWER_CONVERSATION)
+        assert await store.get_messages_by_ids(["m1", "m2"]) == []
+        await store.store_messages([message("m1"), other])
 
 
 UNREADABLE = {

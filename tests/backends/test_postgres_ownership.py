@@ -71,6 +71,8 @@ def test_the_names_of_all_migrations_are_known() -> None:
         "jazzmine_delete_message",
         "jazzmine_fork_source",
         "jazzmine_forked_id",
+        "jazzmine_lock_conversations",
+        "jazzmine_lock_to_delete",
         "jazzmine_newest",
         "jazzmine_trace_numbers",
     }

@@ -79,7 +79,7 @@ def indexes(
     return found
 
 
-MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"], "superseded": []}
+MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"], "later_conversations": []}
 PAGE = {"owner": "u7", "limit": 20}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "store conversation": (
@@ -90,12 +90,12 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "store message": (
         sql.STORE_MESSAGE,
         MESSAGES_GIVEN,
-        {"messages_pkey", "conversations_pkey"},
+        {"messages_pkey"},
     ),
     "store messages": (
         sql.STORE_MESSAGES,
         MESSAGES_GIVEN,
-        {"messages_pkey", "conversations_pkey"},
+        {"messages_pkey"},
     ),
     "store trace": (sql.STORE_TRACE, {"trace": "{}"}, {"turn_traces_message_id_key"}),
     "store turn": (
@@ -167,7 +167,7 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
     "delete conversation": (
         sql.DELETE_CONVERSATION,
         {"id": "c7"},
-        {"conversations_pkey", "idx_msg_conv"},
+        {"conversations_pkey"},
     ),
     "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
@@ -292,6 +292,8 @@ def test_a_context_costs_the_same_after_flagged_messages(
 
 
 FUNCTIONS = {
+    "lock conversations": "jazzmine_lock_conversations('{c7,c8}')",
+    "lock to delete": "jazzmine_lock_to_delete('{c7}')",
     "append": "jazzmine_append('c7', '{new}', true, NULL, 1)",
     "append to each": """jazzmine_append_to_each(
         '{c7,c8}', '{1,1}', '{new,newer}', '{true,false}', '{\"\",m7}', '{1,1}')""",

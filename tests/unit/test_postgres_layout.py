@@ -157,9 +157,21 @@ def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first(
     parameters = message_parameters([snapshot(one, Message) for one in given_messages])
     assert parameters["count"] == 2
     assert parameters["conversations"] == ["c"]
-    assert parameters["superseded"] == ["c"]
     sent = json.loads(str(parameters["messages"]))
     assert [(one["id"], one["original_content"]) for one in sent] == [("a", "3"), ("b", "2")]
+
+
+def test_a_turn_locks_conversations_before_and_after_the_one_that_it_stores() -> None:
+    stored = Conversation(id="c5", user_id="u", agent_id="a")
+    given = [
+        Message(conversation_id=owner, user_id="u", role=MessageRole.USER, original_content="")
+        for owner in ("c9", "c5", "c1", "c5")
+    ]
+    parameters = message_parameters(
+        [snapshot(one, Message) for one in given], snapshot(stored, Conversation)
+    )
+    assert parameters["conversations"] == ["c1"]
+    assert parameters["later_conversations"] == ["c9"]
 
 
 STORED = (

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
 from jazzmine._async.message_store.pages import filled
+from jazzmine._compat.async_concurrency import sleep
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import require_count, require_id, require_time
 from jazzmine.records.base import Snapshot, snapshot
@@ -20,8 +21,12 @@ __all__ = ["ConversationLog"]
 
 # How many records one transaction of an erasure deletes, and how many conversations one of a
 # clean-up: few enough that it blocks no other call for long.
-_ERASED_AT_ONCE = 1_000
+_ERASED_AT_ONCE = 200
 _PRUNED_AT_ONCE = 20
+
+# How long an erasure lets other calls go first after each transaction, in s. A write that waits for
+# the lock of an SQLite database tries again within this time.
+_ERASING_PAUSE = 0.01
 
 
 class ConversationLog(MessageStoreHooks):
@@ -191,6 +196,7 @@ class ConversationLog(MessageStoreHooks):
         owner = require_id("user_id", user_id)
         total = erased = await self._erase(owner, _ERASED_AT_ONCE)
         while any(erased):
+            await sleep(_ERASING_PAUSE)
             self._check()
             erased = await self._erase(owner, _ERASED_AT_ONCE)
             total = Erased(*map(sum, zip(total, erased, strict=True)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jazzmine._sync.message_store.mongodb_log_locks import LogLocks
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
-from jazzmine.backends.mongodb.queries import among, equal
+from jazzmine.backends.mongodb.queries import MESSAGES_OF_CONVERSATION, among, equal
 from jazzmine.deadline import Deadline
 from jazzmine.records.conversation_log import Erased
 from jazzmine.records.repair import UNKNOWN_ID
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["MongoDBErasure"]
 
 _CANDIDATES = 100
+_PRUNED_AT_ONCE = 1_000
 
 
 class MongoDBErasure:
@@ -98,10 +99,10 @@ class MongoDBErasure:
     def _erase_part(
         self, session: Session | None, conversation_id: str, own: Document, limit: int
     ) -> Erased:
-        """Delete messages of a conversation, and the conversation with the last of them."""
+        """Delete the oldest messages of a conversation, and the conversation after the last."""
         client, erased = self._client, Erased()
-        owned = equal(conversation_id=conversation_id)
-        found = client.messages.find(owned, {"id": 1}, limit=limit, session=session)
+        owned, sort = equal(conversation_id=conversation_id), MESSAGES_OF_CONVERSATION.sort
+        found = client.messages.find(owned, {"id": 1}, sort=sort, limit=limit, session=session)
         ids = [document.get("id") or UNKNOWN_ID for document in found.to_list()]
         if ids:
             self._writes.known_messages.forget(ids)
@@ -141,24 +142,29 @@ class MongoDBErasure:
             return False
         ids = [conversation_id]
         wanted = (self._locks.run, conversation_id, self._prune, conversation_id, before)
-        try:
-            self._writes.known_conversations.forget(ids)
-            deleted: bool = self._writes.delete(ids, *wanted)
-            return deleted
-        finally:
-            self._writes.known_conversations.forget(ids)
+        while True:
+            try:
+                self._writes.known_conversations.forget(ids)
+                pruned: Erased = self._writes.delete(ids, *wanted)
+            finally:
+                self._writes.known_conversations.forget(ids)
+            if pruned.conversations or not any(pruned):
+                return bool(pruned.conversations)
 
-    def _prune(self, session: Session | None, conversation_id: str, before: int) -> bool:
-        return self._client.transaction(session, self._prune_once, conversation_id, before)
+    def _prune(self, session: Session | None, conversation_id: str, before: int) -> Erased:
+        return self._client.transaction(session, self._prune_part, conversation_id, before)
 
-    def _prune_once(self, session: Session | None, conversation_id: str, before: int) -> bool:
-        query = {**older_than(before), **equal(id=conversation_id)}
+    def _prune_part(
+        self, session: Session | None, conversation_id: str, before: int
+    ) -> Erased:
+        old = older_than(before)
+        query = {**old, **equal(id=conversation_id)}
         conversations = self._client.conversations
         if conversations.find_one(query, {"_id": 1}, session=session) is None:
-            return False
+            return Erased()
         if self._is_used(session, conversation_id, before):
-            return False
-        return self._writes.remove_conversation(session, conversation_id)
+            return Erased()
+        return self._erase_part(session, conversation_id, old, _PRUNED_AT_ONCE)
 
     def _is_used(self, session: Session | None, conversation_id: str, before: int) -> bool:
         """Return whether a conversation has a message of a time or later."""

@@ -70,21 +70,17 @@ def message_parameters(
         conversation: the conversation that the same statement stores before them.
     """
     by_id: dict[str, Message] = {}
-    superseded: set[str] = set()
+    owners: set[str] = set()
     for message in messages:
-        record = message.record
-        if record.id in by_id:
-            superseded.add(by_id[record.id].conversation_id)
-        by_id[record.id] = record
-    if conversation is not None:
-        superseded.discard(conversation.record.id)
+        by_id[message.record.id] = message.record
+        owners.add(to_text(message.record.conversation_id))
     records = list(by_id.values())
-    owners = {record.conversation_id for record in records} | superseded
+    stored = None if conversation is None else to_text(conversation.record.id)
     return {
         "messages": messages_json(records),
         "count": len(records),
-        "conversations": list(map(to_text, owners)),
-        "superseded": list(map(to_text, superseded)),
+        "conversations": [owner for owner in owners if stored is None or owner < stored],
+        "later_conversations": [owner for owner in owners if stored is not None and owner > stored],
     }
 
 

@@ -131,6 +131,8 @@ MESSAGES = Component(
     {"conversations": _ALL, "messages": _ALL, "turn_traces": _ALL, "jazzmine_leases": _ALL},
     (
         "jazzmine_message_numbers",
+        "jazzmine_lock_conversations",
+        "jazzmine_lock_to_delete",
         "jazzmine_append",
         "jazzmine_append_to_each",
         "jazzmine_newest",

@@ -6,7 +6,8 @@ size: without it, the server plans for a tenth of all rows, or plans each call a
 
 All statements lock rows in one order: conversations, messages, traces, and each of them by id.
 Otherwise two statements could deadlock. A write of messages locks their conversations FOR KEY
-SHARE, so that it waits for those of `log_statements`, and they for it.
+SHARE, so that it waits for those of `log_statements`, and they for it. What locks several rows is
+a function of the schema, see `migrations/0006_conversation_log.sql`.
 """
 
 from __future__ import annotations
@@ -85,9 +86,8 @@ _GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
 
 
 # Without this, the foreign key locks the conversations after the messages, in any order.
-_LOCK_CONVERSATIONS = f"""locked AS MATERIALIZED (
-    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = ANY(%(conversations)s::text[])
-    ORDER BY id COLLATE "C" FOR KEY SHARE
+_LOCK_CONVERSATIONS = """locked AS MATERIALIZED (
+    SELECT $schema.jazzmine_lock_conversations(%(conversations)s::text[])
 )"""
 
 
@@ -96,23 +96,11 @@ STORE_MESSAGE = f"""WITH {_LOCK_CONVERSATIONS}{
 }"""
 
 
-# If two messages of a call have one id, only the later one is inserted. If the conversation of the
-# earlier one is not stored, its id is inserted, so that the foreign key refuses the call.
-_CHECKED_VALUES = MESSAGES.values.replace(
-    ", conversation_id,",
-    f""", coalesce((
-        SELECT owner FROM unnest(%(superseded)s::text[]) AS owner
-        WHERE NOT EXISTS (SELECT FROM {CONVERSATIONS.qualified} WHERE id = owner)
-        LIMIT 1
-    ), conversation_id),""",
-)
-
-
 def _store_messages(part: str) -> str:
     """Return a write of messages: numbered in the given order, inserted in the order of ids."""
     return f"""
 INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
-SELECT {_CHECKED_VALUES}, seq
+SELECT {MESSAGES.values}, seq
 FROM ROWS FROM (
     {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
     $schema.jazzmine_message_numbers(%(count)s::integer)
@@ -147,20 +135,25 @@ STORE_TRACES = _store_trace(given="json_to_recordset(%(traces)s::json)")
 def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
     """Return one statement that stores all of the given parts, or none.
 
-    Each part runs after the one before, so that rows are locked in order. Foreign keys are checked
-    at the end of the statement, after all parts.
+    Each part runs after the one before, so that rows are locked in order: `conversations` are
+    those before the given one, `later_conversations` those after it. Foreign keys are checked at
+    the end of the statement, after all parts.
     """
     parts: list[str] = []
     done: list[str] = []
     if messages:
-        # A lock that is raised later deadlocks with a transaction that waits for it meanwhile.
-        lock = _LOCK_CONVERSATIONS
-        parts.append(lock.replace("FOR KEY SHARE", "FOR NO KEY UPDATE") if conversation else lock)
+        parts.append(_LOCK_CONVERSATIONS)
         done.append("locked")
     if conversation:
         sql = _store_conversation(f"WHERE {_after(done[-1])}" if done else "")
         parts.append(f"stored_conversation AS ({sql} RETURNING 1)")
         done.append("stored_conversation")
+    if conversation and messages:
+        parts.append(f"""locked_later AS MATERIALIZED (
+    SELECT $schema.jazzmine_lock_conversations(%(later_conversations)s::text[])
+    WHERE {_after(done[-1])}
+)""")
+        done.append("locked_later")
     if messages:
         parts.append(f"stored_messages AS ({_store_messages(done[-1])} RETURNING 1)")
         done.append("stored_messages")
@@ -173,18 +166,10 @@ def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
 
 FLAG_MESSAGE = f"UPDATE {MESSAGES.qualified} SET is_flagged = %(flagged)s WHERE id = %(id)s"
 
-# A conversation is deleted with its messages, a message with its trace. The foreign key alone would
-# lock the messages in another order than the statements that store them.
+# A conversation is deleted with its messages, a message with its trace.
 DELETE_CONVERSATION = f"""
-WITH locked AS MATERIALIZED (
-    SELECT id FROM {CONVERSATIONS.qualified} WHERE id = %(id)s FOR UPDATE
-), locked_messages AS MATERIALIZED (
-    SELECT id FROM {MESSAGES.qualified}
-    WHERE conversation_id = %(id)s AND {_after("locked")}
-    ORDER BY id COLLATE "C" FOR UPDATE
-)
-DELETE FROM {CONVERSATIONS.qualified}
-WHERE id = %(id)s AND {_after("locked_messages")}
+WITH locked AS MATERIALIZED (SELECT $schema.jazzmine_lock_to_delete(ARRAY[%(id)s::text]))
+DELETE FROM {CONVERSATIONS.qualified} WHERE id = %(id)s AND {_after("locked")}
 """
 DELETE_MESSAGE = f"""
 WITH locked AS MATERIALIZED (

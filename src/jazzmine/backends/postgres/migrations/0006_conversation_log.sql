@@ -18,10 +18,40 @@ CREATE INDEX idx_conv_updated ON $schema.conversations (last_updated_at, seq);
 -- statement sees what was committed before it began, so what was committed while it waited for a
 -- lock is seen only by the next one. That is why these are functions. FOR UPDATE waits for all
 -- writes of messages too. All lock rows in one order: conversations, messages, traces, and each of
--- them by id. The calls that use them check the arguments.
+-- them by id. A conversation that is stored after a call has locked others is not locked any more:
+-- the call treats it as unknown. The calls that use them check the arguments.
 --
 -- No function names a column that only a record's field is stored in: rows are read and copied as a
 -- whole, and the statements that call the functions name the columns.
+
+-- Locks conversations in which the caller stores messages. If one of them is not stored, this raises
+-- the error of the foreign key, which would lock the conversation after the messages if it were
+-- stored meanwhile.
+CREATE FUNCTION $schema.jazzmine_lock_conversations(owners text[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $lock$
+DECLARE
+    locked text[] := ARRAY(
+        SELECT id FROM $schema.conversations WHERE id = ANY(owners)
+        ORDER BY id COLLATE "C" FOR KEY SHARE);
+BEGIN
+    IF cardinality(locked) < cardinality(owners) THEN
+        RAISE foreign_key_violation USING TABLE = 'messages', DETAIL = (
+            SELECT format('Key (conversation_id)=(%s) is not present.', owner)
+            FROM unnest(owners) AS owner WHERE owner <> ALL(locked) LIMIT 1);
+    END IF;
+END
+$lock$;
+
+-- Locks conversations that the caller deletes, and their messages: the foreign key alone would lock
+-- the messages in another order.
+CREATE FUNCTION $schema.jazzmine_lock_to_delete(ids text[]) RETURNS void
+    LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $lock$
+BEGIN
+    PERFORM 1 FROM $schema.conversations WHERE id = ANY(ids) ORDER BY id COLLATE "C" FOR UPDATE;
+    PERFORM 1 FROM $schema.messages WHERE conversation_id = ANY(ids)
+    ORDER BY id COLLATE "C" FOR UPDATE;
+END
+$lock$;
 
 -- Decides about an append; the caller stores the messages. `latest` is their newest timestamp.
 --
@@ -36,21 +66,23 @@ DECLARE
     is_known boolean;
     newest_id text;
     newest_timestamp bigint;
+    stored json[];
 BEGIN
     PERFORM 1 FROM $schema.conversations WHERE id = owner FOR UPDATE;
     is_known := FOUND;
     SELECT id, timestamp INTO newest_id, newest_timestamp FROM $schema.messages
     WHERE conversation_id = owner ORDER BY timestamp DESC, seq DESC LIMIT 1;
+    stored := ARRAY(
+        SELECT row_to_json(one) FROM $schema.messages AS one WHERE id = ANY(given_ids));
     IF NOT is_known
-        OR EXISTS (SELECT FROM $schema.messages WHERE id = ANY(given_ids))
+        OR cardinality(stored) > 0
         OR NOT (is_any OR newest_id IS NOT DISTINCT FROM expected_last)
     THEN
         refusal := json_build_object(
             'is_known', is_known,
             'newest_id', newest_id,
             'newest_timestamp', newest_timestamp,
-            'stored', ARRAY(
-                SELECT row_to_json(one) FROM $schema.messages AS one WHERE id = ANY(given_ids)));
+            'stored', stored);
         RETURN;
     END IF;
     UPDATE $schema.conversations SET last_updated_at = greatest(latest, newest_timestamp)
@@ -67,14 +99,16 @@ CREATE FUNCTION $schema.jazzmine_append_to_each(
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $each$
 DECLARE
     used integer := 0;
+    locked text[] := ARRAY(
+        SELECT id FROM $schema.conversations WHERE id = ANY(owners)
+        ORDER BY id COLLATE "C" FOR UPDATE);
 BEGIN
-    PERFORM 1 FROM $schema.conversations WHERE id = ANY(owners)
-    ORDER BY id COLLATE "C" FOR UPDATE;
     FOR n IN 1..cardinality(owners) LOOP
         floors[n] := (
             SELECT floor FROM $schema.jazzmine_append(
                 owners[n], given_ids[used + 1 : used + sizes[n]], is_any[n],
-                nullif(expected_last[n], ''), latest[n]));
+                nullif(expected_last[n], ''), latest[n])
+            WHERE owners[n] = ANY(locked));
         used := used + sizes[n];
     END LOOP;
 END
@@ -177,6 +211,7 @@ CREATE FUNCTION $schema.jazzmine_fork(
 #variable_conflict use_column
 DECLARE
     ids text[];
+    traces text[];
     numbers bigint[];
 BEGIN
     SELECT array_agg(id ORDER BY timestamp, seq), array_agg(DISTINCT user_id) INTO ids, users
@@ -190,17 +225,18 @@ BEGIN
         CROSS JOIN LATERAL jsonb_populate_record(one, jsonb_build_object(
             'id', $schema.jazzmine_forked_id(salt, one.id), 'conversation_id', copy_id,
             'seq', copied.number)) AS copy;
-    numbers := ARRAY(SELECT $schema.jazzmine_trace_numbers((
-        SELECT count(*) FROM $schema.turn_traces WHERE message_id = ANY(ids))::integer));
+    -- A trace may be stored meanwhile, so the traces that are numbered are those that are copied.
+    traces := ARRAY(
+        SELECT id FROM $schema.turn_traces WHERE message_id = ANY(ids) ORDER BY seq);
+    numbers := ARRAY(SELECT $schema.jazzmine_trace_numbers(cardinality(traces)));
     INSERT INTO $schema.turn_traces
     SELECT copy.*
-    FROM (
-        SELECT trace, row_number() OVER (ORDER BY trace.seq) AS number
-        FROM $schema.turn_traces AS trace WHERE message_id = ANY(ids)
-    ) AS copied CROSS JOIN LATERAL jsonb_populate_record(copied.trace, jsonb_build_object(
-        'id', $schema.jazzmine_forked_id(salt, (copied.trace).id),
-        'message_id', $schema.jazzmine_forked_id(salt, (copied.trace).message_id),
-        'conversation_id', copy_id, 'seq', numbers[copied.number])) AS copy;
+    FROM unnest(traces, numbers) AS copied (id, number)
+        JOIN $schema.turn_traces AS one ON one.id = copied.id
+        CROSS JOIN LATERAL jsonb_populate_record(one, jsonb_build_object(
+            'id', $schema.jazzmine_forked_id(salt, one.id),
+            'message_id', $schema.jazzmine_forked_id(salt, one.message_id),
+            'conversation_id', copy_id, 'seq', copied.number)) AS copy;
     SELECT coalesce(
         json_object_agg(id, $schema.jazzmine_forked_id(salt, id) ORDER BY number), '{}')::text
     INTO result FROM unnest(ids) WITH ORDINALITY AS copied (id, number);
@@ -291,10 +327,7 @@ BEGIN
             SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
             ORDER BY timestamp DESC, seq DESC LIMIT 1) < before, true)
         ORDER BY last_updated_at, seq LIMIT size);
-    PERFORM 1 FROM $schema.conversations WHERE id = ANY(chosen)
-    ORDER BY id COLLATE "C" FOR UPDATE;
-    PERFORM 1 FROM $schema.messages WHERE conversation_id = ANY(chosen)
-    ORDER BY id COLLATE "C" FOR UPDATE;
+    PERFORM $schema.jazzmine_lock_to_delete(chosen);
     DELETE FROM $schema.conversations AS one
     WHERE id = ANY(chosen) AND last_updated_at < before AND coalesce((
         SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
