@@ -17,7 +17,8 @@ import pytest
 from pydantic import ValidationError
 
 import jazzmine
-from jazzmine.backends.postgres.schema import migrations
+from jazzmine.backends.postgres import log_statements as log_sql
+from jazzmine.backends.postgres.schema import bind, migrations
 from jazzmine.errors import ConflictError, IntegrityError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, network, opened
 from tests.backends.postgres_samples import config, conversation, message, trace
@@ -43,6 +44,18 @@ def own_schema() -> Iterator[str]:
 def beside() -> Iterator[psycopg.Connection[Any]]:
     with postgres.connect(postgres.dsn(), application_name=OTHER) as connection:
         yield connection
+
+
+@pytest.mark.parametrize("api", APIS[:1])
+async def test_a_pop_converts_the_message_once(
+    api: str, schema: str, beside: psycopg.Connection[Any]
+) -> None:
+    """The condition that it can be read has each field: 1 MB took more than a second."""
+    async with opened(api, config(schema)):
+        explain = f"EXPLAIN VERBOSE WITH {log_sql.POP} SELECT * FROM main"
+        plan = beside.execute(bind(explain, schema), {"owner": "c1", "readable": None}).fetchall()
+
+    assert "\n".join(line for (line,) in plan).count("to_jsonb(") == 1
 
 
 ADD_COLUMNS = """

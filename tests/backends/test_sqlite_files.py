@@ -110,7 +110,7 @@ def test_after_close_everything_is_in_one_file(path: Path, store: SQLiteMessageS
         assert again.get_message_by_id("m1") == message("m1")
 
 
-@pytest.mark.parametrize("name", ["with space.db", "a?b#c%20.db", "ü\n.db"])
+@pytest.mark.parametrize("name", ["with space.db", "a?b#c%20.db", "ü\n.db", "\udcff.db"])
 def test_any_file_name_can_be_used(tmp_path: Path, name: str) -> None:
     opened(tmp_path / name).close()
 
@@ -320,6 +320,32 @@ def test_a_file_that_was_replaced_is_opened_again(
     assert store.get_message_by_id("old") is None
     store.store_message(message("newer"))
     assert [one.id for one in store.get_messages_by_conversation_id("c1")] == ["new", "newer"]
+
+
+def test_a_file_that_was_replaced_is_not_mixed_with_the_log_of_the_former_one(
+    path: Path, tmp_path: Path, store: SQLiteMessageStore
+) -> None:
+    """Each of several connections notices it; SQLite alone would write one into the other."""
+    backup = tmp_path / "backup"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("VACUUM INTO ?", [str(backup)])
+    store.store_messages([message(f"m{n}") for n in range(100)])
+    assert store.get_message_by_id("m1") is not None
+
+    backup.replace(path)
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="delete the -wal"):
+            store.get_message_by_id("m1")
+        with pytest.raises(OSError, match="delete the -wal"):
+            store.store_message(message("m2"))
+        with pytest.raises(OSError, match="delete the -wal"):
+            opened(path)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink()
+    assert store.get_message_by_id("m1") is None
+    store.store_conversation(conversation("c2"))
+    assert store.get_conversation_by_id("c2") is not None
 
 
 # Opening at once

@@ -77,7 +77,9 @@ def test_a_file_that_was_cut_off_is_noticed(url: str, tmp_path: Path) -> None:
     "line",
     ["{", "[]", '"text"', '{"other": {}}', '{"message": {}}', '{"message": 1}', '{"a": 1, "b": 2}',
      '{"message": {"id": "m", "conversation_id": "c", "user_id": "u", "role": "user",'
-     ' "original_content": "x"}}'],
+     ' "original_content": "x"}}', '{"end": 5}', '{"end": {"messages": "1"}}',
+     '{"message": ' + "[" * 100_000],
+    ids=lambda line: line[:20],
 )  # fmt: skip
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str) -> None:
     ran = run("import", "--store", f"json:{tmp_path / 'new.json'}", stdin=f"\n{line}\n")

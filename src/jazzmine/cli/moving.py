@@ -200,16 +200,20 @@ def _import(
 def _read_line(number: int, line: bytes) -> tuple[str, Any]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"line {number} is not JSON: {error}") from None
     if isinstance(value, dict) and len(value) == 1:
         ((name, inner),) = value.items()
-        if name in (*_NAMES.values(), _END):
+        if name in _NAMES.values() or (name == _END and _are_counts(inner)):
             return name, inner
     raise Refused(
         f'line {number} is none that `export` writes: {{"conversation": …}}, {{"message": …}} or'
         ' {"trace": …}'
     )
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(count) is int for count in value.values())
 
 
 def _read_record(number: int, kind: RecordKind, value: Any) -> Any:

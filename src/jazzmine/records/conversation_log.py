@@ -88,8 +88,11 @@ def _same_content(stored: Message, given: Message) -> bool:
 
 
 def _content(message: Message) -> str:
-    # As JSON, in which true and 1 differ; a back end may return an object's keys in another order.
-    fields = message.model_dump(mode="json", exclude={"timestamp", "is_flagged"})
+    # As JSON, in which true and 1 differ; a back end may return an object's keys in another order,
+    # and a default for a value that is equal to it (0.0 for -0.0).
+    fields = message.model_dump(
+        mode="json", exclude={"timestamp", "is_flagged"}, exclude_defaults=True
+    )
     return json.dumps(fields, sort_keys=True)
 
 

@@ -204,6 +204,13 @@ async def test_the_keys_of_metadata_may_be_in_another_order(chat: MessageStore) 
     assert await chat.append_messages("c1", [again]) == [again]
 
 
+async def test_a_number_may_be_a_negative_zero(chat: MessageStore) -> None:
+    given = message("m1", sentiment_score=-0.0, metadata={"a": -0.0})
+    await chat.append_messages("c1", [given])
+
+    assert await chat.append_messages("c1", [given]) == [given]
+
+
 CHANGES: list[dict[str, Any]] = [
     {"original_content": "other"},
     {"user_id": "u2"},

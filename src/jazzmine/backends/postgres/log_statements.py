@@ -114,9 +114,11 @@ newest AS MATERIALIZED ({_calling("jazzmine_newest", "%(owner)s::text")}),
 record AS MATERIALIZED (
     SELECT record.* FROM newest CROSS JOIN LATERAL ({_stored("newest.message")}) AS record
     WHERE newest.message IS NOT NULL
+), read AS MATERIALIZED (
+    -- The condition has `fields` many times: it must be made once.
+    SELECT id, to_jsonb(record) AS fields FROM record
 ), deleted AS MATERIALIZED (
-    SELECT $schema.jazzmine_delete_message(id) AS count
-    FROM (SELECT id, to_jsonb(record) AS fields FROM record) AS read
+    SELECT $schema.jazzmine_delete_message(id) AS count FROM read
     WHERE id = %(readable)s::text OR {is_readable(Message, "fields")}
 ), main AS (
     SELECT

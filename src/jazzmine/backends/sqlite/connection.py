@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -52,16 +53,17 @@ class Connection:
         """Return the driver's connection, which autocommits and never waits for a lock.
 
         Raises:
-            FileNotFoundError: the file was removed.
+            OSError: the file was removed, or replaced without its -wal file.
             sqlite3.Error: the database cannot be opened.
         """
         self._lock.acquire()
         try:
-            status = os.stat(self._path)
-            file = (status.st_dev, status.st_ino)
+            file = _identity(self._path)
             if self._driver is None or file != self._file:
                 self.close()
+                _require_own_log(self._path, file)
                 self._driver, self._file = self._open(), file
+                _note_log(self._path, file)
             return self._driver
         except BaseException:
             self._lock.release()
@@ -91,7 +93,7 @@ class Connection:
     def _open(self) -> sqlite3.Connection:
         with _opening:
             driver = sqlite3.connect(
-                f"file:{quote(self._path)}?mode=rw",
+                f"file:{quote(os.fsencode(self._path))}?mode=rw",
                 uri=True,
                 timeout=0,
                 isolation_level=None,
@@ -169,6 +171,36 @@ def create_file(path: str) -> None:
         except FileExistsError:
             return
 
+
+def _identity(path: str) -> tuple[int, int]:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino
+
+
+def _require_own_log(path: str, file: tuple[int, int]) -> None:
+    """Raise OSError if a file was replaced, but not its -wal file: SQLite would mix the two."""
+    former, log = _logs.get(path, (file, None))
+    # SQLite deletes the -wal file of an empty one.
+    if former == file or not os.path.getsize(path):
+        return
+    with suppress(FileNotFoundError):
+        if os.path.getsize(f"{path}-wal") and log in (None, _identity(f"{path}-wal")):
+            reason = (
+                "it was replaced while it was open, but the -wal file beside it is that of the"
+                " former file: delete the -wal and -shm files"
+            )
+            raise OSError(errno.ESTALE, reason, path)
+
+
+def _note_log(path: str, file: tuple[int, int]) -> None:
+    log = None
+    with suppress(FileNotFoundError):
+        log = _identity(f"{path}-wal")
+    _logs[path] = file, log
+
+
+# The file that each path led to when it was opened, and its -wal file, None if it had none yet.
+_logs: dict[str, tuple[tuple[int, int], tuple[int, int] | None]] = {}
 
 _registering = threading.RLock()
 _opening = threading.RLock()

@@ -92,7 +92,7 @@ def check_file(path: str, component: str, version: int) -> int:
 def _check(path: str, component: str, version: int) -> int:
     # An immutable database is read without its -wal file and without locks: no file is made,
     # and SQLite, unlike open() and close(), keeps the locks of this process's connections.
-    uri = f"file:{quote(path)}?mode=ro&immutable=1"
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
             found = _number(connection, "PRAGMA application_id")
