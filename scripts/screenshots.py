@@ -1,14 +1,20 @@
-"""Make the pictures of the inspector in docs/images."""
+"""Make the pictures of the inspector and of `jazzmine show` in docs/images."""
 
 from __future__ import annotations
 
 import asyncio
+import io
+import re
 import sys
 import tempfile
 from datetime import datetime, timezone
 from pathlib import Path
 
+from rich.console import Console
+from rich.text import Text
+
 from scripts import sample_desk
+from tests.cli.program import on_terminal
 from tests.inspector import browser as chromium
 from tests.inspector.served import served
 
@@ -31,6 +37,22 @@ PICTURES = (
     ("inspector-usage", "/usage?since=2026-10-22", 1180, 900, "dark", ""),
 )
 
+SHOWN = ("show", sample_desk.NEWEST, "--last", "4", "--traces")
+
+
+def draw_terminal(url: str) -> None:
+    """Draw what the program writes to a terminal."""
+    written = on_terminal(*SHOWN, JAZZMINE_MESSAGE_STORE=url).replace("\r\n", "\n")
+    console = Console(record=True, width=92, file=io.StringIO(), force_terminal=True)
+    console.print(f"$ jazzmine {' '.join(SHOWN)}", highlight=False, style="bold")
+    console.print(Text.from_ansi(written))
+    drawn = console.export_svg(title="jazzmine show", unique_id="show")
+    # A browser would fetch the font of another site.
+    drawn = re.sub(r"\s*@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
+    drawn = re.sub(r" +$", "", drawn, flags=re.MULTILINE)
+    (IMAGES / "show.svg").write_text(drawn, encoding="utf-8")
+    print(f"show.svg: {len(drawn):,} bytes")
+
 
 async def main() -> None:
     """Fill a store, serve it, and take the pictures."""
@@ -38,6 +60,7 @@ async def main() -> None:
         path = Path(folder) / "desk.db"
         sample_desk.fill(path, round(END.timestamp() * 1000))
         url = f"sqlite:{path}"
+        draw_terminal(url)
         with served(Path(folder), "--store", url, "--memory", url) as program:
             async with chromium.running() as browser:
                 for name, address, width, height, scheme, opened in PICTURES:

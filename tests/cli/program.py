@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,7 +13,16 @@ from typing import Any, NamedTuple
 from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
 
-__all__ = ["COMMAND", "Ran", "all_records", "environment", "objects", "run", "run_program"]
+__all__ = [
+    "COMMAND",
+    "Ran",
+    "all_records",
+    "environment",
+    "objects",
+    "on_terminal",
+    "run",
+    "run_program",
+]
 
 _KINDS: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
 
@@ -57,6 +67,25 @@ def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
         timeout=120,
     )
     return Ran(ran.returncode, ran.stdout, ran.stderr)
+
+
+def on_terminal(*arguments: str, **more: str) -> str:
+    """Run the program on a terminal, and return what it wrote there."""
+    ours, theirs = pty.openpty()
+    given = environment(TERM="xterm-256color", **more)
+    with subprocess.Popen(
+        [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
+    ) as program:
+        os.close(theirs)
+        written = b""
+        try:
+            while some := os.read(ours, 65536):
+                written += some
+        except OSError:  # the other end is closed
+            pass
+        program.wait(60)
+    os.close(ours)
+    return written.decode()
 
 
 def objects(text: str) -> list[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine import Conversation, Message, TurnTrace
-from jazzmine.sync import WorkingMemoryStore
+from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.behaviour.samples import NOW
 from tests.cli.program import objects, run
 from tests.servers import redis_configs
@@ -85,8 +85,9 @@ def test_a_mistyped_database_makes_no_store(request: pytest.FixtureRequest, name
     assert again == first
 
 
-def test_a_url_that_names_no_storage_is_a_wrong_usage() -> None:
-    ran = run("ls", "--store", "postgre://u:sesame@h/db")
+@pytest.mark.parametrize("url", ["postgre://u:sesame@h/db", "postgresql://u:sesame@[h/db"])
+def test_a_url_that_cannot_be_read_is_a_wrong_usage(url: str) -> None:
+    ran = run("ls", "--store", url)
     assert ran.status == 2
     assert "postgresql:" in ran.errors
     assert "sesame" not in ran.errors
@@ -121,6 +122,16 @@ def test_json_of_a_conversation_holds_every_record(url: str) -> None:
     assert [kind.model_validate(one).id for kind, one in zip(kinds, others, strict=True)] == [
         "z", "y", "trace-of-y", "x", "a", "trace-of-a"
     ]  # fmt: skip
+
+
+def test_the_traces_of_a_conversation_are_read_at_once(
+    monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path
+) -> None:
+    monkeypatch.delattr(MessageStore, "get_turn_trace_by_message_id")
+    assert "turn 4, " in run("show", "c1", "--traces", "--store", url).output
+    page = tmp_path / "page.html"
+    assert run("export", "c1", "--html", str(page), "--store", url).status == 0
+    assert "turn 4: " in page.read_text()
 
 
 def test_the_context_leaves_out_flagged_messages(url: str) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -15,11 +13,11 @@ import pytest
 
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.cli.program import COMMAND, environment, run, run_program
+from tests.cli.program import COMMAND, environment, on_terminal, run, run_program
 
 COMMANDS = [
     "ls", "show", "context", "traces", "usage", "memory", "export", "import", "copy", "migrate",
-    "doctor", "erase", "prune",
+    "doctor", "erase", "prune", "inspect",
 ]  # fmt: skip
 
 
@@ -86,6 +84,14 @@ def test_a_closed_pipe_ends_the_program_without_a_word(long_url: str) -> None:
     assert program.wait(60) == 141
 
 
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_closed_output_is_none(long_url: str, descriptor: int) -> None:
+    command = [*COMMAND, "ls", "--store", long_url]
+    shell = ["sh", "-c", f'exec "$@" {descriptor}>&-', "sh", *command]
+    ran = subprocess.run(shell, capture_output=True, env=environment())
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
 def test_ctrl_c_ends_the_program_without_a_traceback(tmp_path: Path) -> None:
     command = [*COMMAND, "import", "--store", f"json:{tmp_path / 'new.json'}"]
     program = subprocess.Popen(
@@ -114,25 +120,6 @@ def _wait_for(path: Path, program: subprocess.Popen[bytes]) -> None:
 
 
 # Terminals
-
-
-def on_terminal(*arguments: str, **more: str) -> str:
-    """Run the program on a terminal, and return what it wrote there."""
-    ours, theirs = pty.openpty()
-    given = environment(TERM="xterm-256color", **more)
-    with subprocess.Popen(
-        [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
-    ) as program:
-        os.close(theirs)
-        written = b""
-        try:
-            while some := os.read(ours, 65536):
-                written += some
-        except OSError:  # the other end is closed
-            pass
-        program.wait(60)
-    os.close(ours)
-    return written.decode()
 
 
 def test_a_terminal_gets_colours_and_a_table(url: str) -> None:

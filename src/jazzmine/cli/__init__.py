@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 __all__ = ["main"]
@@ -16,4 +17,8 @@ def main() -> None:
             raise
         print("The command line needs an extra: pip install 'jazzmine[cli]'", file=sys.stderr)
         raise SystemExit(2) from None
+    # Where the caller has closed them (`>&-`), Python has none, and a file would get the number.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     app(prog_name="jazzmine")

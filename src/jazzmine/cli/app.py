@@ -19,7 +19,7 @@ from jazzmine.cli.moving import add_commands as add_moving
 from jazzmine.cli.options import MemoryOption, Refused, StoreOption, Stores, unavailable
 from jazzmine.cli.output import block, errors
 from jazzmine.cli.reading import add_commands as add_reading
-from jazzmine.errors import ConfigurationError, JazzmineError
+from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
 
 __all__ = ["app"]
 
@@ -49,10 +49,10 @@ class Program(TyperGroup):
 
 
 def _status(error: Exception) -> int:
+    if isinstance(error, (InvalidAddressError, ImportError)):
+        return USAGE
     if isinstance(error, ConfigurationError):
         return REFUSED
-    if isinstance(error, ImportError):
-        return USAGE
     return UNAVAILABLE if unavailable(error) else REFUSED
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -18,8 +17,6 @@ from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
 
 __all__ = ["add_commands"]
-
-_COMPARED_AT_ONCE = 500
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -124,12 +121,10 @@ def _copy_kind(
     """Copy the records of a kind after the first ones, and return the digest of all."""
     digest = Digest()
     with Batch(target, kind, grows=is_rewritten(target)) as batch:
-        for record in Records(source, kind):
-            text = canonical(record)
-            digest.add(text)
-            if digest.count > there:
-                batch.add(record, len(text))
-            counter.step()
+        for records in Records(source, kind).batches():
+            new = records[max(0, there - digest.count) :]
+            batch.add(new, digest.add(records))
+            counter.step(len(records))
     return digest
 
 
@@ -141,29 +136,29 @@ def _verified(
     for kind in KINDS:
         counter.begin(f"verifying {kind}")
         digest = Digest()
-        records: Iterable[Any] = Records(target, kind)
-        if merge:
-            records = _with_ids_of(source, target, kind)
-        for record in records:
-            digest.add(canonical(record))
-            counter.step()
+        batches = _with_ids_of(source, target, kind) if merge else Records(target, kind).batches()
+        for records in batches:
+            digest.add(records)
+            counter.step(len(records))
         found[kind] = digest
     return found
 
 
-def _with_ids_of(source: MessageStore, target: MessageStore, kind: RecordKind) -> Iterator[Any]:
+def _with_ids_of(
+    source: MessageStore, target: MessageStore, kind: RecordKind
+) -> Iterator[list[Any]]:
     """Yield the records of the target that have the ids of the source's, in the same order."""
-    ids = (record.id for record in Records(source, kind))
-    while some := list(islice(ids, _COMPARED_AT_ONCE)):
+    for records in Records(source, kind).batches():
+        ids = [record.id for record in records]
         if kind == "messages":
-            yield from target.get_messages_by_ids(some)
+            yield target.get_messages_by_ids(ids)
         else:
             get = (
                 target.get_conversation_by_id
                 if kind == "conversations"
                 else target.get_turn_trace_by_id
             )
-            yield from (found for found in map(get, some) if found is not None)
+            yield [found for found in map(get, ids) if found is not None]
 
 
 def _report(copied: dict[RecordKind, _Copied], found: dict[RecordKind, Digest]) -> None:

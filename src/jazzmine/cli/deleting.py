@@ -69,7 +69,10 @@ def erase(
 def prune(
     context: typer.Context,
     before: Annotated[
-        str, typer.Option("--before", metavar="DATE|MS", help="What was touched later stays.")
+        int,
+        typer.Option(
+            "--before", metavar="DATE|MS", parser=in_ms, help="What was touched later stays."
+        ),
     ],
     yes: YesOption = False,
     as_json: JSONOption = False,
@@ -81,14 +84,12 @@ def prune(
 
     Example: `jazzmine prune --before 2025-01-01`
     """
-    limit = in_ms(before, "--before")
-    assert limit is not None
     with message_store(context, store) as opened:
-        confirm(f"Delete the conversations last touched before {when(limit)}?", yes)
+        confirm(f"Delete the conversations last touched before {when(before)}?", yes)
         pruned = 0
         with counting() as counter:
             counter.begin("pruning conversations")
-            while found := opened.prune_conversations(before=limit, limit=_AT_ONCE):
+            while found := opened.prune_conversations(before=before, limit=_AT_ONCE):
                 pruned += found
                 counter.step(found)
     if as_json:

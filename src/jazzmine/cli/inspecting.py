@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from jazzmine.cli.options import (
     MemoryOption,
-    Refused,
     StoreOption,
     given_url,
     memory_config,
@@ -26,6 +25,21 @@ __all__ = ["add_commands"]
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _ALL_ADDRESSES = ("0.0.0.0", "::")
 
+HostOption = Annotated[
+    str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")
+]
+PortOption = Annotated[
+    int, typer.Option("--port", "-p", min=0, max=65535, help="The port; 0 is a free one.")
+]
+NamesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="A further name by which browsers reach it, without a port. May be repeated.",
+    ),
+]
+
 
 def add_commands(app: typer.Typer) -> None:
     """Add the command to the program."""
@@ -34,20 +48,9 @@ def add_commands(app: typer.Typer) -> None:
 
 def inspect(
     context: typer.Context,
-    host: Annotated[
-        str, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="The port; 0 is a free one.")
-    ] = 0,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--name",
-            metavar="NAME",
-            help="A further name by which browsers reach it, without a port. May be repeated.",
-        ),
-    ] = None,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 0,
+    names: NamesOption = None,
     store: StoreOption = None,
     memory: MemoryOption = None,
 ) -> None:
@@ -60,17 +63,7 @@ def inspect(
     messages = store_config(given_url(context, store))
     url = memory_url(context, memory)
     remembered = None if url is None else memory_config(url)
-    path = getattr(remembered, "path", None)
-    if path is not None and not os.path.exists(path):
-        raise Refused(f"there is no file {path}")
-    try:
-        from jazzmine.inspector.app import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("jinja2", "starlette", "uvicorn"):
-            raise
-        raise ImportError(
-            "the inspector needs an extra: pip install 'jazzmine[inspector]'"
-        ) from None
+    serve = _server()
     require_current(messages)
     if host not in _LOOPBACK:
         say(
@@ -87,3 +80,15 @@ def inspect(
             names=[name.lower() for name in known],
             ready=lambda address: write(line(address)),
         )
+
+
+def _server() -> Callable[..., None]:
+    try:
+        from jazzmine.inspector.app import serve
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("jinja2", "starlette", "uvicorn"):
+            raise
+        raise ImportError(
+            "the inspector needs an extra: pip install 'jazzmine[inspector]'"
+        ) from None
+    return serve

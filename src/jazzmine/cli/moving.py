@@ -191,7 +191,7 @@ def _import(
         counter.begin(f"importing {kind}")
         with Batch(store, kind, grows=grows) as batch:
             for number, line, _, value in group:
-                batch.add(_read_record(number, kind, value), len(line))
+                batch.add([_read_record(number, kind, value)], len(line))
                 counts[kind] += 1
                 counter.step()
     return counts, end

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from jazzmine._sync.message_store.factory import new_store
+from jazzmine.cli.output import say
 from jazzmine.config import BackendConfig, message_store_config, working_memory_config
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
-from jazzmine.records.usage import TraceFilter
+from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "message_store",
     "open_store",
     "store_config",
-    "trace_filter",
 ]
 
 MESSAGE_STORE = "JAZZMINE_MESSAGE_STORE"
@@ -142,6 +141,8 @@ def refusals() -> Iterator[None]:
     """Distinguish what a server refused from a wrong usage of this program."""
     try:
         yield
+    except InvalidAddressError:
+        raise
     except ConfigurationError as error:
         raise Refused(str(error)) from error
 
@@ -166,9 +167,7 @@ def memory_store(context: typer.Context, url: str | None) -> Iterator[WorkingMem
             "name a working memory that is shared; `memory:` belongs to one process",
             param_hint=_MEMORY_HINT,
         )
-    path = getattr(memory_config(given), "path", None)
-    if path is not None and not os.path.exists(path):
-        raise Refused(f"there is no file {path}")
+    memory_config(given)
     with refusals(), WorkingMemoryStore.initialize(given) as store:
         yield store
 
@@ -178,17 +177,24 @@ def memory_config(url: str) -> BackendConfig:
 
     Raises:
         BadParameter: it cannot be read: a wrong usage.
+        Refused: its file is not there.
     """
     try:
-        return working_memory_config(url)
+        config = working_memory_config(url)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint=_MEMORY_HINT) from None
+    path = getattr(config, "path", None)
+    if path is not None and not os.path.exists(path):
+        raise Refused(f"there is no file {path}")
+    return config
 
 
-def in_ms(text: str | None, hint: str) -> int | None:
-    """Return a time in ms: an integer is one, else it is an ISO date or time, in UTC by default."""
-    if text is None:
-        return None
+def in_ms(text: str) -> int:
+    """Return a time in ms: an integer is one, else it is an ISO date or time, in UTC by default.
+
+    Raises:
+        BadParameter: it is none.
+    """
     try:
         return int(text)
     except ValueError:
@@ -197,19 +203,10 @@ def in_ms(text: str | None, hint: str) -> int | None:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise typer.BadParameter(
-            "it is a date (2026-01-31), a time (2026-01-31T08:00Z), or a number of ms since 1970",
-            param_hint=hint,
+            "it is a date (2026-01-31), a time (2026-01-31T08:00Z), or a number of ms since 1970"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     return round(moment.timestamp() * 1000)
-
-
-def trace_filter(**fields: Any) -> TraceFilter:
-    """Return a filter of the fields that are given; a wrong one is a wrong usage."""
-    try:
-        return TraceFilter(**{name: value for name, value in fields.items() if value is not None})
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
 
 
 def confirm(question: str, yes: bool) -> None:
@@ -224,7 +221,7 @@ def confirm(question: str, yes: bool) -> None:
         if typer.confirm(question, err=True):
             return
     except typer.Abort:
-        pass
+        say("")  # the end of the line with the question
     raise Refused("nothing was deleted (--yes does it without asking)")
 
 

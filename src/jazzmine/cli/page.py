@@ -52,8 +52,10 @@ def conversation_page(store: MessageStore, conversation_id: str) -> Iterator[str
     if conversation is None:
         return
     yield from _head(conversation)
+    traces = store.get_turn_traces_by_conversation_id(conversation_id)
+    of_message = {trace.message_id: trace for trace in traces}
     for message in store.iter_messages(conversation_id):
-        yield from _message(message, store.get_turn_trace_by_message_id(message.id))
+        yield from _message(message, of_message.get(message.id))
     yield "</main></body></html>\n"
 
 

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from jazzmine.cli.filters import AgentOption, UserOption, filtered
 from jazzmine.cli.options import (
     ConversationArgument,
     JSONOption,
     MemoryOption,
     Refused,
     StoreOption,
-    in_ms,
     memory_store,
     message_store,
-    trace_filter,
 )
 from jazzmine.cli.output import (
     print_json,
@@ -36,45 +34,16 @@ from jazzmine.cli.rendering import (
     trace_line,
 )
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 
 __all__ = ["add_commands", "conversation_of"]
 
-UserOption = Annotated[str | None, typer.Option("--user", metavar="ID", help="Of this user.")]
-AgentOption = Annotated[str | None, typer.Option("--agent", metavar="ID", help="Of this agent.")]
 AfterOption = Annotated[
     str | None,
     typer.Option("--after", metavar="ID", help="Begin after this one: the next page."),
 ]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at the most.")]
-
-ConversationOption = Annotated[
-    str | None, typer.Option("--conversation", metavar="ID", help="Of this conversation.")
-]
-IntentOption = Annotated[str | None, typer.Option("--intent", help="With this intent.")]
-SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="DATE|MS", help="Begun then or later.")
-]
-UntilOption = Annotated[
-    str | None, typer.Option("--until", metavar="DATE|MS", help="Begun before then.")
-]
-TokensOption = Annotated[
-    int | None, typer.Option("--min-tokens", help="That took so many tokens or more.")
-]
-LatencyOption = Annotated[
-    int | None, typer.Option("--min-latency", metavar="MS", help="That took so long or longer.")
-]
-ErrorsOption = Annotated[
-    bool | None, typer.Option("--errors/--no-errors", help="With errors, or without any.")
-]
-ToolOption = Annotated[
-    str | None,
-    typer.Option("--tool", metavar="JSON", help='With such a tool call: `{"success": false}`.'),
-]
-CallOption = Annotated[
-    str | None,
-    typer.Option("--llm-call", metavar="JSON", help='With such a call: `{"model": "small"}`.'),
-]
 
 
 class UsageBy(str, Enum):
@@ -166,8 +135,10 @@ def show(
             print_records([found])
         else:
             show_conversation(found)
+        told = opened.get_turn_traces_by_conversation_id(conversation) if traces else []
+        of_message = {trace.message_id: trace for trace in told}
         for message in messages:
-            trace = opened.get_turn_trace_by_message_id(message.id) if traces else None
+            trace = of_message.get(message.id)
             if as_json:
                 print_records([message, trace] if trace else [message])
             else:
@@ -211,19 +182,10 @@ def context_of(
         show_message(message)
 
 
+@filtered
 def list_traces(
     context: typer.Context,
-    user: UserOption = None,
-    agent: AgentOption = None,
-    conversation: ConversationOption = None,
-    intent: IntentOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    min_tokens: TokensOption = None,
-    min_latency: LatencyOption = None,
-    has_errors: ErrorsOption = None,
-    tool: ToolOption = None,
-    llm_call: CallOption = None,
+    where: TraceFilter,
     limit: LimitOption = 50,
     after: AfterOption = None,
     as_json: JSONOption = False,
@@ -233,19 +195,6 @@ def list_traces(
 
     Example: `jazzmine traces --agent desk --errors --since 2026-01-31`
     """
-    where = trace_filter(
-        user_id=user,
-        agent_id=agent,
-        conversation_id=conversation,
-        intent=intent,
-        started_from=in_ms(since, "--since"),
-        started_until=in_ms(until, "--until"),
-        min_total_tokens=min_tokens,
-        min_latency_ms=min_latency,
-        has_errors=has_errors,
-        tool=_object(tool, "--tool"),
-        llm_call=_object(llm_call, "--llm-call"),
-    )
     with message_store(context, store) as opened:
         found = opened.find_turn_traces(where, limit=limit, after=after)
     if as_json:
@@ -268,20 +217,11 @@ def list_traces(
     print_table(columns, rows, numbers=("turn", "ms", "tokens", "errors"))
 
 
+@filtered
 def usage(
     context: typer.Context,
+    where: TraceFilter,
     by: Annotated[UsageBy, typer.Option("--by", help="What to sum up by.")] = UsageBy.AGENT,
-    user: UserOption = None,
-    agent: AgentOption = None,
-    conversation: ConversationOption = None,
-    intent: IntentOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
-    min_tokens: TokensOption = None,
-    min_latency: LatencyOption = None,
-    has_errors: ErrorsOption = None,
-    tool: ToolOption = None,
-    llm_call: CallOption = None,
     as_json: JSONOption = False,
     store: StoreOption = None,
 ) -> None:
@@ -289,19 +229,6 @@ def usage(
 
     Example: `jazzmine usage --by model --since 2026-01-01`
     """
-    where = trace_filter(
-        user_id=user,
-        agent_id=agent,
-        conversation_id=conversation,
-        intent=intent,
-        started_from=in_ms(since, "--since"),
-        started_until=in_ms(until, "--until"),
-        min_total_tokens=min_tokens,
-        min_latency_ms=min_latency,
-        has_errors=has_errors,
-        tool=_object(tool, "--tool"),
-        llm_call=_object(llm_call, "--llm-call"),
-    )
     with message_store(context, store) as opened:
         found = opened.summarize_usage(where, by=by.value)
     if as_json:
@@ -345,15 +272,3 @@ def show_memory(
     for name, value in found.to_dict().items():
         if value not in (None, "", [], {}):
             show_value(name, value, "")
-
-
-def _object(text: str | None, hint: str) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise typer.BadParameter('it is a JSON object, such as {"success": false}', param_hint=hint)
-    return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Generic, TypeVar
@@ -42,22 +42,26 @@ class Records(Generic[AnyRecord]):
         self._store, self._kind = store, kind
 
     def __iter__(self) -> Iterator[Any]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Yield them some hundreds at a time; while the caller uses one batch, the next is read."""
         batches = self._store._iter_stored(self._kind, _READ_AT_ONCE)
-        # A back end may hold a connection until the iteration ends. A server prepares the next
-        # batch while this program is busy with one.
+        # A back end may hold a connection until the iteration ends.
         with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
             coming = thread.submit(next, batches, None)
             while batch := coming.result():
                 coming = thread.submit(next, batches, None)
-                yield from batch
+                yield batch
 
 
 def canonical(record: Record) -> bytes:
-    """Return a record as JSON that is equal for equal records.
+    """Return a record as a line of JSON that is equal for equal records.
 
     A back end may give back the names in free-form data in another order.
     """
-    plain = record.__pydantic_serializer__.to_json(record)
+    plain = Snapshot(record).json
     if not isinstance(record, TurnTrace) and not record.metadata:  # type: ignore[attr-defined]
         return plain
     return json.dumps(json.loads(plain), sort_keys=True, separators=(",", ":")).encode()
@@ -70,23 +74,17 @@ class Digest:
         self.count: int = 0
         self._hash = hashlib.sha256()
 
-    def add(self, text: bytes) -> None:
-        """Add a record, as `canonical` returns it."""
-        self.count += 1
-        self._hash.update(len(text).to_bytes(8, "big") + text)
+    def add(self, records: Sequence[Record]) -> int:
+        """Add records, and return how many bytes of JSON they are."""
+        lines = b"".join([canonical(record) + b"\n" for record in records])
+        self.count += len(records)
+        self._hash.update(lines)
+        return len(lines)
 
     @property
     def checksum(self) -> str:
         """The checksum, short enough to be compared by eye."""
         return self._hash.hexdigest()[:16]
-
-    @classmethod
-    def of(cls, records: Iterable[Record]) -> Digest:
-        """Return the digest of records."""
-        digest = cls()
-        for record in records:
-            digest.add(canonical(record))
-        return digest
 
 
 class Batch:
@@ -120,13 +118,18 @@ class Batch:
         finally:
             self._thread.shutdown()
 
-    def add(self, record: Conversation | Message | TurnTrace, size: int) -> None:
-        """Add a record that nothing else has; `size` is about that of its JSON, in bytes."""
-        keys = _keys(record)
+    def add(self, records: Sequence[Conversation | Message | TurnTrace], size: int) -> None:
+        """Add records that nothing else has, each id once.
+
+        Args:
+            records: the records.
+            size: about how many bytes of JSON they are.
+        """
+        keys = [key for record in records for key in _keys(record)]
         if not self._keys.isdisjoint(keys):
             self.flush()
         self._keys.update(keys)
-        self._records.append(Snapshot(record))
+        self._records += map(Snapshot, records)
         self._bytes += size
         if self._grows:
             is_full = len(self._records) >= max(_STORED_AT_ONCE, self.stored)

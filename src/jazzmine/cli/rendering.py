@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rich.text import Text
+
 from jazzmine.cli.output import block, line, print_json, shown, when, write
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -32,7 +34,7 @@ def show_conversation(one: Conversation) -> None:
 
 def show_message(one: Message) -> None:
     """Print a message, and what it says of its turn."""
-    head = shown(one.role.value, _STYLES.get(one.role, "bold"))
+    head = Text().append(one.role.value, style=_STYLES.get(one.role, "bold"))
     head.append(f"  {when(one.timestamp)}  {line(one.id)}", style="dim")
     if one.is_flagged:
         head.append("  flagged", style="red")
@@ -56,11 +58,15 @@ def trace_line(one: TurnTrace) -> str:
     parts = [
         f"turn {one.turn_number}",
         f"{one.total_latency_ms} ms",
-        f"{one.total_tokens} tokens",
-        f"{len(one.llm_calls)} model calls",
-        f"{len(one.tool_traces)} tools",
+        _counted(one.total_tokens, "token"),
+        _counted(len(one.llm_calls), "model call"),
+        _counted(len(one.tool_traces), "tool"),
     ]
     return ", ".join(parts + [f"error: {error}" for error in one.errors])
+
+
+def _counted(count: int, name: str) -> str:
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def show_value(name: str, value: Any, indent: str) -> None:

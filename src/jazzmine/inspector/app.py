@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import uvicorn
 from starlette.applications import Starlette
@@ -40,6 +41,8 @@ _STATIC_FILES = Path(__file__).with_name("static")
 
 _SECONDS_TO_END = 2
 
+ErrorPage: TypeAlias = Callable[[Request, Exception], Awaitable[Response]]
+
 
 def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) -> ASGIApp:
     """Return the application.
@@ -55,9 +58,28 @@ def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) 
         text = "Open the address that `jazzmine inspect` printed: it has the token that is missing."
         return pages.problem(403, "This page needs a token", text, str(request.url.path))
 
+    app = Starlette(
+        routes=[
+            Route("/", pages.conversations, methods=["GET"]),
+            Route("/conversation", pages.conversation, methods=["GET"]),
+            Route("/conversation/new", pages.new_messages, methods=["GET"]),
+            Route("/memory", pages.memory, methods=["GET"]),
+            Route("/turn", pages.turn, methods=["GET"]),
+            Route("/turns", pages.turns, methods=["GET"]),
+            Route("/usage", pages.usage, methods=["GET"]),
+            Mount(STATIC.rstrip("/"), StaticFiles(directory=_STATIC_FILES)),
+        ],
+        exception_handlers=_error_pages(pages),
+    )
+    return guarded(app, access, hosts, refuse)
+
+
+def _error_pages(pages: Pages) -> dict[Any, ErrorPage]:
+    """Return the page that each kind of error gets."""
+
     async def not_found(request: Request, error: Exception) -> Response:
-        text = str(error.args[0]) if isinstance(error, NotFoundError) else "There is no such page."
-        return pages.problem(404, "Not found", f"{text} It may have been deleted.")
+        text = str(error.args[0]) if isinstance(error, NotFoundError) else "There is no such page"
+        return pages.problem(404, "Not found", f"{text.rstrip('.')}. It may have been deleted.")
 
     async def unavailable(request: Request, error: Exception) -> Response:
         text = f"{error} `jazzmine doctor` says what is wrong."
@@ -70,27 +92,14 @@ def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) 
         text = f"{type(error).__name__}: {error}"
         return pages.problem(500, "This could not be shown", text)
 
-    app = Starlette(
-        routes=[
-            Route("/", pages.conversations, methods=["GET"]),
-            Route("/conversation", pages.conversation, methods=["GET"]),
-            Route("/conversation/new", pages.new_messages, methods=["GET"]),
-            Route("/memory", pages.memory, methods=["GET"]),
-            Route("/turn", pages.turn, methods=["GET"]),
-            Route("/turns", pages.turns, methods=["GET"]),
-            Route("/usage", pages.usage, methods=["GET"]),
-            Mount(STATIC.rstrip("/"), StaticFiles(directory=_STATIC_FILES)),
-        ],
-        exception_handlers={
-            BadFilter: wrong,
-            HTTPException: not_found,
-            NotFoundError: not_found,
-            StoreUnavailableError: unavailable,
-            TimeoutError: unavailable,
-            Exception: failed,
-        },
-    )
-    return guarded(app, access, hosts, refuse)
+    return {
+        BadFilter: wrong,
+        HTTPException: not_found,
+        NotFoundError: not_found,
+        StoreUnavailableError: unavailable,
+        TimeoutError: unavailable,
+        Exception: failed,
+    }
 
 
 def _path_of(request: Request) -> str:

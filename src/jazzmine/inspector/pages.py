@@ -201,7 +201,7 @@ class Pages:
     async def new_messages(self, request: Request) -> Response:
         """Return the part of a thread that follows the message which a page has last."""
         conversation_id, after = (request.query_params.get(name, "") for name in ("id", "after"))
-        if await self._store.get_conversation_by_id(conversation_id) is None:
+        if not conversation_id or not await self._store.get_conversation_by_id(conversation_id):
             return Response(status_code=204, headers={"HX-Refresh": "true"})
         try:
             found = await self._store.get_messages_by_conversation_id(
