@@ -29,7 +29,7 @@ from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.claude_agent_sdk_program import KEY
 from tests.adapters.processes import run_together
-from tests.adapters.test_items import ITEMS, same
+from tests.adapters.values import ITEMS, same
 from tests.behaviour.backends import Config
 
 PROGRAM = "tests.adapters.claude_agent_sdk_program"
