@@ -14,6 +14,7 @@ from jazzmine import Conversation, IntegrityError, Message, MessageRole
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.openai_agents_sessions import CALL, OUTPUT, contents, said, session_of
+from tests.adapters.values import same
 
 
 @pytest.fixture
@@ -148,6 +149,13 @@ async def test_any_item_comes_back_equal(session: Any, item: Any) -> None:
     assert await session.pop_item() == item
 
 
+async def test_what_is_not_a_number_comes_back(session: Any) -> None:
+    item = {"type": "unknown_to_everybody", "value": math.nan}
+    await session.add_items([item])
+
+    assert same(await session.get_items(), [item])
+
+
 async def test_items_with_one_id_are_several_items(session: Any) -> None:
     twice = [{"id": "same", "role": "user", "content": text} for text in ("1", "2")]
 
@@ -264,6 +272,19 @@ async def test_a_cancelled_add_ends_first(session: Any, store: MessageStore) -> 
             await task
 
         assert contents(await session.get_items()) == [str(one) for one in range(number + 1)]
+
+
+@pytest.mark.parametrize(("call", "left"), [("pop_item", ["1"]), ("clear_session", [])])
+async def test_a_cancelled_deletion_ends_first(session: Any, call: str, left: list[str]) -> None:
+    await session.add_items(said("1", "2"))
+    task = asyncio.create_task(getattr(session, call)())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+    assert contents(await session.get_items()) == left
 
 
 def test_a_session_is_used_from_several_loops(sync_store: SyncMessageStore) -> None:

@@ -14,6 +14,7 @@ from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
 from tests.adapters.strands_program import agent
 from tests.adapters.strands_sessions import ids, said, state
+from tests.adapters.values import same
 
 
 @pytest.fixture
@@ -139,6 +140,17 @@ def test_any_message_comes_back_equal(
     repository.create_message("s1", "guide", message)
 
     assert repository.list_messages("s1", "guide") == [message]
+
+
+def test_what_is_not_a_number_comes_back(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    content: Any = [{"toolUse": {"toolUseId": "k", "name": "f", "input": {"x": math.nan}}}]
+    message = SessionMessage.from_message({"role": "user", "content": content}, 0)
+    repository.create_message("s1", "guide", message)
+
+    (found,) = repository.list_messages("s1", "guide")
+    assert same(found.message, message.message)
 
 
 values = st.recursive(
