@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agent_framework import (
@@ -66,6 +67,7 @@ def main() -> None:
     config, command, *arguments = sys.argv[1:]
     with MessageStore.initialize(json.loads(config)) as store:
         provider = JazzmineHistoryProvider(store, user_id="u1", agent_id="a1")
+        commands: dict[str, Callable[..., Coroutine[Any, Any, None]]]
         commands = {"turn": _turn, "add": _add, "transcript": _transcript}
         asyncio.run(commands[command](provider, *arguments))
 

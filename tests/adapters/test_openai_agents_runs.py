@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,10 @@ from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.openai_agents_program import agent
 from tests.adapters.openai_agents_sessions import CALL, OUTPUT, contents, said, session_of
 from tests.adapters.processes import run_together
+from tests.backends.postgres_samples import behind
 from tests.behaviour.backends import Config
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
 
 PROGRAM = "tests.adapters.openai_agents_program"
 COMPACTION = {"type": "compaction", "encrypted_content": "abc"}
@@ -140,6 +144,36 @@ async def test_a_run_compacts_its_session(session: Any) -> None:
     assert await session.get_items() == [COMPACTION]
     await Runner.run(guide, "And now?", session=session)
     assert [item.get("type") or item["role"] for item in model.inputs[2]] == ["compaction", "user"]
+
+
+# What a call costs
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    with Proxy(postgres.port_of(postgres.dsn())) as between:
+        yield between
+
+
+async def test_an_append_and_a_read_are_one_round_trip_each(proxy: Proxy) -> None:
+    with postgres.empty_schema() as schema:
+        options = behind(proxy, schema, pool_min=1, pool_max=1)
+        async with await MessageStore.initialize(options) as store:
+            session = session_of(store)
+            calls: list[Callable[[], Awaitable[Any]]] = [
+                lambda: session.add_items(said("1")),
+                lambda: session.add_items(said("2", "3")),
+                lambda: session.get_items(limit=2),
+                lambda: session.get_items(),
+                lambda: session.pop_item(),
+            ]
+            for call in calls * 8:
+                await call()  # so that the connection has prepared the statements
+
+            for call in calls:
+                before = proxy.round_trips
+                await call()
+                assert proxy.round_trips - before == 1
 
 
 # Several processes
