@@ -34,7 +34,8 @@ def encoded(item: object) -> str:
 
 def decoded(text: str) -> Any:
     """Return the item that `encoded` was given."""
-    return json.loads(text, object_hook=_untagged if '"$' in text else None)
+    decode = _decode_tagged if '"$' in text else _decode_plain
+    return decode(text)[0]
 
 
 def _tagged(value: object, depth: int) -> object:
@@ -72,6 +73,11 @@ def _untagged(found: dict[str, Any]) -> Any:
     if key == _PAIRS:
         return dict(value)
     return found
+
+
+# `JSONDecoder.decode` looks for white space as well, which takes longer than a short item itself.
+_decode_plain = json.JSONDecoder().raw_decode
+_decode_tagged = json.JSONDecoder(object_hook=_untagged).raw_decode
 
 
 def _is_utf8(text: str) -> bool:

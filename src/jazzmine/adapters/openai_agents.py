@@ -20,6 +20,7 @@ with supported("openai-agents", "0.8.0", "1.0"):
 __all__ = ["JazzmineSession"]
 
 _KEY = "openai_agents"
+_NO_ITEM = object()
 
 
 class JazzmineSession:
@@ -108,8 +109,11 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
 
 def _item(message: Message) -> Any:
     """Return the item of a message; one that no session has stored becomes an item of its text."""
+    item = item_of(message, _KEY, _NO_ITEM)
+    if item is not _NO_ITEM:
+        return item
     role = message.role.value if message.role.value in ("user", "system") else "assistant"
-    return item_of(message, _KEY, {"role": role, "content": message.original_content})
+    return {"role": role, "content": message.original_content}
 
 
 def _described(item: object) -> Described:
