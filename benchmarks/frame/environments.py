@@ -25,8 +25,8 @@ PREDECESSOR_SOURCE = PREDECESSOR / "jazzmine-source"
 EXTRAS = "all,test"
 """The extras of the library that are installed: every driver, and the servers of the tests."""
 
-BESIDE = "openai-agents>=0.24"
-"""Whose sessions are measured beside the SQLite store, in the same environment."""
+BESIDE = ("openai-agents[sqlalchemy]>=0.24", "aiosqlite", "strands-agents", "agent-framework-core")
+"""The frameworks whose sessions are measured beside the library's, in the same environment."""
 
 PREDECESSOR_VERSION = "0.1.42"
 PREDECESSOR_NEEDS = ("asyncpg", "motor", "redis")
@@ -48,11 +48,11 @@ def main(arguments: list[str]) -> None:
 
 
 def make_ours() -> None:
-    stamp = _digest(sys.version, EXTRAS, BESIDE, (ROOT / "pyproject.toml").read_text())
+    stamp = _digest(sys.version, EXTRAS, *BESIDE, (ROOT / "pyproject.toml").read_text())
     if _is_fresh(OURS, stamp):
         return
     _new_environment(OURS)
-    _pip(OURS, "install", "--editable", f"{ROOT}[{EXTRAS}]", BESIDE)
+    _pip(OURS, "install", "--editable", f"{ROOT}[{EXTRAS}]", *BESIDE)
     _seal(OURS, stamp)
 
 

@@ -5,6 +5,7 @@ a message store as JSON, and one of these commands:
 
 - `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
 - `add NAME COUNT`: adds two messages at a time.
+- `transcript COUNT`: saves transcripts of 2, 4, ... messages, each to a session of its own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agent_framework import (
@@ -65,8 +67,9 @@ def main() -> None:
     config, command, *arguments = sys.argv[1:]
     with MessageStore.initialize(json.loads(config)) as store:
         provider = JazzmineHistoryProvider(store, user_id="u1", agent_id="a1")
-        run = _turn(provider, *arguments) if command == "turn" else _add(provider, *arguments)
-        asyncio.run(run)
+        commands: dict[str, Callable[..., Coroutine[Any, Any, None]]]
+        commands = {"turn": _turn, "add": _add, "transcript": _transcript}
+        asyncio.run(commands[command](provider, *arguments))
 
 
 async def _turn(provider: JazzmineHistoryProvider, question: str) -> None:
@@ -80,6 +83,12 @@ async def _add(provider: JazzmineHistoryProvider, name: str, count: str) -> None
     for number in range(int(count)):
         pair = [Message("user", [f"{name} {number} {half}"]) for half in (0, 1)]
         await provider.save_messages("s1", pair)
+
+
+async def _transcript(provider: JazzmineHistoryProvider, count: str) -> None:
+    for size in range(2, int(count) + 1, 2):
+        messages = [Message("user", [f"{number}"]) for number in range(size)]
+        await provider.save_messages(f"s{size}", messages)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class ScriptedModel(Model):
                 arguments='{"city":"Lisbon"}',
                 type="function_call",
             )
-        return ModelResponse(output=[output], usage=Usage(), response_id=None)
+        return ModelResponse(output=[output], usage=Usage(), response_id=f"r{number}")
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         raise NotImplementedError

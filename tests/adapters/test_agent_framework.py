@@ -26,6 +26,7 @@ from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.agent_framework_program import agent
 from tests.adapters.processes import run_together
+from tests.adapters.values import same
 from tests.behaviour.backends import Config
 
 PROGRAM = "tests.adapters.agent_framework_program"
@@ -203,6 +204,15 @@ async def test_any_message_comes_back_equal(
     assert found.to_dict() == message.to_dict()
 
 
+async def test_what_is_not_a_number_comes_back(provider: JazzmineHistoryProvider) -> None:
+    call = Content.from_function_call("k", "f", arguments={"x": math.nan})
+    message = Message("assistant", [call])
+    await provider.save_messages("s1", [message])
+
+    (found,) = await provider.get_messages("s1")
+    assert same(found.to_dict(), message.to_dict())
+
+
 async def test_messages_that_a_compaction_excluded_are_left_out(store: MessageStore) -> None:
     kept, excluded = said("1", "2")
     excluded.additional_properties["_excluded"] = True
@@ -333,3 +343,12 @@ def test_pairs_of_four_processes_stay_together(shared_config: Config) -> None:
 
     assert len(set(added)) == len(added) == 400
     assert [one[:-2] for one in added[::2]] == [one[:-2] for one in added[1::2]]
+
+
+def test_a_transcript_that_four_processes_get_is_stored_once(shared_config: Config) -> None:
+    run_together(PROGRAM, shared_config, *[("transcript", "20")] * 4)
+
+    with SyncMessageStore.initialize(shared_config) as store:
+        for size in range(2, 21, 2):
+            found = asyncio.run(provider_of(store).get_messages(f"s{size}"))
+            assert texts(found) == [f"{number}" for number in range(size)]

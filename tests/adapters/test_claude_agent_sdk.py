@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 from claude_agent_sdk import (
-    InMemorySessionStore,
-    delete_session_via_store,
     fold_session_summary,
-    fork_session_via_store,
-    get_session_messages_from_store,
     list_sessions_from_store,
     project_key_for_directory,
-    rename_session_via_store,
 )
 from claude_agent_sdk.testing import run_session_store_conformance
 from hypothesis import HealthCheck, given, settings
@@ -28,11 +21,8 @@ from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.claude_agent_sdk_program import KEY
-from tests.adapters.processes import run_together
-from tests.adapters.test_items import ITEMS, same
-from tests.behaviour.backends import Config
+from tests.adapters.values import ITEMS, same
 
-PROGRAM = "tests.adapters.claude_agent_sdk_program"
 SUBAGENT = {**KEY, "subpath": "subagents/agent-1"}
 
 
@@ -201,6 +191,17 @@ async def test_an_entry_that_comes_again_does_not_change_the_summary(sessions: A
     assert summary["data"]["custom_title"] == "B"
 
 
+async def test_a_deleted_session_has_no_summary(sessions: Any) -> None:
+    other = {**KEY, "project_key": "other"}
+    for key in (KEY, other):
+        await sessions.append(key, [{"type": "custom-title", "customTitle": "A"}])
+
+    await sessions.delete(KEY)
+
+    assert await sessions.list_session_summaries("project") == []
+    assert len(await sessions.list_session_summaries("other")) == 1
+
+
 @pytest.mark.parametrize("change", ["delete", "flag", "foreign"])
 async def test_a_summary_survives_changes_of_the_newest_message(
     sessions: Any, store: MessageStore, change: str
@@ -308,89 +309,3 @@ async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageS
         ("system", "[mode]"),
     ]
     assert shown[1].invoked_tools == ["Read"]
-
-
-# The SDK's own functions, beside its own store
-
-
-async def test_the_sdks_functions_see_what_they_see_in_its_own_store(sessions: Any) -> None:
-    session_id = "11111111-1111-4111-8111-111111111111"
-    key: Any = {"project_key": project_key_for_directory(None), "session_id": session_id}
-    transcript: Any = []
-    for number, kind in enumerate(["user", "assistant", "user", "assistant"]):
-        transcript.append(
-            {
-                "type": kind,
-                "uuid": f"{number:08d}-0000-4000-8000-000000000000",
-                "parentUuid": transcript[-1]["uuid"] if transcript else None,
-                "sessionId": session_id,
-                "timestamp": "2025-01-01T00:00:00.000Z",
-                "cwd": "/somewhere",
-                "message": {"role": kind, "content": f"text {number}"},
-            }
-        )
-    seen = []
-    for tested in (InMemorySessionStore(), sessions):
-        await tested.append(key, transcript)
-        await rename_session_via_store(tested, session_id, "A name")
-        forked = await fork_session_via_store(tested, session_id)
-        listed = await list_sessions_from_store(tested)
-        messages = [
-            [one.message for one in await get_session_messages_from_store(tested, each)]
-            for each in (session_id, forked.session_id)
-        ]
-        await delete_session_via_store(tested, session_id)
-        left = await list_sessions_from_store(tested)
-        seen.append(
-            (
-                sorted((one.custom_title or "", one.first_prompt or "") for one in listed),
-                messages,
-                [one.session_id == forked.session_id for one in left],
-            )
-        )
-
-    assert seen[0] == seen[1]
-    assert seen[0][2] == [True]
-
-
-# Several processes
-
-
-def test_a_second_process_resumes_the_session(shared_config: Config, tmp_path: Path) -> None:
-    (tmp_path / "weather.txt").write_text("rain in Lisbon")
-    homes = [tmp_path / name for name in ("first", "second")]
-    for home in homes:
-        home.mkdir()
-
-    (first,) = run_together(PROGRAM, shared_config, ("turn", "Rain?"), home=homes[0])
-    session_id, answer, _ = json.loads(first)
-    again = ("turn", "And now?", session_id)
-    (second,) = run_together(PROGRAM, shared_config, again, home=homes[1])
-
-    assert json.loads(second)[:2] == [session_id, answer] == [session_id, "It rains."]
-    sent = json.dumps(json.loads(second)[2])
-    assert sent.index("Rain?") < sent.index("It rains.") < sent.index("And now?")
-    assert sent.count("tool_use_id") == 2
-    with SyncMessageStore.initialize(shared_config) as store:
-        (conversation,) = store.get_conversations_by_user_id("u1")
-        said = [
-            (one.role.value, one.original_content)
-            for one in store.get_immediate_context(conversation.id, 50)
-            if one.role is not MessageRole.SYSTEM
-        ]
-    assert [role for role, _ in said].count("tool") == 2
-    assert said[0] == ("user", "Rain?")
-    assert said[-1] == ("assistant", "It rains.")
-
-
-def test_entries_of_four_processes_are_all_kept(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
-
-    (printed,) = run_together(PROGRAM, shared_config, ("load",))
-
-    loaded = json.loads(printed)
-    assert len(loaded) == 400
-    assert [one["uuid"][:-2] for one in loaded[::2]] == [one["customTitle"] for one in loaded[1::2]]
-    with SyncMessageStore.initialize(shared_config) as store:
-        (summary,) = asyncio.run(sessions_of(store).list_session_summaries("project"))
-    assert summary["data"]["custom_title"] == loaded[-1]["customTitle"]

@@ -5,30 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from agents import RunConfig, Runner
-from agents.memory import OpenAIResponsesCompactionSession, Session, SessionSettings
-from agents.memory.session import is_openai_responses_compaction_aware_session
+from agents.memory import Session
 
 from jazzmine import Conversation, IntegrityError, Message, MessageRole
-from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
-from tests.adapters.openai_agents_program import agent
-from tests.adapters.processes import run_together
-from tests.behaviour.backends import Config
-
-PROGRAM = "tests.adapters.openai_agents_program"
-CALL = {"type": "function_call", "call_id": "k", "name": "weather", "arguments": '{"city":"X"}'}
-OUTPUT = {"type": "function_call_output", "call_id": "k", "output": "rain"}
-
-
-def session_of(store: MessageStore | SyncMessageStore, name: str = "s1", **more: Any) -> Any:
-    """A session; untyped, because tests add items that the SDK's types do not know."""
-    return JazzmineSession(store, name, user_id="u1", agent_id="a1", **more)
+from tests.adapters.openai_agents_sessions import CALL, OUTPUT, contents, said, session_of
+from tests.adapters.values import same
 
 
 @pytest.fixture
@@ -36,17 +22,8 @@ def session(store: MessageStore) -> Any:
     return session_of(store)
 
 
-def said(*contents: str) -> list[dict[str, object]]:
-    return [{"role": "user", "content": content} for content in contents]
-
-
-def contents(items: list[dict[str, Any]]) -> list[Any]:
-    return [item["content"] for item in items]
-
-
 def test_a_session_implements_the_protocol(session: Any) -> None:
     assert isinstance(session, Session)
-    assert not is_openai_responses_compaction_aware_session(session)
 
 
 async def test_a_session_that_was_not_written_is_empty(session: Any) -> None:
@@ -70,6 +47,8 @@ async def test_a_limit_gives_the_newest_oldest_first(session: Any) -> None:
 
     assert contents(await session.get_items(limit=2)) == ["3", "4"]
     assert contents(await session.get_items(limit=10)) == ["1", "2", "3", "4"]
+    # What the SDK's compaction asks for when it means all.
+    assert contents(await session.get_items(limit=2**31 - 1)) == ["1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("limit", [0, -1])
@@ -168,6 +147,13 @@ async def test_any_item_comes_back_equal(session: Any, item: Any) -> None:
     assert await session.get_items() == [item]
     assert await session.get_items(limit=1) == [item]
     assert await session.pop_item() == item
+
+
+async def test_what_is_not_a_number_comes_back(session: Any) -> None:
+    item = {"type": "unknown_to_everybody", "value": math.nan}
+    await session.add_items([item])
+
+    assert same(await session.get_items(), [item])
 
 
 async def test_items_with_one_id_are_several_items(session: Any) -> None:
@@ -288,6 +274,19 @@ async def test_a_cancelled_add_ends_first(session: Any, store: MessageStore) -> 
         assert contents(await session.get_items()) == [str(one) for one in range(number + 1)]
 
 
+@pytest.mark.parametrize(("call", "left"), [("pop_item", ["1"]), ("clear_session", [])])
+async def test_a_cancelled_deletion_ends_first(session: Any, call: str, left: list[str]) -> None:
+    await session.add_items(said("1", "2"))
+    task = asyncio.create_task(getattr(session, call)())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+    assert contents(await session.get_items()) == left
+
+
 def test_a_session_is_used_from_several_loops(sync_store: SyncMessageStore) -> None:
     session = session_of(sync_store)
 
@@ -295,126 +294,3 @@ def test_a_session_is_used_from_several_loops(sync_store: SyncMessageStore) -> N
     asyncio.run(session.add_items(said("2")))
 
     assert contents(asyncio.run(session.get_items())) == ["1", "2"]
-
-
-# Settings
-
-
-@pytest.mark.parametrize("given", [None, {}, SessionSettings()])
-def test_settings_are_never_none(json_session: Any, given: Any) -> None:
-    assert json_session(session_settings=given).session_settings == SessionSettings()
-
-
-@pytest.mark.parametrize("given", [{"limit": 2}, SessionSettings(limit=2)])
-async def test_settings_limit_what_is_read(json_session: Any, given: Any) -> None:
-    session = json_session(session_settings=given)
-    await session.add_items(said("1", "2", "3"))
-
-    assert session.session_settings == SessionSettings(limit=2)
-    assert contents(await session.get_items()) == ["2", "3"]
-    assert contents(await session.get_items(limit=1)) == ["3"]
-    assert contents(await session.get_items(limit=9)) == ["1", "2", "3"]
-
-
-@pytest.mark.parametrize("given", [{"limits": 2}, 7])
-def test_wrong_settings_are_a_type_error(json_session: Any, given: Any) -> None:
-    with pytest.raises(TypeError, match="session_settings"):
-        json_session(session_settings=given)
-
-
-@pytest.mark.parametrize("name", ["session_id", "user_id", "agent_id"])
-@pytest.mark.parametrize("missing", [None, ""])
-def test_a_missing_id_is_a_value_error(json_session: Any, name: str, missing: Any) -> None:
-    with pytest.raises(ValueError, match=f"{name} is missing"):
-        json_session(**{name: missing})
-
-
-@pytest.fixture
-def json_session(tmp_path: Any) -> Any:
-    """Makes sessions on a JSON file, with other arguments."""
-    with SyncMessageStore.initialize(f"json:{tmp_path}/m.json") as store:
-        ids = {"session_id": "s1", "user_id": "u1", "agent_id": "a1"}
-        yield lambda **more: JazzmineSession(store, **{**ids, **more})
-
-
-# The SDK's own loop
-
-
-async def test_an_agent_remembers_its_turns(session: Any) -> None:
-    guide, model = agent()
-
-    first = await Runner.run(guide, "Rain?", session=session)
-    second = await Runner.run(guide, "And now?", session=session)
-
-    assert first.final_output == second.final_output == "It rains."
-    sent = [item.get("type") or item["role"] for item in model.inputs[2]]
-    assert sent == ["user", "function_call", "function_call_output", "message", "user"]
-    assert len(await session.get_items()) == 8
-
-
-@pytest.mark.parametrize(("limit", "sent"), [(2, 3), (0, 1), (None, 5), (100, 5)])
-async def test_a_run_limits_the_history(session: Any, limit: int | None, sent: int) -> None:
-    guide, model = agent()
-    await session.add_items(said("1", "2", "3", "4"))
-
-    settings = RunConfig(session_settings=SessionSettings(limit=limit))
-    await Runner.run(guide, "Rain?", session=session, run_config=settings)
-
-    assert len(model.inputs[0]) == sent
-
-
-def test_an_agent_runs_in_a_loop_for_each_call(sync_store: SyncMessageStore) -> None:
-    guide, model = agent()
-    session = session_of(sync_store)
-
-    # `Runner.run_sync` leaves the thread's event loop open.
-    for question in ("Rain?", "And now?"):
-        with ThreadPoolExecutor(1, initializer=_new_loop) as thread:
-            thread.submit(Runner.run_sync, guide, question, session=session).result()
-            thread.submit(_close_loop).result()
-
-    assert len(model.inputs[2]) == 5
-
-
-def _new_loop() -> None:
-    asyncio.set_event_loop(asyncio.new_event_loop())
-
-
-def _close_loop() -> None:
-    asyncio.get_event_loop().close()
-
-
-async def test_a_session_may_be_compacted(session: Any) -> None:
-    wrapped = OpenAIResponsesCompactionSession("s1", session, model="gpt-4.1")
-    await Runner.run(agent()[0], "Rain?", session=wrapped)
-
-    assert len(await session.get_items()) == 4
-    await wrapped.clear_session()
-    assert await session.get_items() == []
-
-
-# Several processes
-
-
-def test_a_second_process_goes_on(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, shared_config, ("turn", "And now?"))
-
-    assert printed.count('"function_call"') == 2
-    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
-
-
-def test_items_of_four_processes_are_added_and_popped_once(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
-    with SyncMessageStore.initialize(shared_config) as store:
-        added = contents(asyncio.run(session_of(store).get_items()))
-
-    popped = run_together(PROGRAM, shared_config, *[("pop",)] * 4)
-
-    assert len(set(added)) == len(added) == 400
-    assert [one[:-2] for one in added[::2]] == [one[:-2] for one in added[1::2]]
-    for name in "abcd":
-        assert [one for one in added if one[0] == name] == [
-            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
-        ]
-    assert sorted(line for text in popped for line in text.splitlines()) == sorted(added)

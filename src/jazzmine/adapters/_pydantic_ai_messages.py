@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from jazzmine.adapters._items import item_message, item_of, readable
+from jazzmine.adapters._items import Described, call_text, item_message, item_of
 from jazzmine.records.messages import Message, MessageRole
 
 __all__ = [
@@ -79,20 +79,16 @@ def entry_messages(
         for one, message in zip(entries, dumped, strict=True)
     ]
     payloads[-1]["state"] = _dumped(state)
-    messages = []
-    for entry, payload in zip(entries, payloads, strict=True):
-        role, content, tools = _described(entry.message)
-        called = [readable(tool) for tool in tools] or None
-        more: Any = {"role": role, "content": content, "invoked_tools": called, **fields}
-        messages.append(item_message(_KEY, payload, id=entry.id, **more))
-    return messages
+    return [
+        item_message(_KEY, payload, _described(entry.message), id=entry.id, **fields)
+        for entry, payload in zip(entries, payloads, strict=True)
+    ]
 
 
 def note_message(text: str, state: State, **fields: Any) -> Message:
     """Return a message that stores a state alone; the text says to a person what has happened."""
-    return item_message(
-        _KEY, {"state": _dumped(state)}, role=MessageRole.SYSTEM, content=text, **fields
-    )
+    described = Described(MessageRole.SYSTEM, text)
+    return item_message(_KEY, {"state": _dumped(state)}, described, **fields)
 
 
 def is_entry(message: Message) -> bool:
@@ -149,8 +145,7 @@ def _dumped(state: State) -> dict[str, Any]:
     }
 
 
-def _described(message: ModelMessage) -> tuple[MessageRole, str, list[str]]:
-    """Return the role and the text of a message for a person who reads it, and its tool calls."""
+def _described(message: ModelMessage) -> Described:
     parts: Sequence[Any] = message.parts
     if isinstance(message, ModelResponse):
         role = MessageRole.ASSISTANT
@@ -163,14 +158,14 @@ def _described(message: ModelMessage) -> tuple[MessageRole, str, list[str]]:
     if role is not MessageRole.SYSTEM:
         parts = [part for part in parts if not isinstance(part, SystemPromptPart)]
     tools = [part.tool_name for part in parts if isinstance(part, BaseToolCallPart)]
-    return role, "\n".join(text for part in parts if (text := _text(part))), tools
+    return Described(role, "\n".join(text for part in parts if (text := _text(part))), tools)
 
 
 def _text(part: Any) -> str:
     if isinstance(part, TextPart | SystemPromptPart):
         return part.content
     if isinstance(part, BaseToolCallPart):
-        return f"{part.tool_name}({part.args_as_json_str()})"
+        return call_text(part.tool_name, part.args_as_json_str())
     if isinstance(part, BaseToolReturnPart):
         return part.model_response_str()
     if hasattr(part, "model_response"):

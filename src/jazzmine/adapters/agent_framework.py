@@ -9,19 +9,10 @@ from urllib.parse import quote
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._items import (
-    as_async,
-    encoded,
-    finished,
-    item_message,
-    item_of,
-    readable,
-    require_session_id,
-    retry_conflicts,
-    supported,
-    text_of,
-)
-from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
+from jazzmine.adapters._calls import Conversations, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
+from jazzmine.adapters._versions import supported
+from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records import messages as records
 from jazzmine.records.messages import MessageRole
 
@@ -31,13 +22,6 @@ with supported("agent-framework-core", "1.0.0", "2.0"):
 __all__ = ["JazzmineHistoryProvider"]
 
 _KEY = "agent_framework"
-
-_ROLES = {
-    "user": MessageRole.USER,
-    "assistant": MessageRole.ASSISTANT,
-    "system": MessageRole.SYSTEM,
-    "tool": MessageRole.TOOL,
-}
 
 
 class JazzmineHistoryProvider(HistoryProvider):
@@ -89,9 +73,8 @@ class JazzmineHistoryProvider(HistoryProvider):
             store_outputs=store_outputs,
         )
         self.skip_excluded = skip_excluded
-        self._store = as_async(store)
-        self._user_id = require_session_id(user_id, "user_id")
-        self._agent_id = require_session_id(agent_id, "agent_id")
+        self._conversations = Conversations(store, user_id, agent_id)
+        self._store = self._conversations.store
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -133,19 +116,10 @@ class JazzmineHistoryProvider(HistoryProvider):
     async def _append(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
         stored = await self._newest(conversation_id, len(items) + 1)
         known = [item for one in stored if (item := item_of(one, _KEY, None)) is not None]
-        new = [self._stored(conversation_id, item) for item in _unsaved(known, items)]
-        try:
-            await self._store.append_messages(
-                conversation_id, new, expected_last=stored[-1].id if stored else None
-            )
-        except IntegrityError as error:
-            # The conversation is not stored yet.
-            await self._store.get_or_create_conversation(
-                records.Conversation(
-                    id=conversation_id, user_id=self._user_id, agent_id=self._agent_id
-                )
-            )
-            raise ConflictError(str(error)) from error
+        ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
+        new = [item_message(_KEY, item, _described(item), **ids) for item in _unsaved(known, items)]
+        last = stored[-1].id if stored else None
+        await self._conversations.append(conversation_id, new, last)
 
     async def _newest(self, conversation_id: str, count: int) -> list[records.Message]:
         """Return messages up to the newest, at least a number of them; also flagged ones."""
@@ -162,19 +136,6 @@ class JazzmineHistoryProvider(HistoryProvider):
     def _conversation(self, session_id: str | None) -> str:
         name = quote(require_session_id(session_id), safe="")
         return f"{name}/{quote(self.source_id, safe='')}"
-
-    def _stored(self, conversation_id: str, item: dict[str, Any]) -> records.Message:
-        contents: list[Any] = item.get("contents") or []
-        tools = [str(one.get("name")) for one in contents if one.get("type") == "function_call"]
-        return item_message(
-            _KEY,
-            item,
-            conversation_id=conversation_id,
-            user_id=self._user_id,
-            role=_ROLES.get(str(item.get("role")), MessageRole.ASSISTANT),
-            content="\n".join(map(_text, contents)),
-            invoked_tools=[readable(tool) for tool in tools] or None,
-        )
 
 
 def _unsaved(known: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -205,17 +166,12 @@ def _message(stored: records.Message) -> Message:
     item = item_of(stored, _KEY, None)
     if item is not None:
         return Message.from_dict(item)
-    role = stored.role.value
-    return Message(role if role in _ROLES else "assistant", [stored.original_content])
+    role = stored.role
+    name = "assistant" if role is MessageRole.COLLEAGUE_ASSISTANT else role.value
+    return Message(name, [stored.original_content])
 
 
-def _text(content: dict[str, Any]) -> str:
-    """Return what a person reads of a content."""
-    kind = str(content.get("type"))
-    if kind == "function_call":
-        arguments = content.get("arguments")
-        shown = arguments if isinstance(arguments, str) else encoded(arguments or {})
-        return f"{content.get('name')}({shown})"
-    if kind == "function_result":
-        return text_of(content.get("result"))
-    return text_of(content)
+def _described(item: dict[str, Any]) -> Described:
+    contents: list[Any] = item.get("contents") or []
+    tools = [str(one.get("name")) for one in contents if one.get("type") == "function_call"]
+    return Described(role_of(item.get("role")) or MessageRole.ASSISTANT, text_of(contents), tools)

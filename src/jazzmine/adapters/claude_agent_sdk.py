@@ -10,18 +10,10 @@ from uuid import UUID, uuid4, uuid5
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._items import (
-    as_async,
-    encoded,
-    finished,
-    item_message,
-    item_of,
-    readable,
-    require_session_id,
-    retry_conflicts,
-    supported,
-    text_of,
-)
+from jazzmine.adapters._calls import Conversations, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._encoding import encoded
+from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
+from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY
 from jazzmine.records.messages import Conversation, Message, MessageRole
@@ -41,8 +33,6 @@ __all__ = ["JazzmineSessionStore"]
 _KEY = "claude_agent_sdk"
 _IDS = UUID("2f4a1c0e-6f0b-4d0e-9f43-6a53f1c3a1d7")
 _READS_AT_ONCE = 16
-
-_ROLES = {"user": MessageRole.USER, "assistant": MessageRole.ASSISTANT}
 
 # The entries without a message that a person wants to read; others are flagged, because most
 # entries of a transcript are the program's own notes.
@@ -72,9 +62,8 @@ class JazzmineSessionStore:
     def __init__(
         self, store: AsyncMessageStore | MessageStore, *, user_id: str, agent_id: str
     ) -> None:
-        self._store = as_async(store)
-        self._user_id = require_session_id(user_id, "user_id")
-        self._agent_id = require_session_id(agent_id, "agent_id")
+        self._conversations = Conversations(store, user_id, agent_id)
+        self._store, self._user_id = self._conversations.store, user_id
 
     async def append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         """Append entries to a transcript, all of them or none.
@@ -139,16 +128,13 @@ class JazzmineSessionStore:
                     summary = await self._summary_after(key, conversation_id, newest, unsaved)
                     messages[-1] = _with_summary(*unsaved[-1], summary)
                     expected = None if newest is None else newest.id
-                await self._store.append_messages(conversation_id, messages, expected_last=expected)
+                await self._conversations.append(conversation_id, messages, expected)
             except ConflictError as error:
                 last = error.newest_id
                 newest = None if last is None else await self._store.get_message_by_id(last)
                 raise
             except IntegrityError as error:
-                # The conversation is not stored yet, or some of the messages are.
-                await self._store.get_or_create_conversation(
-                    Conversation(id=conversation_id, user_id=self._user_id, agent_id=self._agent_id)
-                )
+                # Some of the messages are stored already.
                 found = await self._store.get_messages_by_ids([one.id for one, _ in unsaved])
                 stored = {one.id for one in found}
                 unsaved = [one for one in unsaved if one[0].id not in stored]
@@ -201,16 +187,13 @@ class JazzmineSessionStore:
 
     def _message(self, conversation_id: str, entry: SessionStoreEntry) -> Message:
         uuid = entry.get("uuid")
-        role, content, tools = _described(entry)
         return item_message(
             _KEY,
             {"entry": entry},
+            _described(entry),
             id=str(uuid5(_IDS, _joined(conversation_id, uuid)) if uuid else uuid4()),
             conversation_id=conversation_id,
             user_id=self._user_id,
-            role=role,
-            content=content,
-            invoked_tools=[readable(tool) for tool in tools] or None,
             is_flagged=not isinstance(entry.get("message"), dict)
             and entry.get("type") not in _SHOWN,
         )
@@ -241,19 +224,18 @@ def _summary(newest: Message, session_id: str) -> SessionSummaryEntry | None:
     return {"session_id": session_id, "mtime": newest.timestamp, "data": data}
 
 
-def _described(entry: Any) -> tuple[MessageRole, str, list[str]]:
-    """Return the role and the text of an entry for a person who reads it, and its tool calls."""
+def _described(entry: Any) -> Described:
     kind, message = str(entry.get("type")), entry.get("message")
     if not isinstance(message, dict):
         named = (
             entry.get(name) for name in ("summary", "customTitle", "aiTitle", "tag", "content")
         )
         text = next((one for one in named if isinstance(one, str)), "")
-        return MessageRole.SYSTEM, f"[{kind}] {text}".rstrip(), []
+        return Described(MessageRole.SYSTEM, f"[{kind}] {text}".rstrip())
     content = message.get("content")
     blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     tools = [str(one.get("name")) for one in blocks if one.get("type") == "tool_use"]
-    role = _ROLES.get(kind, MessageRole.SYSTEM)
+    role = role_of(kind) or MessageRole.SYSTEM
     if blocks and all(one.get("type") == "tool_result" for one in blocks):
         role = MessageRole.TOOL
-    return role, text_of(content), tools
+    return Described(role, text_of(content), tools)

@@ -8,19 +8,10 @@ from typing import Any
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._items import (
-    as_async,
-    encoded,
-    finished,
-    item_message,
-    item_of,
-    readable,
-    require_session_id,
-    supported,
-    text_of,
-)
-from jazzmine.errors import IntegrityError
-from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.adapters._calls import Conversations, finished, require_session_id
+from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
+from jazzmine.adapters._versions import supported
+from jazzmine.records.messages import Message, MessageRole
 
 with supported("openai-agents", "0.8.0", "1.0"):
     from agents.items import TResponseInputItem
@@ -29,14 +20,7 @@ with supported("openai-agents", "0.8.0", "1.0"):
 __all__ = ["JazzmineSession"]
 
 _KEY = "openai_agents"
-
-_ROLES = {
-    "user": MessageRole.USER,
-    "assistant": MessageRole.ASSISTANT,
-    "system": MessageRole.SYSTEM,
-    "developer": MessageRole.SYSTEM,
-    "tool": MessageRole.TOOL,
-}
+_NO_ITEM = object()
 
 
 class JazzmineSession:
@@ -70,9 +54,8 @@ class JazzmineSession:
     ) -> None:
         self.session_id: str = require_session_id(session_id)
         self.session_settings: SessionSettings | None = _settings(session_settings)
-        self._store = as_async(store)
-        self._user_id = require_session_id(user_id, "user_id")
-        self._agent_id = require_session_id(agent_id, "agent_id")
+        self._conversations = Conversations(store, user_id, agent_id)
+        self._store = self._conversations.store
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the newest items, oldest first; flagged messages are left out.
@@ -96,9 +79,10 @@ class JazzmineSession:
         Raises:
             TypeError, ValueError: an item cannot be stored; none is.
         """
-        messages = [self._message(item) for item in items]
+        ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
+        messages = [item_message(_KEY, item, _described(item), **ids) for item in items]
         if messages:
-            await finished(self._append(messages))
+            await finished(self._conversations.append(self.session_id, messages))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Delete the newest item and return it, or None; no two calls return the same one."""
@@ -108,28 +92,6 @@ class JazzmineSession:
     async def clear_session(self) -> None:
         """Delete all items, with their traces; the conversation itself stays."""
         await finished(self._store.rewind_conversation(self.session_id, after=None))
-
-    async def _append(self, messages: list[Message]) -> None:
-        try:
-            await self._store.append_messages(self.session_id, messages)
-        except IntegrityError:
-            # The conversation is not stored yet.
-            await self._store.get_or_create_conversation(
-                Conversation(id=self.session_id, user_id=self._user_id, agent_id=self._agent_id)
-            )
-            await self._store.append_messages(self.session_id, messages)
-
-    def _message(self, item: object) -> Message:
-        role, content, tool = _described(item)
-        return item_message(
-            _KEY,
-            item,
-            conversation_id=self.session_id,
-            user_id=self._user_id,
-            role=role,
-            content=content,
-            invoked_tools=None if tool is None else [readable(tool)],
-        )
 
 
 def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings:
@@ -147,22 +109,24 @@ def _settings(given: SessionSettings | dict[str, Any] | None) -> SessionSettings
 
 def _item(message: Message) -> Any:
     """Return the item of a message; one that no session has stored becomes an item of its text."""
+    item = item_of(message, _KEY, _NO_ITEM)
+    if item is not _NO_ITEM:
+        return item
     role = message.role.value if message.role.value in ("user", "system") else "assistant"
-    return item_of(message, _KEY, {"role": role, "content": message.original_content})
+    return {"role": role, "content": message.original_content}
 
 
-def _described(item: object) -> tuple[MessageRole, str, str | None]:
-    """Return the role and the text of an item for a person who reads it, and the tool it calls."""
+def _described(item: object) -> Described:
     if not isinstance(item, dict):
-        return MessageRole.ASSISTANT, encoded(item), None
-    role, kind = item.get("role"), str(item.get("type"))
-    if isinstance(role, str) and role in _ROLES:
-        return _ROLES[role], text_of(item.get("content")), None
+        return Described(MessageRole.ASSISTANT, text_of(item))
+    role, kind = role_of(item.get("role")), str(item.get("type"))
+    if role is not None:
+        return Described(role, text_of(item.get("content")))
     if kind.endswith("_output"):
-        return MessageRole.TOOL, text_of(item.get("output")), None
+        return Described(MessageRole.TOOL, text_of(item.get("output")))
     if kind.endswith("_call"):
         tool = str(item.get("name") or kind.removesuffix("_call"))
         given = (item[key] for key in ("arguments", "input", "action") if item.get(key))
-        return MessageRole.ASSISTANT, f"{tool}({text_of(next(given, None))})", tool
+        return Described(MessageRole.ASSISTANT, call_text(tool, next(given, None)), [tool])
     parts = text_of(item.get("summary")) or text_of(item.get("content"))
-    return MessageRole.ASSISTANT, parts or f"[{kind}]", None
+    return Described(MessageRole.ASSISTANT, parts or f"[{kind}]")

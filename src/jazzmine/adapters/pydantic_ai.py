@@ -11,13 +11,8 @@ from typing import Any
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._items import (
-    as_async,
-    finished,
-    require_session_id,
-    retry_conflicts,
-    supported,
-)
+from jazzmine.adapters._calls import as_async, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message
 

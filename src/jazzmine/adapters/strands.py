@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._items import (
-    decoded,
-    encoded,
-    item_message,
-    item_of,
-    readable,
-    require_session_id,
-    retry_conflicts_sync,
-    supported,
-    text_of,
-)
+from jazzmine.adapters._calls import require_session_id, retry_conflicts_sync
+from jazzmine.adapters._encoding import decoded, encoded, readable
+from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
+from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
@@ -238,11 +231,10 @@ class JazzmineSessionRepository(SessionRepository):
         message = item_message(
             _KEY,
             payload,
+            Described(MessageRole.SYSTEM, f"[state of {name}]"),
             id=key,
             conversation_id=_joined(session_id),
             user_id=self._user_id,
-            role=MessageRole.SYSTEM,
-            content=f"[state of {name}]",
         )
         try:
             self._store.store_message(message)
@@ -265,16 +257,13 @@ class JazzmineSessionRepository(SessionRepository):
             raise ConflictError(str(error)) from error
 
     def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
-        role, content, tools = _described(message.to_message())
         return item_message(
             _KEY,
             asdict(message),
+            _described(message.to_message()),
             id=_message_key(session_id, agent_id, message.message_id),
             conversation_id=_joined(session_id, agent_id),
             user_id=self._user_id,
-            role=role,
-            content=content,
-            invoked_tools=[readable(tool) for tool in tools] or None,
         )
 
 
@@ -313,14 +302,13 @@ def _session_message(message: Message) -> SessionMessage | None:
     return None if values is None or "message_id" not in values else _made(SessionMessage, values)
 
 
-def _described(message: Any) -> tuple[MessageRole, str, list[str]]:
-    """Return the role and the text of a message for a person who reads it, and its tool calls."""
+def _described(message: Any) -> Described:
     blocks = [one for one in message.get("content") or [] if isinstance(one, dict)]
     tools = [str(one["toolUse"].get("name")) for one in blocks if "toolUse" in one]
-    role = MessageRole.ASSISTANT if message.get("role") == "assistant" else MessageRole.USER
+    role = role_of(message.get("role")) or MessageRole.USER
     if blocks and all("toolResult" in one for one in blocks):
         role = MessageRole.TOOL
-    return role, "\n".join(map(_text, blocks)), tools
+    return Described(role, "\n".join(map(_text, blocks)), tools)
 
 
 def _text(block: dict[str, Any]) -> str:
@@ -328,7 +316,7 @@ def _text(block: dict[str, Any]) -> str:
     if isinstance(value, str):
         return value
     if kind == "toolUse" and isinstance(value, dict):
-        return f"{value.get('name')}({encoded(value.get('input'))})"
+        return call_text(value.get("name"), value.get("input"))
     if kind == "toolResult" and isinstance(value, dict):
         return "\n".join(map(_text, value.get("content") or []))
     if kind == "json":

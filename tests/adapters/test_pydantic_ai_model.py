@@ -1,0 +1,164 @@
+"""Any sequence of calls has the answers of Pydantic AI's own store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic_ai.conversation import Conversation
+from pydantic_ai.conversation_store import (
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+    InMemoryConversationStore,
+)
+from pydantic_ai.exceptions import UserError
+
+from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
+from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.pydantic_ai_conversations import asked, texts
+
+
+@pytest.fixture
+def conversations(store: MessageStore) -> JazzmineConversationStore:
+    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
+
+
+NAMES = st.sampled_from(["c1", "c2", "c3"])
+SCOPES = st.sampled_from([None, "", "u1", "u2"])
+LIMITS = st.sampled_from([None, 0, 1, 2])
+CALLS = st.lists(
+    st.one_of(
+        st.tuples(st.just("extend"), NAMES, SCOPES, st.integers(0, 2), LIMITS),
+        st.tuples(st.just("rewrite"), NAMES, SCOPES, st.integers(0, 3), LIMITS),
+        st.tuples(st.just("stale"), NAMES, SCOPES, st.integers(1, 2), LIMITS),
+        st.tuples(st.just("branch"), NAMES, SCOPES, st.integers(0, 4), st.integers(0, 9)),
+        st.tuples(st.just("fork"), NAMES, SCOPES, NAMES, st.integers(0, 9)),
+        st.tuples(st.just("delete"), NAMES, SCOPES, st.none(), st.none()),
+        st.tuples(st.just("list"), st.none(), SCOPES, st.none(), LIMITS),
+    ),
+    max_size=14,
+)
+
+
+class Caller:
+    """Makes calls to one store, and names its ids, which are random, by their first occurrence."""
+
+    def __init__(self, conversations: ConversationStore) -> None:
+        self._store = conversations
+        self._names: dict[str, int] = {}
+        self._entries: list[str] = []
+        self._old: dict[str, Conversation] = {}
+        self._said = 0
+
+    async def answer(self, call: tuple[Any, ...]) -> object:
+        try:
+            answer = await getattr(self, f"_{call[0]}")(*call[1:])
+        except UserError as error:
+            answer = (type(error), str(error).count("revision"))
+        return answer, await self._everything()
+
+    async def _extend(self, name: str, scope: str | None, count: int, limit: int | None) -> object:
+        found = await self._store.load(name, limit=limit)
+        return await self._save(found or Conversation(conversation_id=name), count, scope)
+
+    async def _rewrite(self, name: str, scope: str | None, at: int, limit: int | None) -> object:
+        found = await self._store.load(name, limit=limit)
+        if found is None:
+            return None
+        del found.messages[at:]
+        return await self._save(found, 1, scope)
+
+    async def _stale(self, name: str, scope: str | None, count: int, limit: int | None) -> object:
+        old = self._old.get(name) or Conversation(conversation_id=name)
+        found = await self._store.load(name, limit=limit, scope=scope)
+        if found is not None:
+            self._old[name] = found
+        return await self._save(old, count, scope)
+
+    async def _save(self, conversation: Conversation, count: int, scope: str | None) -> object:
+        for _ in range(count):
+            self._said += 1
+            conversation.messages.append(asked(str(self._said)))
+        entries = await self._store.save(conversation, scope=scope)
+        self._entries += [entry.id for entry in entries]
+        return [self._named(entry) for entry in entries]
+
+    async def _branch(self, name: str, scope: str | None, at: int, entry: int) -> object:
+        record = await self._store.read_record(name)
+        expected = None if record is None else record.revision
+        where: Any = (
+            {"at": at} if entry > 5 or not self._entries else {"from_entry": self._at(entry)}
+        )
+        found = await self._store.branch(name, expected_revision=expected, scope=scope, **where)
+        return texts(found.messages)
+
+    async def _fork(self, name: str, scope: str | None, new: str, entry: int) -> object:
+        where: Any = {} if entry > 5 or not self._entries else {"from_entry": self._at(entry)}
+        found = await self._store.fork(name, new_conversation_id=new, scope=scope, **where)
+        return texts(found.messages)
+
+    async def _delete(self, name: str, scope: str | None, *_: None) -> None:
+        await self._store.delete(name, scope=scope)
+
+    async def _list(self, _: None, scope: str | None, __: None, limit: int | None) -> object:
+        found = await self._store.list_conversations(scope=scope, limit=limit)
+        return [self._record(record) for record in found]
+
+    async def _everything(self) -> object:
+        records = [await self._store.read_record(name) for name in ("c1", "c2", "c3")]
+        loads = [await self._store.load_entries(name) for name in ("c1", "c2", "c3")]
+        return (
+            [record and self._record(record) for record in records],
+            [None if found is None else list(map(self._named, found)) for found in loads],
+            [await self._read(entry_id) for entry_id in self._entries],
+        )
+
+    async def _read(self, entry_id: str) -> object:
+        try:
+            return self._named(await self._store.read_entry(entry_id))
+        except LookupError:
+            return "missing"
+
+    def _at(self, index: int) -> str:
+        return self._entries[index % len(self._entries)]
+
+    def _id(self, given: str | None) -> int | None:
+        return None if given is None else self._names.setdefault(given, len(self._names))
+
+    def _named(self, entry: ConversationEntry) -> object:
+        return (self._id(entry.parent_id), self._id(entry.id), texts([entry.message]))
+
+    def _record(self, record: ConversationRecord) -> object:
+        ids = [record.head_id, record.forked_at, *record.branches]
+        return (record.conversation_id, record.scope, record.forked_from, list(map(self._id, ids)))
+
+
+@given(calls=CALLS)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
+)
+def test_any_calls_have_the_answers_of_the_frameworks_own_store(
+    sync_store: SyncMessageStore, calls: list[tuple[Any, ...]]
+) -> None:
+    asyncio.run(_compared(sync_store, calls))
+
+
+async def _compared(sync_store: SyncMessageStore, calls: list[tuple[Any, ...]]) -> None:
+    conversations = JazzmineConversationStore(sync_store, agent_id="a1", user_id="u1")
+    for name in ("c1", "c2", "c3"):
+        await conversations.delete(name)
+    ours, theirs = Caller(conversations), Caller(InMemoryConversationStore())
+    for call in calls:
+        assert await ours.answer(call) == await theirs.answer(call), call
+    for conversation in ("c1", "c2", "c3"):
+        await conversations.delete(conversation)
+        assert sync_store.get_messages_by_conversation_id(conversation) == [] or any(
+            [await conversations.read_record(name) for name in ("c1", "c2", "c3")]
+        )
+    for conversation in ("c1", "c2", "c3"):
+        assert sync_store.get_conversation_by_id(conversation) is None

@@ -1,0 +1,194 @@
+"""Messages of Strands Agents, as its own tests expect of its own stores, and more."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from strands.types.session import Session, SessionMessage, SessionType
+
+from jazzmine.adapters.strands import JazzmineSessionRepository
+from jazzmine.sync import MessageStore
+from tests.adapters.strands_program import agent
+from tests.adapters.strands_sessions import ids, said, state
+from tests.adapters.values import same
+
+
+@pytest.fixture
+def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
+    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
+
+
+@pytest.fixture
+def session(repository: JazzmineSessionRepository) -> Session:
+    """A stored session `s1` with an agent `guide`."""
+    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
+    repository.create_agent("s1", state())
+    return session
+
+
+def test_messages_are_listed_from_the_oldest(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    for index in range(10):
+        repository.create_message("s1", "guide", said(str(index), index))
+
+    def listed(**page: Any) -> list[int]:
+        return ids(repository.list_messages("s1", "guide", **page))
+
+    assert listed() == list(range(10))
+    assert listed(limit=3) == [0, 1, 2]
+    assert listed(offset=5) == [5, 6, 7, 8, 9]
+    assert listed(limit=2, offset=7) == [7, 8]
+    assert listed(limit=0) == []
+    assert listed(offset=20) == []
+
+
+def test_message_ids_are_those_of_an_agent_of_a_session(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    repository.create_agent("s1", state("other"))
+    repository.create_session(Session(session_id="s2", session_type=SessionType.AGENT))
+    repository.create_agent("s2", state())
+    places = [("s1", "guide"), ("s1", "other"), ("s2", "guide")]
+    for place in places:
+        repository.create_message(*place, said("-".join(place), 0))
+
+    for place in places:
+        message = repository.read_message(*place, 0)
+        assert message is not None
+        assert message.message["content"] == [{"text": "-".join(place)}]
+
+
+@pytest.mark.parametrize("bad", ["../../secret", "not_an_int", None, []])
+def test_a_message_id_is_an_integer(
+    repository: JazzmineSessionRepository, session: Session, bad: Any
+) -> None:
+    with pytest.raises(ValueError, match="message id must be an integer"):
+        repository.read_message("s1", "guide", bad)
+
+
+def test_a_message_stored_twice_is_there_once(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    message = said("one", 0)
+    repository.create_message("s1", "guide", message)
+    repository.create_message("s1", "guide", message)
+
+    assert repository.list_messages("s1", "guide") == [message]
+
+
+def test_a_message_id_in_use_is_replaced_by_the_next(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    late = said("late", 0)
+    repository.create_message("s1", "guide", said("one", 0))
+    repository.create_message("s1", "guide", late)
+
+    assert late.message_id == 1
+    assert [
+        one.message["content"][0]["text"] for one in repository.list_messages("s1", "guide")
+    ] == [
+        "one",
+        "late",
+    ]
+
+
+def test_a_redacted_message_is_read_redacted(
+    repository: JazzmineSessionRepository, session: Session, sync_store: MessageStore
+) -> None:
+    repository.create_message("s1", "guide", said("secret", 0))
+    message = repository.read_message("s1", "guide", 0)
+    assert message is not None
+    created_at, message.created_at = message.created_at, "later"
+    message.redact_message = {"role": "user", "content": [{"text": "[redacted]"}]}
+    repository.update_message("s1", "guide", message)
+
+    found = repository.read_message("s1", "guide", 0)
+    assert found == message
+    assert found.created_at == created_at
+    assert found.message["content"] == [{"text": "secret"}]
+    assert found.to_message()["content"] == [{"text": "[redacted]"}]
+    (shown,) = sync_store.get_immediate_context("s1/guide", 5)
+    assert shown.original_content == "[redacted]"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"image": {"format": "png", "source": {"bytes": b"\x00\xff"}}}],
+        [{"text": "lone \ud800 and \x00"}],
+        [{"text": "x" * 1_000_000}],
+        [{"toolUse": {"toolUseId": "k", "name": "f", "input": {"n": 2**70, "x": math.inf}}}],
+        [{"toolResult": {"toolUseId": "k", "status": "success", "content": [{"json": [None]}]}}],
+        [{"toolResult": {"content": [{"json": {"__bytes_encoded__": True, "data": "no"}}]}}],
+        [{"unknown": {"to": ["everybody", (1, 2)]}}],
+        [],
+    ],
+    ids=lambda content: f"{content!r:.40}",
+)
+def test_any_message_comes_back_equal(
+    repository: JazzmineSessionRepository, session: Session, content: Any
+) -> None:
+    message = SessionMessage.from_message(
+        {"role": "user", "content": content, "tracking_id": "t", "more": 1},  # type: ignore[typeddict-unknown-key]
+        0,
+    )
+    repository.create_message("s1", "guide", message)
+
+    assert repository.list_messages("s1", "guide") == [message]
+
+
+def test_what_is_not_a_number_comes_back(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    content: Any = [{"toolUse": {"toolUseId": "k", "name": "f", "input": {"x": math.nan}}}]
+    message = SessionMessage.from_message({"role": "user", "content": content}, 0)
+    repository.create_message("s1", "guide", message)
+
+    (found,) = repository.list_messages("s1", "guide")
+    assert same(found.message, message.message)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+    | st.text() | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(content=st.lists(st.dictionaries(st.text(), values, max_size=2), max_size=3))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_generated_messages_come_back_equal(
+    repository: JazzmineSessionRepository, content: Any
+) -> None:
+    if repository.read_session("s1") is None:
+        repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
+        repository.create_agent("s1", state())
+    message = SessionMessage.from_message({"role": "user", "content": content}, 0)
+    repository.create_message("s1", "guide", message)
+
+    assert repository.read_message("s1", "guide", message.message_id) == message
+
+
+def test_a_person_can_read_the_conversation(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    agent(repository)[0]("Rain?")
+
+    shown = sync_store.get_immediate_context("s1/guide", 10)
+
+    assert [(one.role.value, one.original_content) for one in shown] == [
+        ("user", "Rain?"),
+        ("assistant", 'weather({"city":"Lisbon"})'),
+        ("tool", "rain in Lisbon"),
+        ("assistant", "It rains."),
+    ]
+    assert shown[1].invoked_tools == ["weather"]
+    assert {one.user_id for one in shown} == {"u1"}
+    (of_session,) = sync_store.get_immediate_context("s1", 10)
+    assert of_session.original_content == "[state of guide]"

@@ -1,0 +1,124 @@
+"""Agents of Strands with a repository: the framework's own loop, and several processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from strands import Agent
+from strands.agent.conversation_manager import SlidingWindowConversationManager
+from strands.multiagent import GraphBuilder
+from strands.session.repository_session_manager import RepositorySessionManager
+from strands.types.exceptions import SessionException
+from strands.types.session import Session, SessionType
+
+from jazzmine.adapters.strands import JazzmineSessionRepository
+from jazzmine.sync import MessageStore
+from tests.adapters.processes import run_together
+from tests.adapters.strands_program import ScriptedModel, agent
+from tests.adapters.strands_sessions import ids, state
+from tests.behaviour.backends import Config
+
+PROGRAM = "tests.adapters.strands_program"
+
+
+@pytest.fixture
+def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
+    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
+
+
+@pytest.fixture
+def session(repository: JazzmineSessionRepository) -> Session:
+    """A stored session `s1` with an agent `guide`."""
+    session = repository.create_session(Session(session_id="s1", session_type=SessionType.AGENT))
+    repository.create_agent("s1", state())
+    return session
+
+
+def test_an_agent_remembers_its_turns(repository: JazzmineSessionRepository) -> None:
+    guide, model = agent(repository, state={"visits": 1})
+    guide("Rain?")
+    guide.state.set("visits", 2)
+    guide("And now?")
+
+    again, other_model = agent(repository)
+    again("Still?")
+
+    assert again.state.get("visits") == 2
+    assert len(model.inputs[-1]) == 7
+    assert [one["role"] for one in other_model.inputs[0]] == ["user", "assistant"] * 4 + ["user"]
+    assert len(repository.list_messages("s1", "guide")) == 12
+
+
+def test_a_window_is_restored(repository: JazzmineSessionRepository) -> None:
+    window = SlidingWindowConversationManager(window_size=4)
+    guide, _ = agent(repository, conversation_manager=window)
+    for _ in range(3):
+        guide("Rain?")
+
+    again, _ = agent(repository, conversation_manager=SlidingWindowConversationManager(4))
+
+    assert [one["role"] for one in again.messages] == [one["role"] for one in guide.messages]
+    assert again.messages[-1]["content"] == guide.messages[-1]["content"]
+
+
+def test_the_latest_message_is_redacted(repository: JazzmineSessionRepository) -> None:
+    guide, _ = agent(repository)
+    guide("Rain?")
+    manager = guide._session_manager
+    assert isinstance(manager, RepositorySessionManager)
+    manager.redact_latest_message({"role": "assistant", "content": [{"text": "No."}]}, guide)
+
+    again, _ = agent(repository)
+
+    assert again.messages[-1]["content"] == [{"text": "No."}]
+
+
+def test_a_graph_of_agents_goes_on(repository: JazzmineSessionRepository) -> None:
+    def graph() -> Any:
+        builder = GraphBuilder()
+        builder.add_node(Agent(model=ScriptedModel(), callback_handler=None, name="n"), "n")
+        builder.set_graph_id("g1")
+        builder.set_max_node_executions(3)
+        builder.set_session_manager(RepositorySessionManager("s1", repository))
+        return builder.build()
+
+    graph()
+    stored = repository.read_multi_agent("s1", "g1")
+    assert stored is not None
+    assert stored["id"] == "g1"
+    again = graph()
+    again.task = "go"
+    repository.update_multi_agent("s1", again)
+    assert repository.read_multi_agent("s1", "g1") == again.serialize_state()
+
+    again.id = "g2"
+    with pytest.raises(SessionException, match="does not exist"):
+        repository.update_multi_agent("s1", again)
+
+
+# Several processes
+
+
+def test_a_second_process_goes_on(shared_config: Config) -> None:
+    run_together(PROGRAM, shared_config, ("turn", "Rain?"))
+    (printed,) = run_together(PROGRAM, shared_config, ("turn", "And now?"))
+
+    assert printed.count('"toolUse"') == 2
+    assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
+
+
+def test_messages_of_four_processes_are_all_kept(shared_config: Config) -> None:
+    with MessageStore.initialize(shared_config) as store:
+        repository = JazzmineSessionRepository(store, user_id="u1", agent_id="a1")
+        agent(repository)
+        run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
+        found = repository.list_messages("s1", "guide")
+
+    added = [message.message["content"][0]["text"] for message in found]
+    assert len(set(added)) == len(added) == 400
+    assert ids(found) == list(range(400))
+    for name in "abcd":
+        assert [one for one in added if one[0] == name] == [
+            f"{name} {number} {half}" for number in range(50) for half in (0, 1)
+        ]
