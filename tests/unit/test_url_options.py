@@ -12,7 +12,7 @@ from jazzmine.config import (
     message_store_config,
     working_memory_config,
 )
-from jazzmine.errors import ConfigurationError
+from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 
 def test_options_are_taken_out_of_the_url_of_a_database() -> None:
@@ -55,3 +55,16 @@ def test_a_file_may_have_options() -> None:
 def test_a_wrong_value_is_refused_by_its_name(option: str) -> None:
     with pytest.raises(ConfigurationError, match=option.partition("=")[0]):
         message_store_config(f"postgresql://u:sesame@h/db?{option}")
+
+
+@pytest.mark.parametrize("scheme", ["json", "sqlite"])
+def test_a_path_with_two_slashes_is_not_taken_for_one_in_the_root_folder(scheme: str) -> None:
+    with pytest.raises(InvalidAddressError, match=f"directly after {scheme}:"):
+        message_store_config(f"{scheme}:///agent.db")
+
+
+def test_an_unknown_option_of_a_memory_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown option 'ttl' .* allowed: ttl_seconds"):
+        working_memory_config("memory:?ttl=5")
+    with pytest.raises(ConfigurationError, match="in this process is `memory:`"):
+        working_memory_config("memory:here")

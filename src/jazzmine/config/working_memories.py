@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 from urllib.parse import urlsplit
 
-from jazzmine.config.base import BackendConfig, require_seconds, require_text
+from jazzmine.config.base import BackendConfig, refuse_options, require_seconds, require_text
 from jazzmine.config.message_stores import PostgresConfig, SQLiteConfig
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
@@ -32,8 +32,10 @@ class MemoryStoreConfig(BackendConfig):
     @classmethod
     def from_url(cls, url: str) -> MemoryStoreConfig:
         """Read `memory:`."""
-        if url.partition(":")[2]:
+        name, _, unknown = url.partition(":")[2].partition("?")
+        if name:
             raise ConfigurationError("the URL of a working memory in this process is `memory:`")
+        refuse_options(cls, unknown)
         return cls()
 
 
