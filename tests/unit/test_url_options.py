@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from jazzmine.config import (
@@ -68,3 +70,19 @@ def test_an_unknown_option_of_a_memory_is_named() -> None:
         working_memory_config("memory:?ttl=5")
     with pytest.raises(ConfigurationError, match="in this process is `memory:`"):
         working_memory_config("memory:here")
+
+
+@pytest.mark.parametrize(
+    ("variable", "read"),
+    [
+        ("JAZZMINE_MESSAGE_STORE", message_store_config),
+        ("JAZZMINE_WORKING_MEMORY", working_memory_config),
+    ],
+)
+@pytest.mark.parametrize("url", ["messages", "sqlite:a.db?tiemout=5"])
+def test_a_wrong_url_in_the_environment_is_said_to_be_there(
+    monkeypatch: pytest.MonkeyPatch, variable: str, read: Callable[[None], object], url: str
+) -> None:
+    monkeypatch.setenv(variable, url)
+    with pytest.raises(ConfigurationError, match=f"^{variable}: "):
+        read(None)
