@@ -26,6 +26,13 @@ def schema() -> Iterator[str]:
         yield name
 
 
+def test_a_server_that_does_not_run_is_named_in_one_line() -> None:
+    with pytest.raises(StoreUnavailableError) as raised:
+        SyncMessageStore.initialize("postgresql://127.0.0.1:1/db")
+    assert str(raised.value).startswith("PostgreSQL at 127.0.0.1:1: connection failed: ")
+    assert "Connection refused; Is the server running" in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "dsn",
     [

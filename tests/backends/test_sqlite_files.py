@@ -90,6 +90,19 @@ def test_an_existing_file_keeps_its_mode_and_its_neighbours_get_it(path: Path) -
         assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o660}
 
 
+def test_a_file_that_may_not_be_written_gets_no_neighbours(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(path).close()
+    with monkeypatch.context() as patched:
+        # As for a file of mode 0444, whose -shm file would have that mode for ever.
+        patched.setattr(os, "access", lambda name, mode: (name, mode) != (str(path), os.W_OK))
+        with pytest.raises(PermissionError, match=str(path)):
+            opened(path)
+
+    assert os.listdir(path.parent) == ["messages.db"]
+
+
 def test_a_symbolic_link_stays_one(path: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     path.symlink_to(tmp_path / "data" / "real.db")

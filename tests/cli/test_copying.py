@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import signal
 import subprocess
@@ -15,8 +16,10 @@ from typing import Any
 import pytest
 
 from jazzmine.cli import copying
-from jazzmine.cli.records import KINDS
+from jazzmine.cli import records as cli_records
+from jazzmine.cli.records import KINDS, Records
 from jazzmine.records.base import RecordKind
+from jazzmine.records.messages import Message
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.cli.conftest import fill
@@ -293,3 +296,57 @@ def test_the_memory_of_a_copy_does_not_grow_with_the_store(
     before = kilobytes()
     fill_by_sql(other_postgres_url, 10_000, 8_000)  # 70 MB more, and several times that as objects
     assert kilobytes() < before + 30_000
+
+
+# Records that cannot be read, or lack what they refer to
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A file as jazzmine 0.1 may have written it."""
+    file = tmp_path / "old.json"
+    file.write_text(
+        json.dumps(
+            {
+                "conversations": [json.loads(conversation("c1").model_dump_json())],
+                "messages": [
+                    {**json.loads(message("m1").model_dump_json()), "role": "robot"},
+                    json.loads(message("m2").model_dump_json()),
+                ],
+            }
+        )
+    )
+    return file
+
+
+def test_a_copy_or_an_export_without_an_unreadable_record_says_so(
+    old: Path, tmp_path: Path
+) -> None:
+    missing = "records that cannot be read were left out: 1, named above"
+    copied = run("copy", f"json:{old}", f"sqlite:{tmp_path / 'new.db'}")
+    assert (copied.status, copied.output.count("equal")) == (1, 4)
+    assert missing in copied.errors
+    assert "'m1'" in copied.errors
+    exported = run("export", "--store", f"json:{old}")
+    assert (exported.status, len(exported.output.splitlines())) == (1, 3)
+    assert missing in exported.errors
+
+
+def test_what_follows_a_batch_of_unreadable_records_is_read(
+    old: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_records, "_READ_AT_ONCE", 1)
+    with MessageStore.initialize(f"json:{old}") as store:
+        assert [one.id for one in Records[Message](store, "messages")] == ["m2"]
+
+
+def test_a_message_without_its_conversation_is_named_with_what_to_do(
+    old: Path, tmp_path: Path
+) -> None:
+    data = json.loads(old.read_text())
+    data["messages"][1]["conversation_id"] = "gone"
+    old.write_text(json.dumps(data))
+    ran = run("copy", f"json:{old}", f"sqlite:{tmp_path / 'new.db'}")
+    assert ran.status == 1
+    assert "message 'm2': its conversation 'gone' is not stored" in ran.errors
+    assert "store in FROM what is missing there" in ran.errors

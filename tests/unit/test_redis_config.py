@@ -64,6 +64,7 @@ def test_a_malformed_url_is_refused_without_being_repeated(url: str) -> None:
     [
         ("socket_timeout=soon", r"the value of 'socket_timeout' is wrong$"),
         ("max_conections=5", r"unknown option; did you mean 'max_connections'\?$"),
+        ("lock_timout=5", r"unknown option; did you mean 'lock_timeout'\?$"),
         ("db=0&zzzz=5", r"unknown option$"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from jazzmine.config import (
@@ -12,7 +14,7 @@ from jazzmine.config import (
     message_store_config,
     working_memory_config,
 )
-from jazzmine.errors import ConfigurationError
+from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 
 def test_options_are_taken_out_of_the_url_of_a_database() -> None:
@@ -66,3 +68,32 @@ def test_an_option_is_checked_by_its_type_in_every_store() -> None:
     for store in ("memory:", "redis://h", "sqlite:a.db", "postgresql://h/db"):
         with pytest.raises(ConfigurationError, match="ttl_seconds must be more than 0 s"):
             working_memory_config(f"{store}?ttl_seconds=0")
+
+
+@pytest.mark.parametrize("scheme", ["json", "sqlite"])
+def test_a_path_with_two_slashes_is_not_taken_for_one_in_the_root_folder(scheme: str) -> None:
+    with pytest.raises(InvalidAddressError, match=f"directly after {scheme}:"):
+        message_store_config(f"{scheme}:///agent.db")
+
+
+def test_an_unknown_option_of_a_memory_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"unknown option 'ttl' .* allowed: ttl_seconds"):
+        working_memory_config("memory:?ttl=5")
+    with pytest.raises(ConfigurationError, match="nothing may follow memory:"):
+        working_memory_config("memory:here?ttl=5")
+
+
+@pytest.mark.parametrize(
+    ("variable", "read"),
+    [
+        ("JAZZMINE_MESSAGE_STORE", message_store_config),
+        ("JAZZMINE_WORKING_MEMORY", working_memory_config),
+    ],
+)
+@pytest.mark.parametrize("url", ["messages", "sqlite:a.db?tiemout=5"])
+def test_a_wrong_url_in_the_environment_is_said_to_be_there(
+    monkeypatch: pytest.MonkeyPatch, variable: str, read: Callable[[None], object], url: str
+) -> None:
+    monkeypatch.setenv(variable, url)
+    with pytest.raises(ConfigurationError, match=f"^{variable}: "):
+        read(None)

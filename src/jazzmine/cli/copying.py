@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from jazzmine.cli.left_out import nothing_left_out
 from jazzmine.cli.moving import is_rewritten
 from jazzmine.cli.options import Refused, open_store, store_config
 from jazzmine.cli.output import line, say, write
@@ -52,13 +53,14 @@ def copy(
     if store_config(source, "FROM") == store_config(target, "TO"):
         raise typer.BadParameter("FROM and TO are the same store")
     with (
+        nothing_left_out(),
         open_store(source) as read,
         open_store(target, create=True) as written,
         counting() as counter,
     ):
         copied = _copy_all(read, written, merge, counter)
         found = _verified(read, written, merge, counter)
-    _report(copied, found)
+        _report(copied, found)
 
 
 class _Copied(NamedTuple):
@@ -84,7 +86,8 @@ def _copy_all(
             digest = _copy_kind(source, target, kind, there[kind], counter)
         except IntegrityError as error:
             raise Refused(
-                f"FROM was changed during the copy ({error}); give the same command again"
+                f"{error}. If FROM was changed during the copy, give the same command again;"
+                " otherwise store in FROM what is missing there, or delete the record"
             ) from error
         copied[kind] = _Copied(digest, there[kind])
     return copied

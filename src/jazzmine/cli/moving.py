@@ -15,6 +15,7 @@ from typing import IO, Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from jazzmine.cli.left_out import nothing_left_out
 from jazzmine.cli.options import Refused, StoreOption, message_store
 from jazzmine.cli.output import say
 from jazzmine.cli.page import conversation_page
@@ -78,7 +79,7 @@ def export(
         raise typer.BadParameter(
             "a page has one CONVERSATION, and no --output", param_hint="--html"
         )
-    with message_store(context, store) as opened:
+    with nothing_left_out(), message_store(context, store) as opened:
         if conversation is not None:
             conversation_of(opened, conversation)
         if html is not None and conversation is not None:

@@ -51,7 +51,8 @@ class Records(Generic[AnyRecord]):
         # A back end may hold a connection until the iteration ends.
         with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
             coming = thread.submit(next, batches, None)
-            while batch := coming.result():
+            # A batch is empty if none of its records can be read.
+            while (batch := coming.result()) is not None:
                 coming = thread.submit(next, batches, None)
                 yield batch
 

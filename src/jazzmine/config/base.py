@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from jazzmine.errors import ConfigurationError
+from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [
     "BackendConfig",
     "hint",
+    "path_of",
+    "refuse_options",
     "require_bool",
     "require_number",
     "require_seconds",
@@ -41,9 +43,11 @@ class BackendConfig:
 
         By default, nothing may follow the scheme.
         """
-        scheme, _, address = url.partition(":")
+        scheme, _, rest = url.partition(":")
+        address, _, unknown = rest.partition("?")
         if address:
             raise ConfigurationError(f"nothing may follow {scheme}: in the URL, except options")
+        refuse_options(cls, unknown)
         return cls()
 
 
@@ -55,6 +59,30 @@ def hint(wrong: str, allowed: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.5)
     meant = f"; did you mean {nearest[0]!r}?" if nearest else ";"
     return f"{meant} allowed: {', '.join(allowed)}"
+
+
+def path_of(url: str) -> str:
+    """Return the path in the URL of a file.
+
+    Raises:
+        InvalidAddressError: the path begins with two slashes. Other libraries write a relative
+            path like that (`sqlite:///agent.db`); here it would be in the root folder.
+    """
+    scheme, _, path = url.partition(":")
+    if path.startswith("//"):
+        raise InvalidAddressError(
+            f"the path comes directly after {scheme}: - {scheme}:agent.{scheme} is in the current"
+            f" folder, {scheme}:/srv/agent.{scheme} in /srv"
+        )
+    return path
+
+
+def refuse_options(kind: type[BackendConfig], query: str) -> None:
+    """Raise if anything is left of a URL's query after the options of a back end were read."""
+    if query:
+        name = query.partition("=")[0]
+        names = [option.name for option in fields(kind) if option.name != "path"]
+        raise ConfigurationError(f"unknown option {name!r} in the URL{hint(name, names)}")
 
 
 def require_text(key: str, value: object) -> None:

@@ -47,9 +47,7 @@ def message_store_config(config: Mapping[str, object] | str | None) -> BackendCo
         ConfigurationError: an unknown storage or key, or a value of a wrong type.
         InvalidAddressError: a URL whose scheme names no back end.
     """
-    if config is None:
-        config = os.environ.get("JAZZMINE_MESSAGE_STORE") or {}
-    return _read(config, _MESSAGE_STORES)
+    return _read(config, _MESSAGE_STORES, "JAZZMINE_MESSAGE_STORE")
 
 
 def working_memory_config(config: Mapping[str, object] | str | None) -> BackendConfig:
@@ -59,14 +57,14 @@ def working_memory_config(config: Mapping[str, object] | str | None) -> BackendC
         ConfigurationError: an unknown storage or key, or a value of a wrong type.
         InvalidAddressError: a URL whose scheme names no back end.
     """
-    if config is None:
-        config = os.environ.get("JAZZMINE_WORKING_MEMORY") or {}
-    return _read(config, _WORKING_MEMORIES)
+    return _read(config, _WORKING_MEMORIES, "JAZZMINE_WORKING_MEMORY")
 
 
 def _read(
-    config: Mapping[str, object] | str, kinds: tuple[type[BackendConfig], ...]
+    config: Mapping[str, object] | str | None, kinds: tuple[type[BackendConfig], ...], variable: str
 ) -> BackendConfig:
+    if config is None:
+        return _read_environment(variable, kinds)
     if isinstance(config, str):
         return _read_url(config, kinds)
     if isinstance(config, Mapping):
@@ -74,6 +72,17 @@ def _read(
     raise ConfigurationError(
         f"config must be a mapping, a URL or None, not {type(config).__name__}"
     )
+
+
+def _read_environment(variable: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
+    """Read the URL in an environment variable, which an error names; the default if it is empty."""
+    url = os.environ.get(variable)
+    if not url:
+        return _read_mapping({}, kinds)
+    try:
+        return _read_url(url, kinds)
+    except ConfigurationError as error:
+        raise type(error)(f"{variable}: {error}") from None
 
 
 def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:

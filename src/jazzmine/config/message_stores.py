@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import ClassVar
 from urllib.parse import unquote
 
 from jazzmine.config.base import (
     BackendConfig,
-    hint,
+    path_of,
+    refuse_options,
     require_number,
     require_text,
 )
@@ -38,7 +39,7 @@ class JSONStoreConfig(BackendConfig):
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
         """Read `json:PATH`; only known options, as in `?fsync=false`, are not part of the path."""
-        return cls(path=url.partition(":")[2])
+        return cls(path=path_of(url))
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,8 @@ class SQLiteConfig(BackendConfig):
     @classmethod
     def from_url(cls, url: str) -> SQLiteConfig:
         """Read `sqlite:PATH?timeout=5&synchronous=normal`; `%3F` is a "?" in the path."""
-        path, _, unknown = url.partition(":")[2].partition("?")
-        if unknown:
-            name = unknown.partition("=")[0]
-            names = [option.name for option in fields(cls) if option.name != "path"]
-            raise ConfigurationError(f"unknown option {name!r} in the URL{hint(name, names)}")
+        path, _, unknown = path_of(url).partition("?")
+        refuse_options(cls, unknown)
         return cls(path=unquote(path))
 
 

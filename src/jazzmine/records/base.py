@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
@@ -9,7 +10,7 @@ from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails
 
-__all__ = ["Record", "RecordKind", "Snapshot", "require_stored", "snapshot"]
+__all__ = ["Record", "RecordKind", "Snapshot", "require_stored", "snapshot", "snapshot_all"]
 
 # The kinds of records of a message store, in the order in which they depend on each other.
 RecordKind: TypeAlias = Literal["conversations", "messages", "traces"]
@@ -56,6 +57,19 @@ class Snapshot(Generic[AnyRecord]):
         """The record as JSON, without the fields that have their default."""
         write = self.record.__pydantic_serializer__.to_json
         return write(self.record, exclude_defaults=self.record.omits_defaults)
+
+
+def snapshot_all(records: Iterable[AnyRecord], kind: type[AnyRecord]) -> list[Snapshot[AnyRecord]]:
+    """Return a snapshot of each record, as `snapshot` makes it.
+
+    Raises:
+        TypeError: one of them is not a `kind`, or a record was passed instead of several.
+        ValidationError: as in `snapshot`.
+    """
+    if isinstance(records, Record):
+        # Iterating over it would give its fields.
+        raise TypeError(f"expected a list of {kind.__name__}, got a {type(records).__name__}")
+    return [snapshot(record, kind) for record in records]
 
 
 def snapshot(record: AnyRecord, kind: type[AnyRecord]) -> Snapshot[AnyRecord]:

@@ -229,6 +229,17 @@ async def test_several_messages_are_given_as_an_iterable(store: MessageStore, wr
         await store.store_messages(wrong)
 
 
+async def test_one_message_is_not_given_in_place_of_several(store: MessageStore) -> None:
+    one: Any = message()
+    expected = "expected a list of Message, got a Message"
+    with pytest.raises(TypeError, match=expected):
+        await store.store_messages(one)
+    with pytest.raises(TypeError, match=expected):
+        await store.append_messages(one.conversation_id, one)
+    with pytest.raises(TypeError, match=expected):
+        await store.store_turn(messages=one)
+
+
 async def test_messages_are_not_given_as_a_string(store: MessageStore) -> None:
     with pytest.raises(TypeError, match="expected a Message, got a str"):
         await store.store_messages("m1")  # type: ignore[arg-type]

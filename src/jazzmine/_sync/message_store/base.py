@@ -11,7 +11,7 @@ from jazzmine._sync.message_store.pages import filled
 from jazzmine._sync.tracing import traced
 from jazzmine.config import message_store_config
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
-from jazzmine.records.base import Record, snapshot
+from jazzmine.records.base import Record, snapshot, snapshot_all
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import PartialPage
 from jazzmine.records.traces import TurnTrace
@@ -132,7 +132,7 @@ class MessageStore(ConversationLog):
             IntegrityError: the conversation of one of them is not stored.
         """
         self._check()
-        snapshots = [snapshot(message, Message) for message in messages]
+        snapshots = snapshot_all(messages, Message)
         if snapshots:
             self._store_messages(snapshots)
 
@@ -279,7 +279,7 @@ class MessageStore(ConversationLog):
         """
         self._check()
         stored = None if conversation is None else snapshot(conversation, Conversation)
-        snapshots = [snapshot(message, Message) for message in messages]
+        snapshots = snapshot_all(messages, Message)
         traced = None if trace is None else snapshot(trace, TurnTrace)
         if stored is not None or snapshots or traced is not None:
             self._store_turn(stored, snapshots, traced)

@@ -11,7 +11,7 @@ from jazzmine._sync.message_store.pages import filled
 from jazzmine._compat.sync_concurrency import sleep
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import require_count, require_id, require_time
-from jazzmine.records.base import Snapshot, snapshot
+from jazzmine.records.base import Snapshot, snapshot, snapshot_all
 from jazzmine.records.context_window import TYPICAL_TOKENS, ContextWindow, estimated_tokens
 from jazzmine.records.conversation_log import Erased
 from jazzmine.records.log import ANY, AnyMessage, Erasure
@@ -74,7 +74,7 @@ class ConversationLog(MessageStoreHooks):
         owner = require_id("conversation_id", conversation_id)
         if expected_last is not None and expected_last is not ANY:
             expected_last = require_id("expected_last", expected_last)
-        snapshots = [snapshot(message, Message) for message in messages]
+        snapshots = snapshot_all(messages, Message)
         _require_one_conversation(owner, snapshots)
         return self._append(owner, snapshots, expected_last) if snapshots else []
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from typing import Any
 
 from jazzmine._sync.working_memory.hooks import Lease
@@ -68,7 +69,7 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
             client = client_for(config.url, _reply_timeout(config.timeout, config.lock_timeout))
         except (TypeError, ValueError) as error:
             # The driver's text may repeat the URL, and with it the password.
-            wrong = wrong_option(config.url, error)
+            wrong = wrong_option(config.url, error, [option.name for option in fields(config)])
             raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
         store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
         store._config = config

@@ -129,10 +129,12 @@ def _write_beside(
             # A failed flush may have dropped the pages that it could not write, so it is never
             # repeated on this descriptor: the write fails.
             os.fsync(fd)
-    except BaseException:
+    except BaseException as error:
         os.close(fd)
         with suppress(OSError):
             os.unlink(f"{path}.tmp")
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = path  # the calls that write and flush name no file
         raise
     return fd
 

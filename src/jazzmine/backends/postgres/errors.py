@@ -120,4 +120,5 @@ def _text_of(error: Exception, address: Address) -> str:
     if address.contains_secret(error):
         return f"{type(error).__name__}, whose text holds a secret"
     primary = getattr(getattr(error, "diag", None), "message_primary", None)
-    return primary or " ".join(str(error).split()) or type(error).__name__
+    lines = [" ".join(line.split()) for line in str(error).splitlines()]
+    return primary or "; ".join(filter(None, lines)) or type(error).__name__

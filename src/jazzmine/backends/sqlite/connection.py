@@ -161,7 +161,7 @@ def create_file(path: str) -> None:
     """Create an empty file that only its owner may read and write, if there is no file.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: it cannot be created, or may not be written.
     """
     # Closing any descriptor of a file releases the locks that SQLite has on it in this process:
     # no other thread may open the database before this descriptor is closed.
@@ -169,7 +169,10 @@ def create_file(path: str) -> None:
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            return
+            if not os.access(path, os.W_OK):
+                # SQLite would make a -shm file that may not be written either, and that stays so
+                # when the rights of the database are mended.
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
 
 
 def _identity(path: str) -> tuple[int, int]:
