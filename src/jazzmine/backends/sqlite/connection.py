@@ -12,12 +12,49 @@ from types import TracebackType
 from urllib.parse import quote
 from weakref import WeakSet
 
-__all__ = ["Connection", "ConnectionPool", "create_file"]
+__all__ = ["Connection", "ConnectionPool", "DatabaseFile", "create_file"]
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
 
 _IDLE_AT_MOST = 4
+
+
+class DatabaseFile:
+    """The file at a path, which may be replaced while connections have it open.
+
+    Args:
+        path: the file, without symbolic links.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._opened: tuple[int, int] | None = None
+        self._log: tuple[int, int] | None = None
+
+    def identity(self, suffix: str = "") -> tuple[int, int]:
+        """Return what differs if the file, or the one beside it, was replaced."""
+        status = os.stat(self.path + suffix)
+        return status.st_dev, status.st_ino
+
+    def require_own_log(self, file: tuple[int, int]) -> None:
+        """Raise OSError if it was replaced, but not its -wal file: SQLite would mix the two."""
+        # SQLite deletes the -wal file of an empty one.
+        if self._opened in (None, file) or not os.path.getsize(self.path):
+            return
+        with suppress(FileNotFoundError):
+            if os.path.getsize(f"{self.path}-wal") and self._log in (None, self.identity("-wal")):
+                reason = (
+                    "it was replaced while it was open, but the -wal file beside it is that of the"
+                    " former file: delete the -wal and -shm files"
+                )
+                raise OSError(errno.ESTALE, reason, self.path)
+
+    def note(self, file: tuple[int, int]) -> None:
+        """Remember which file was opened, and its -wal file if it has one."""
+        self._opened, self._log = file, None
+        with suppress(FileNotFoundError):
+            self._log = self.identity("-wal")
 
 
 class Connection:
@@ -34,13 +71,13 @@ class Connection:
     Used as a context manager, it yields the driver's connection to one thread at a time.
 
     Args:
-        path: the file, without symbolic links; it must exist.
+        file: it must exist; the connections of a store share it.
         synchronous: "full" if a commit waits for the disk, else "normal".
         read_only: whether statements that write are refused.
     """
 
-    def __init__(self, path: str, synchronous: str, *, read_only: bool = False) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, synchronous: str, *, read_only: bool = False) -> None:
+        self._database = file
         self._synchronous = synchronous
         self._read_only = read_only
         self._driver: sqlite3.Connection | None = None
@@ -58,12 +95,12 @@ class Connection:
         """
         self._lock.acquire()
         try:
-            file = _identity(self._path)
+            file = self._database.identity()
             if self._driver is None or file != self._file:
+                self._database.require_own_log(file)
                 self.close()
-                _require_own_log(self._path, file)
                 self._driver, self._file = self._open(), file
-                _note_log(self._path, file)
+                self._database.note(file)
             return self._driver
         except BaseException:
             self._lock.release()
@@ -93,7 +130,7 @@ class Connection:
     def _open(self) -> sqlite3.Connection:
         with _opening:
             driver = sqlite3.connect(
-                f"file:{quote(os.fsencode(self._path))}?mode=rw",
+                f"file:{quote(os.fsencode(self._database.path))}?mode=rw",
                 uri=True,
                 timeout=0,
                 isolation_level=None,
@@ -127,12 +164,11 @@ class ConnectionPool:
     """Connections for reading, one for each call that reads at the same time.
 
     Args:
-        path: the file, without symbolic links; it must exist.
-        synchronous: as for `Connection`.
+        file, synchronous: as for `Connection`.
     """
 
-    def __init__(self, path: str, synchronous: str) -> None:
-        self._path = path
+    def __init__(self, file: DatabaseFile, synchronous: str) -> None:
+        self._file = file
         self._synchronous = synchronous
         self._idle: deque[Connection] = deque()
 
@@ -141,7 +177,7 @@ class ConnectionPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return Connection(self._path, self._synchronous, read_only=True)
+            return Connection(self._file, self._synchronous, read_only=True)
 
     def put_back(self, connection: Connection) -> None:
         """Keep a connection for the next call, or close it if there are enough."""
@@ -174,36 +210,6 @@ def create_file(path: str) -> None:
                 # when the rights of the database are mended.
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
 
-
-def _identity(path: str) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino
-
-
-def _require_own_log(path: str, file: tuple[int, int]) -> None:
-    """Raise OSError if a file was replaced, but not its -wal file: SQLite would mix the two."""
-    former, log = _logs.get(path, (file, None))
-    # SQLite deletes the -wal file of an empty one.
-    if former == file or not os.path.getsize(path):
-        return
-    with suppress(FileNotFoundError):
-        if os.path.getsize(f"{path}-wal") and log in (None, _identity(f"{path}-wal")):
-            reason = (
-                "it was replaced while it was open, but the -wal file beside it is that of the"
-                " former file: delete the -wal and -shm files"
-            )
-            raise OSError(errno.ESTALE, reason, path)
-
-
-def _note_log(path: str, file: tuple[int, int]) -> None:
-    log = None
-    with suppress(FileNotFoundError):
-        log = _identity(f"{path}-wal")
-    _logs[path] = file, log
-
-
-# The file that each path led to when it was opened, and its -wal file, None if it had none yet.
-_logs: dict[str, tuple[tuple[int, int], tuple[int, int] | None]] = {}
 
 _registering = threading.RLock()
 _opening = threading.RLock()

@@ -12,7 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
-from jazzmine.backends.sqlite.connection import Connection, ConnectionPool, create_file
+from jazzmine.backends.sqlite.connection import (
+    Connection,
+    ConnectionPool,
+    DatabaseFile,
+    create_file,
+)
 from jazzmine.backends.sqlite.errors import DatabaseBusy, is_busy, lock_timeout, translated
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
 from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
@@ -50,8 +55,9 @@ class Database:
         self._component = component
         self._timeout = timeout
         self._synchronous = synchronous
-        self._writer = Connection(self.path, synchronous)
-        self._readers = ConnectionPool(self.path, synchronous)
+        file = DatabaseFile(self.path)
+        self._writer = Connection(file, synchronous)
+        self._readers = ConnectionPool(file, synchronous)
         self._closed = False
 
     def pending(self) -> list[str]:
