@@ -154,16 +154,20 @@ async def serve(
         shown = f"[{host}]" if ":" in host else host
         app = create_app(stores, access, (*LOOPBACK, shown.lower(), *names))
         ready(f"http://{shown}:{listening.getsockname()[1]}/?token={access.token}")
-        # No access log: it would contain the token.
-        config = uvicorn.Config(
-            app,
-            access_log=False,
-            http="h11",
-            lifespan="off",
-            log_level="warning",
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=_SECONDS_TO_END,
-            ws="none",
-        )
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await _server(app).serve(sockets=[listening])
+
+
+def _server(app: ASGIApp) -> uvicorn.Server:
+    # No access log: it would contain the token.
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        http="h11",
+        lifespan="off",
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+        ws="none",
+    )
+    return uvicorn.Server(config)
