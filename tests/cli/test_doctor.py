@@ -139,6 +139,14 @@ def test_an_old_schema_is_noticed_and_migrated(
     assert "up to date" in run("migrate", "--store", current_url).errors
 
 
+def test_only_what_was_done_is_said_to_be_done(tmp_path: Path) -> None:
+    for kind, said in (("json", "with the first record: "), ("sqlite", "done: ")):
+        path = tmp_path / f"new.{kind}"
+        ran = run("migrate", "--store", f"{kind}:{path}")
+        assert (ran.status, path.exists()) == (0, said == "done: ")
+        assert ran.output.startswith(said)
+
+
 def test_a_wrong_password_is_noticed_and_not_shown(current_url: str) -> None:
     url = current_url.replace(postgres.PASSWORD, "not-the-password")
     ran = run("doctor", "--store", url)

@@ -55,15 +55,25 @@ def migrate(
     Example: `jazzmine migrate --dry-run`
     """
     url = given_url(context, store)
-    with refusals():
-        pending = new_store(store_config(url))._pending()
+    pending = _pending(url)
+    left: list[str] = []
     if not dry_run:
         with open_store(url, create=True):
             pass
+        left = _pending(url)
     for step in pending:
-        write(line(f"would {step}" if dry_run else f"done: {step}"))
+        if dry_run:
+            write(line(f"would {step}"))
+        else:  # a JSON file is written for what it holds
+            write(line(f"with the first record: {step}" if step in left else f"done: {step}"))
     if not pending:
         say("everything is up to date")
+
+
+def _pending(url: str | None) -> list[str]:
+    with refusals():
+        pending: list[str] = new_store(store_config(url))._pending()
+        return pending
 
 
 def doctor(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 import typer
 
@@ -60,6 +60,8 @@ def inspect(
 
     Example: `jazzmine inspect --memory redis://localhost`
     """
+    import asyncio  # the other commands need none
+
     messages = store_config(given_url(context, store))
     url = memory_url(context, memory)
     remembered = None if url is None else memory_config(url)
@@ -72,17 +74,19 @@ def inspect(
         )
     known = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
     with refusals():
-        serve(
-            messages,
-            remembered,
-            host=host,
-            port=port,
-            names=[name.lower() for name in known],
-            ready=lambda address: write(line(address)),
+        asyncio.run(
+            serve(
+                messages,
+                remembered,
+                host=host,
+                port=port,
+                names=[name.lower() for name in known],
+                ready=lambda address: write(line(address)),
+            )
         )
 
 
-def _server() -> Callable[..., None]:
+def _server() -> Callable[..., Coroutine[Any, Any, None]]:
     try:
         from jazzmine.inspector.app import serve
     except ModuleNotFoundError as error:

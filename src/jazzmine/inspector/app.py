@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -116,7 +115,7 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def serve(
+async def serve(
     messages: BackendConfig,
     memory: BackendConfig | None,
     *,
@@ -137,17 +136,6 @@ def serve(
         OSError: the port is in use, or the address is not one of this machine.
         StoreUnavailableError: a store cannot be reached.
     """
-    asyncio.run(_serve(messages, memory, host, port, names, ready))
-
-
-async def _serve(
-    messages: BackendConfig,
-    memory: BackendConfig | None,
-    host: str,
-    port: int,
-    names: Sequence[str],
-    ready: Callable[[str], None],
-) -> None:
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(listen(host, port))
         store: MessageStore = new_message_store(messages)
@@ -166,16 +154,20 @@ async def _serve(
         shown = f"[{host}]" if ":" in host else host
         app = create_app(stores, access, (*LOOPBACK, shown.lower(), *names))
         ready(f"http://{shown}:{listening.getsockname()[1]}/?token={access.token}")
-        # No access log: it would contain the token.
-        config = uvicorn.Config(
-            app,
-            access_log=False,
-            http="h11",
-            lifespan="off",
-            log_level="warning",
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=_SECONDS_TO_END,
-            ws="none",
-        )
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await _server(app).serve(sockets=[listening])
+
+
+def _server(app: ASGIApp) -> uvicorn.Server:
+    # No access log: it would contain the token.
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        http="h11",
+        lifespan="off",
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_SECONDS_TO_END,
+        ws="none",
+    )
+    return uvicorn.Server(config)
