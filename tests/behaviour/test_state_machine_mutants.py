@@ -35,10 +35,10 @@ class MovesWhatIsStoredAgain(JSONMessageStore):
     """Moves a message that is stored again after those with an equal timestamp."""
 
     def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
-        for sealed in messages:
-            trace = self.get_turn_trace_by_message_id(sealed.record.id)
-            known = self._delete_message(sealed.record.id)
-            super()._store_messages([sealed])
+        for given in messages:
+            trace = self.get_turn_trace_by_message_id(given.record.id)
+            known = self._delete_message(given.record.id)
+            super()._store_messages([given])
             if known and trace is not None:
                 self.store_turn_trace(trace)
 

@@ -99,8 +99,8 @@ def test_a_copy_is_validated_and_copied_as_any_record_is() -> None:
 
 
 def row(name: str) -> MessageRow:
-    sealed = snapshot(message(name, metadata={"a": []}), Message)
-    return MessageRow(sealed.record, sealed.json, 1)
+    given = snapshot(message(name, metadata={"a": []}), Message)
+    return MessageRow(given.record, given.json, 1)
 
 
 def test_a_record_that_is_read_again_is_not_parsed_each_time() -> None:

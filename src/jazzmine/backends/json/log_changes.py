@@ -76,7 +76,7 @@ def pop(draft: PendingChanges, conversation_id: str) -> Message | None:
 def rewind(draft: PendingChanges, conversation_id: str, after: str | None) -> int:
     """Delete the messages after one, or all; return how many."""
     rows = draft.messages_of("conversation_id", conversation_id)
-    later = rows if after is None else rows[_position(rows, after) + 1 :]
+    later = rows if after is None else rows[_index_of(rows, after) + 1 :]
     for row in later:
         draft.delete_message(row.id)
     return len(later)
@@ -93,7 +93,7 @@ def fork(
     if draft.conversation(conversation_id) is None:
         raise NotFoundError(f"conversation {conversation_id!r} is not stored")
     rows = draft.messages_of("conversation_id", conversation_id)
-    copied = rows if until is None else rows[: _position(rows, until) + 1]
+    copied = rows if until is None else rows[: _index_of(rows, until) + 1]
     owner = copy.record.id
     if draft.conversation(owner) is not None:
         raise ConflictError(f"conversation {owner!r} is stored already; fork to a new one")
@@ -109,10 +109,10 @@ def fork(
     return ids
 
 
-def _position(rows: Sequence[MessageRow], message_id: str) -> int:
-    for position, row in enumerate(rows):
+def _index_of(rows: Sequence[MessageRow], message_id: str) -> int:
+    for index, row in enumerate(rows):
         if row.id == message_id:
-            return position
+            return index
     raise NotFoundError(f"message {message_id!r} is no message of this conversation")
 
 
