@@ -1,31 +1,22 @@
-"""How calls that wait for a lock in PostgreSQL learn that it is theirs."""
+"""Listens on a channel of PostgreSQL on which a store is told that it was given a lock."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 
-from jazzmine._async.background import BackgroundTask
 from jazzmine._async.message_store.postgres_client import PostgresClient
 from jazzmine._async.message_store.postgres_connection import Connection
-from jazzmine._compat.async_concurrency import Event
+from jazzmine._async.working_memory.wakeups import WakeUps
 from jazzmine.backends.postgres.memory_statements import channel
 from jazzmine.deadline import Deadline
 
-__all__ = ["WakeUps"]
-
-logger: logging.Logger = logging.getLogger(__name__)
-
-# How long a connection is kept that no call needs, in s, and how long calls wait for one.
-_KEPT, _CONNECTING = 5.0, 0.5
+__all__ = ["PostgresWakeUps"]
 
 
-class WakeUps:
-    """Wakes the calls of a store that wait for a lock, over one connection for all of them.
+class PostgresWakeUps(WakeUps):
+    """Listens on a connection of its own.
 
-    The connection is opened when a call has to wait. Where none can be had, or it leads to a
-    connection pooler, which does not pass notifications on, the calls are not woken.
+    A connection pooler does not pass notifications on: behind one, calls are not woken.
 
     Args:
         client: what opens the connection, in addition to those of its pool.
@@ -33,65 +24,32 @@ class WakeUps:
     """
 
     def __init__(self, client: PostgresClient, store: str) -> None:
+        super().__init__()
         self._client = client
         self._channel = channel(store)
-        self._waiting: dict[str, Event] = {}
-        self._task = BackgroundTask(self._listen)
-        self._decided = Event()
-        self._listening = self._closed = self._is_pooled = False
+        self._connection: Connection | None = None
 
-    @asynccontextmanager
-    async def waiting(self, token: str) -> AsyncIterator[Event | None]:
-        """Have an event in a block that is set when a lock is handed over to a token.
+    async def _subscribe(self) -> bool:
+        deadline = Deadline(5.0)
+        connection = self._connection = await self._client.connect(deadline)
+        connection.deadline = deadline
+        cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
+        # A pooler reports process ids of its own.
+        self._is_possible = await cursor.fetchone() == (connection.info.backend_pid,)
+        if self._is_possible:
+            await connection.execute(f"LISTEN {self._channel}".encode(), prepare=False)
+        return self._is_possible
 
-        The block gets the event, or None if it is not going to be set.
-        """
-        event = self._waiting[token] = Event()
-        try:
-            if not (self._listening or self._is_pooled):
-                self._decided.clear()
-                self._task.start()
-                await self._decided.wait(_CONNECTING)
-            yield event if self._listening else None
-        finally:
-            del self._waiting[token]
+    async def _receive(self) -> Sequence[str]:
+        assert self._connection is not None
+        await self._connection.wait_for_reply(0.25)
+        self._connection.pgconn.consume_input()
+        tokens = []
+        while (notification := self._connection.pgconn.notifies()) is not None:
+            tokens.append(notification.extra.decode())
+        return tokens
 
-    async def close(self) -> None:
-        """Close the connection."""
-        self._closed = True
-        await self._task.close(timeout=1.0)
-
-    async def _listen(self) -> None:
-        connection: Connection | None = None
-        try:
-            deadline = Deadline(5.0)
-            connection = await self._client.connect(deadline)
-            connection.deadline = deadline
-            cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
-            # A pooler reports process ids of its own.
-            self._is_pooled = await cursor.fetchone() != (connection.info.backend_pid,)
-            if not (self._is_pooled or self._closed):
-                await connection.execute(f"LISTEN {self._channel}".encode(), prepare=False)
-                self._listening = True
-                self._decided.set()
-                await self._pass_on_notifications(connection)
-        except Exception as error:
-            logger.debug("no call that waits for a lock is woken: %s", type(error).__name__)
-        finally:
-            self._listening = False
-            self._decided.set()
-            if connection is not None:
-                with suppress(Exception):
-                    await connection.close()
-
-    async def _pass_on_notifications(self, connection: Connection) -> None:
-        end = Deadline(_KEPT)
-        while not (self._closed or end.expired):
-            await connection.wait_for_reply(0.25)
-            connection.pgconn.consume_input()
-            while (notification := connection.pgconn.notifies()) is not None:
-                event = self._waiting.get(notification.extra.decode())
-                if event is not None:
-                    event.set()
-            if self._waiting:
-                end = Deadline(_KEPT)
+    async def _unsubscribe(self) -> None:
+        if self._connection is not None:
+            connection, self._connection = self._connection, None
+            await connection.close()

@@ -10,7 +10,7 @@ from typing import Any
 from jazzmine._async.working_memory.hooks import Lease
 from jazzmine._async.working_memory.leased import LeasedStoreBase, Stored
 from jazzmine._async.working_memory.redis_client import RedisClient
-from jazzmine._async.working_memory.redis_wakeups import WakeUps
+from jazzmine._async.working_memory.redis_wakeups import RedisWakeUps
 from jazzmine._compat.async_concurrency import Event
 from jazzmine._compat.async_redis import AnyRedis, client_for, cluster_for, require_client
 from jazzmine.backends.redis import keys as layout
@@ -107,7 +107,7 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
         limited = settings_of(self._client)["socket_timeout"] is not None
         reply_timeout = None if limited else _reply_timeout(self._timeout, self._lock_timeout)
         self._redis = RedisClient(self._client, reply_timeout)
-        self._wake_ups = WakeUps(self._client)
+        self._wake_ups = RedisWakeUps(self._client)
 
     async def _count(self) -> int:
         return len(await self._redis.keys(layout.ANY_MEMORY, Deadline(self._timeout)))
@@ -193,8 +193,9 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
 
     @asynccontextmanager
     async def _woken(self, lease: Lease) -> AsyncIterator[Event | None]:
-        async with self._wake_ups.waiting(lease.token) as (event, lease.entry):
-            yield event if lease.entry != lease.token else None
+        async with self._wake_ups.waiting(lease.token) as event:
+            lease.entry = lease.token + ("" if event is None else self._wake_ups.address)
+            yield event
 
 
 def _locking(lease: Lease) -> tuple[str, str, str, str]:

@@ -1,101 +1,57 @@
-"""How calls that wait for a lock in Redis learn that it is theirs."""
+"""Subscribes to a channel of Redis on which a store is told that it was given a lock."""
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from jazzmine._async.background import BackgroundTask
-from jazzmine._compat.async_concurrency import Event
+from jazzmine._async.working_memory.wakeups import WakeUps
 from jazzmine._compat.async_redis import AnyRedis, time_limit
 from jazzmine.backends.redis.driver import is_cluster, max_connections
-from jazzmine.deadline import Deadline
 
-__all__ = ["WakeUps"]
-
-logger: logging.Logger = logging.getLogger(__name__)
-
-# How long a subscription is kept that no call needs, in s, and how long calls wait for one.
-_KEPT, _CONNECTING = 5.0, 0.5
+__all__ = ["RedisWakeUps"]
 
 _subscriptions: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # of each client
 
 
-class WakeUps:
-    """Wakes the calls of a store that wait for a lock, over one subscription for all of them.
-
-    Where no connection can be had for it, the calls are not woken.
+class RedisWakeUps(WakeUps):
+    """Subscribes through a client of redis-py.
 
     Args:
         client: the client whose connections are used, at most a quarter of them for this.
+
+    Attributes:
+        address: what follows the token in an entry of the queue, while there is a subscription.
     """
 
     def __init__(self, client: AnyRedis) -> None:
+        super().__init__()
         self._client: Any = client
         self._channel = "wm_wake:" + os.urandom(12).hex()
-        self._waiting: dict[str, Event] = {}
-        self._task = BackgroundTask(self._listen)
-        self._decided = Event()
-        self._address = ""  # in an entry of the queue, while the subscription stands
-        self._closed = False
+        self._pubsub: Any = None
+        self.address = ("#" if is_cluster(client) else "@") + self._channel
 
-    @asynccontextmanager
-    async def waiting(self, token: str) -> AsyncIterator[tuple[Event, str]]:
-        """Have an event in a block that is set when a lock is handed over to a token.
-
-        The block gets the event, and the token's entry in the queue for the lock.
-        """
-        event = self._waiting[token] = Event()
-        try:
-            if not self._address:
-                self._decided.clear()
-                self._task.start()
-                await self._decided.wait(_CONNECTING)
-            yield event, token + self._address
-        finally:
-            del self._waiting[token]
-
-    async def close(self) -> None:
-        """End the subscription."""
-        self._closed = True
-        await self._task.close(timeout=1.0)
-
-    async def _listen(self) -> None:
+    async def _subscribe(self) -> bool:
         subscriptions = _subscriptions.get(self._client, 0)
-        if self._closed or subscriptions >= max_connections(self._client) // 4:
-            self._decided.set()
-            return
+        if subscriptions >= max_connections(self._client) // 4:
+            return False
+        self._pubsub = self._client.pubsub()
         _subscriptions[self._client] = subscriptions + 1
-        pubsub: Any = None
-        try:
-            pubsub = self._client.pubsub()
-            async with time_limit(5.0):
-                await pubsub.subscribe(self._channel)
-            await self._pass_on_messages(pubsub)
-        except Exception as error:
-            logger.debug("no call that waits for a lock is woken: %s", error)
-        finally:
-            self._address = ""
-            self._decided.set()
-            _subscriptions[self._client] -= 1
-            with suppress(Exception):
-                await pubsub.aclose()
+        async with time_limit(5.0):
+            await self._pubsub.subscribe(self._channel)
+        return await self._pubsub.get_message(timeout=5.0) is not None  # the confirmation
 
-    async def _pass_on_messages(self, pubsub: Any) -> None:
-        end = Deadline(_KEPT)
-        while not (self._closed or end.expired):
-            message = await pubsub.get_message(timeout=0.25) or {"type": "none"}
-            if message["type"] == "subscribe":
-                self._address = ("#" if is_cluster(self._client) else "@") + self._channel
-                self._decided.set()
-            elif message["type"] == "message":
-                token = message["data"]
-                event = self._waiting.get(token if isinstance(token, str) else token.decode())
-                if event is not None:
-                    event.set()
-            if self._waiting:
-                end = Deadline(_KEPT)
+    async def _receive(self) -> Sequence[str]:
+        message = await self._pubsub.get_message(timeout=0.25)
+        if message is None or message["type"] != "message":
+            return ()
+        token = message["data"]
+        return (token if isinstance(token, str) else token.decode(),)
+
+    async def _unsubscribe(self) -> None:
+        if self._pubsub is not None:
+            _subscriptions[self._client] -= 1
+            pubsub, self._pubsub = self._pubsub, None
+            await pubsub.aclose()

@@ -57,9 +57,9 @@ class PostgresWorkingMemoryStore(LeasedStoreBase):
         self._start()
 
     def _start(self) -> None:
-        from jazzmine._sync.working_memory.postgres_wakeups import WakeUps
+        from jazzmine._sync.working_memory.postgres_wakeups import PostgresWakeUps
 
-        self._wake_ups = WakeUps(self._client, self._store_name)
+        self._wake_ups = PostgresWakeUps(self._client, self._store_name)
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
     def _open(self) -> None:
