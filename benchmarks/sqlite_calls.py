@@ -1,15 +1,19 @@
 """What does a call cost on SQLite, beside OpenAI Agents' SQLiteSession, and in a large store?
 
 Both write to a database in WAL mode and flush it once for each call (`synchronous` is "full"
-here, and SQLite's default there). What they promise differs. Ours checks each record, finds
-messages by id, conversation and user, refuses one without its conversation, shares a flush among
-calls that arrive at once, and lets processes fork. A session stores items of any form, with one
-index.
+here, and SQLite's default there), so that a call that returned survives a power cut on both sides.
+What they promise differs. Ours checks each record, finds messages by id, conversation and user,
+refuses one without its conversation, shares a flush among calls that arrive at once, and lets
+processes fork. A session stores items of any form, with one index.
+
+A session passes each call to another thread, and so does a write of our async API, which must not
+block the event loop. Our sync API writes in the thread of the caller: that has rows of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import statistics
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,12 +25,14 @@ from benchmarks.frame.lab import Lab, Side
 from benchmarks.frame.records import conversation_id, conversations, messages, trace
 from benchmarks.frame.results import Bar, Row, at_least_as_fast, within
 from benchmarks.frame.scenario import Figures, Scenario
-from jazzmine.core.message_store import Message, MessageStore
+from jazzmine.core.message_store import Message, MessageStore, TurnTrace
+from jazzmine.sync.message_store import MessageStore as SyncMessageStore
 
 CALLS = 50
 IN_A_CONVERSATION = 200
 SMALL, LARGE = 1_000, 1_000_000
 AT_ONCE = 50
+BURSTS = 10
 BATCH = 5_000
 
 # So many calls fill the -wal file once: until then each flush also makes the file longer.
@@ -38,6 +44,15 @@ async def median(call: Callable[[int], Awaitable[Any]], count: int = CALLS) -> F
     for number in range(count):
         started = perf_counter()
         await call(number)
+        times.append(perf_counter() - started)
+    return {"seconds": statistics.median(times)}
+
+
+def sync_median(call: Callable[[int], object]) -> Figures:
+    times = []
+    for number in range(CALLS):
+        started = perf_counter()
+        call(number)
         times.append(perf_counter() - started)
     return {"seconds": statistics.median(times)}
 
@@ -56,9 +71,15 @@ class Ours(Scenario):
         path = self.folder / "messages.db"
         if self._filled:
             shutil.copyfile(self._filled, path)
+            # Else the disk would be busy with the copy while the calls wait for it.
+            os.sync()
         else:
             await fill(path, self._stored)
-        self.store = await MessageStore.initialize(f"sqlite:{path}")
+        await self.open(f"sqlite:{path}")
+
+    async def open(self, url: str) -> None:
+        """Open the store, and call it until its calls take as long as they will."""
+        self.store = await MessageStore.initialize(url)
         for message in self.new(WARM_UP):
             await self.store.store_message(message)
 
@@ -113,32 +134,74 @@ class Turn(Ours):
     """`store_turn` of two messages and a trace."""
 
     async def measure(self) -> Figures:
+        turns = self.turns()
+
+        def turn(number: int) -> Awaitable[None]:
+            pair, one = turns[number]
+            return self.store.store_turn(messages=pair, trace=one)
+
+        return await median(turn)
+
+    def turns(self) -> list[tuple[list[Message], TurnTrace]]:
+        """New turns: a question and its reply, with the trace of the reply."""
         # The messages of a conversation follow each other at the distance of their number.
         first, count = self._next, self._count
         new = self.new(-(-CALLS // count) * 2 * count)
         questions = [n for n in range(len(new)) if n // count % 2 == 0]
-        replies = [n + count for n in questions]
-        traces = [trace(first + n, count) for n in replies]
+        return [([new[n], new[n + count]], trace(first + n + count, count)) for n in questions]
 
-        def turn(number: int) -> Awaitable[None]:
-            pair = [new[questions[number]], new[replies[number]]]
-            return self.store.store_turn(messages=pair, trace=traces[number])
 
-        return await median(turn)
+class Sync(Turn):
+    """`store_message`, `append_messages` of one or `store_turn` of the sync API."""
+
+    def __init__(self, folder: Path, stored: int, call: str) -> None:
+        super().__init__(folder, stored)
+        self._call = call
+
+    async def open(self, url: str) -> None:
+        self.sync = SyncMessageStore.initialize(url)
+        for message in self.new(WARM_UP):
+            self.sync.store_message(message)
+
+    async def measure(self) -> Figures:
+        calls = {"store": self._store, "append": self._append, "turn": self._turn}
+        return calls[self._call]()
+
+    def _store(self) -> Figures:
+        new = self.new(CALLS)
+        return sync_median(lambda number: self.sync.store_message(new[number]))
+
+    def _append(self) -> Figures:
+        new = self.new(CALLS)
+        return sync_median(
+            lambda number: self.sync.append_messages(new[number].conversation_id, [new[number]])
+        )
+
+    def _turn(self) -> Figures:
+        turns = self.turns()
+        return sync_median(
+            lambda number: self.sync.store_turn(messages=turns[number][0], trace=turns[number][1])
+        )
+
+    async def finish(self) -> None:
+        self.sync.close()
 
 
 class AtOnce(Ours):
-    """Fifty `store_message` at once: until the last has returned."""
+    """Fifty `store_message` at once, several times: until the last of them has returned."""
 
     async def measure(self) -> Figures:
-        new = self.new(AT_ONCE)
-        started = perf_counter()
-        await asyncio.gather(*map(self.store.store_message, new))
-        return {"seconds": perf_counter() - started}
+        new = self.new(AT_ONCE * BURSTS)
+
+        def burst(number: int) -> Awaitable[Any]:
+            some = new[number * AT_ONCE : (number + 1) * AT_ONCE]
+            return asyncio.gather(*map(self.store.store_message, some))
+
+        return await median(burst, BURSTS)
 
 
 class Session(Scenario):
-    """A session of OpenAI Agents with 200 items, of which `items` are added at once."""
+    """`add_items` of so many items to a session of OpenAI Agents."""
 
     def __init__(self, folder: Path, items: int = 1) -> None:
         super().__init__(folder)
@@ -184,14 +247,18 @@ AGENTS = "OpenAI Agents' SQLiteSession"
 def answer(lab: Lab) -> Iterator[Row]:
     if lab.self_check:
         return
-    one = {"stored": SMALL}
+    one, two = {"stored": SMALL}, {"items": 2}
     for label, ours, other, bar in (
         ("store_message", Side(Store, one), Side(Session), at_least_as_fast(1.2)),
         ("append_messages of one", Side(Append, one), Side(Session), at_least_as_fast(1.2)),
         ("newest 20 of 200", Side(Newest, one), Side(NewestItems), at_least_as_fast(1.5)),
-        ("store_turn of two with trace", Side(Turn, one), Side(Session, {"items": 2}), _AS_FAST),
+        ("store_turn of two with trace", Side(Turn, one), Side(Session, two), _AS_FAST),
+        ("store_message, sync API", Side(Sync, _sync("store")), Side(Session), None),
+        ("append_messages of one, sync API", Side(Sync, _sync("append")), Side(Session), None),
+        ("store_turn, sync API", Side(Sync, _sync("turn")), Side(Session, two), None),
     ):
-        yield Row(label, lab.race(ours, other, rounds=15)["seconds"], bar, beside=AGENTS)
+        found = lab.race(ours, other, rounds=15)
+        yield Row(label, found["seconds"], bar, beside=AGENTS, as_speed=True)
     found = lab.race(Side(AtOnce, one), Side(Store, one), rounds=15)
     yield Row(f"{AT_ONCE} at once", found["seconds"], within(5), beside="one store_message")
     large = {"stored": LARGE, "filled": str(lab.keep("large", _make_large) / "messages.db")}
@@ -202,6 +269,10 @@ def answer(lab: Lab) -> Iterator[Row]:
 
 
 _AS_FAST: Bar = at_least_as_fast(1)
+
+
+def _sync(call: str) -> dict[str, object]:
+    return {"stored": SMALL, "call": call}
 
 
 def _make_large(folder: Path) -> Path:

@@ -144,7 +144,7 @@ def _delete_some(owner: str) -> tuple[str, str]:
 
 DELETE_SOME_MESSAGES = {owner: _delete_some(owner) for owner in ("user_id", "conversation_id")}
 
-# An index of `last_updated_at` alone would be written with each append; this reads another one.
+# The conversations are chosen from the index alone, and their rows are not read.
 OLD_CONVERSATIONS = """
 SELECT id FROM stored_conversations WHERE seq IN (
     SELECT seq FROM stored_conversations AS old WHERE last_updated_at < ?
