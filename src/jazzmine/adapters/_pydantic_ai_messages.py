@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
@@ -25,13 +25,13 @@ from jazzmine.records.messages import Message, MessageRole
 
 __all__ = [
     "State",
+    "StoredEntry",
     "entries_of",
     "entry_messages",
     "has_state",
-    "is_entry",
     "note_message",
-    "parent_of",
     "state_of",
+    "stored_entry",
 ]
 
 _KEY = "pydantic_ai"
@@ -39,6 +39,16 @@ _KEY = "pydantic_ai"
 _RECORDS = TypeAdapter(
     list[ConversationRecord], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 )
+
+
+class StoredEntry(NamedTuple):
+    """An entry whose message is still JSON."""
+
+    id: str
+    conversation_id: str
+    parent_id: str | None
+    kind: Literal["message"]
+    message: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -91,28 +101,18 @@ def note_message(text: str, state: State, **fields: Any) -> Message:
     return item_message(_KEY, {"state": _dumped(state)}, described, **fields)
 
 
-def is_entry(message: Message) -> bool:
-    """Return whether a message stores an entry."""
-    return "entry" in _payload(message)
+def stored_entry(message: Message) -> StoredEntry | None:
+    """Return the entry that a message stores, or None if it stores none."""
+    found = _payload(message).get("entry")
+    return None if found is None else StoredEntry(message.id, message.conversation_id, **found)
 
 
-def parent_of(message: Message) -> str | None:
-    """Return the id of the entry before that of a message."""
-    parent: str | None = _payload(message)["entry"]["parent_id"]
-    return parent
-
-
-def entries_of(messages: Sequence[Message]) -> list[ConversationEntry]:
-    """Return the entries that messages store."""
-    entries = [_payload(message)["entry"] for message in messages]
-    contents = json.dumps([one["message"] for one in entries])
+def entries_of(stored: Sequence[StoredEntry]) -> list[ConversationEntry]:
+    """Return the framework's form of entries."""
+    contents = ModelMessagesTypeAdapter.validate_json(json.dumps([one.message for one in stored]))
     return [
-        ConversationEntry(
-            id=message.id, parent_id=one["parent_id"], kind=one["kind"], message=content
-        )
-        for message, one, content in zip(
-            messages, entries, ModelMessagesTypeAdapter.validate_json(contents), strict=True
-        )
+        ConversationEntry(id=one.id, parent_id=one.parent_id, kind=one.kind, message=content)
+        for one, content in zip(stored, contents, strict=True)
     ]
 
 

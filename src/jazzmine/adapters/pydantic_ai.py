@@ -26,13 +26,13 @@ with supported("pydantic-ai-slim", "2.66.0", "3.0"):
 
     from jazzmine.adapters._pydantic_ai_messages import (
         State,
+        StoredEntry,
         entries_of,
         entry_messages,
         has_state,
-        is_entry,
         note_message,
-        parent_of,
         state_of,
+        stored_entry,
     )
 
 __all__ = ["JazzmineConversationStore"]
@@ -164,29 +164,29 @@ class JazzmineConversationStore(ConversationStore):
         Raises:
             LookupError: one of them is not stored.
         """
-        known: dict[str, Message] = {}
-        line: list[Message] = []
+        known: dict[str, StoredEntry] = {}
+        line: list[StoredEntry] = []
         entry_id = head_id
         while entry_id is not None and (limit is None or len(line) < limit):
             if entry_id not in known:
                 known |= await self._around(entry_id, limit, known.values())
             line.append(known[entry_id])
-            entry_id = parent_of(line[-1])
+            entry_id = line[-1].parent_id
         return entries_of(line[::-1])
 
     async def _around(
-        self, entry_id: str, limit: int | None, known: Iterable[Message]
-    ) -> dict[str, Message]:
-        """Return the message of an entry with other messages of its conversation."""
+        self, entry_id: str, limit: int | None, known: Iterable[StoredEntry]
+    ) -> dict[str, StoredEntry]:
+        """Return an entry with other entries of its conversation."""
         message = await self._store.get_message_by_id(entry_id)
-        if message is None or not is_entry(message):
+        if message is None or stored_entry(message) is None:
             raise KeyError(entry_id)
         conversation_id, found = message.conversation_id, [message]
         if limit is None or any(one.conversation_id == conversation_id for one in known):
             found += await self._store.get_messages_by_conversation_id(conversation_id)
         elif limit > 1:
             found += await self._store.get_immediate_context(conversation_id, limit)
-        return {one.id: one for one in found if is_entry(one)}
+        return {one.id: one for one in map(stored_entry, found) if one}
 
     async def _page(self, scope: str | None, after: str | None) -> list[Conversation]:
         if scope:
@@ -254,12 +254,12 @@ class JazzmineConversationStore(ConversationStore):
         parents = [entry.parent_id for entry in entries]
         used = {record.head_id, *record.branches, *parents} - known
         found = await self._store.get_messages_by_ids([one for one in used if one is not None])
-        stored = {message.id: message for message in found if is_entry(message)}
+        stored = {one.id: one for one in map(stored_entry, found) if one}
         if record.head_id in used - stored.keys():
             raise ConversationConflict(record.conversation_id)
         by_source: dict[str, set[str]] = {}
-        for message in stored.values():
-            by_source.setdefault(message.conversation_id, set()).add(message.id)
+        for entry in stored.values():
+            by_source.setdefault(entry.conversation_id, set()).add(entry.id)
         for source, ids in by_source.items():
             keep = partial(self._keep, source, record.conversation_id, ids)
             await _decided(record.conversation_id, keep)
@@ -287,7 +287,7 @@ class JazzmineConversationStore(ConversationStore):
     async def _kept(self, conversation_id: str, forks: dict[str, list[str]]) -> set[str]:
         """Return the ids of the entries that forks use."""
         stored = await self._store.get_messages_by_conversation_id(conversation_id)
-        parents = {one.id: parent_of(one) for one in stored if is_entry(one)}
+        parents = {one.id: one.parent_id for one in map(stored_entry, stored) if one}
         kept: set[str] = set()
         for entry_id in (one for used in forks.values() for one in used):
             older: str | None = entry_id
