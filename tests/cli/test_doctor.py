@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +15,13 @@ import pytest
 import redis
 
 from jazzmine._sync.message_store import postgres_migration
+from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
+from jazzmine.config import working_memory_config
 from jazzmine.sync import MessageStore
-from tests.cli.program import Ran, objects, run
+from tests.cli.program import Ran, all_records, objects, run
 from tests.servers import mongodb, postgres
 from tests.servers.process import free_port
 from tests.servers.redis import Cluster, Server, eventually
@@ -346,3 +349,33 @@ def test_both_stores_are_checked_at_once(url: str, redis_server: Server) -> None
     assert "message store\n" in ran.output
     assert "working memory\n" in ran.output
     assert isinstance(redis_server.client, redis.Redis)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def mistyped_memory(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a working memory that does not exist."""
+    if request.param == "sqlite":
+        return f"sqlite:{tmp_path / 'mistyped.db'}"
+    url: str = request.getfixturevalue("new_postgres_url")
+    return url
+
+
+def test_no_command_but_migrate_makes_a_working_memory(url: str, mistyped_memory: str) -> None:
+    commands = (
+        ["memory", "c1"],
+        ["doctor"],
+        ["inspect"],
+        ["erase", "--user", "u1", "--yes", "--store", url],
+        ["migrate", "--dry-run"],
+    )
+    before = all_records(url)
+    for command in commands:
+        ran = run(*command, "--memory", mistyped_memory, env={"JAZZMINE_MESSAGE_STORE": url})
+        assert ran.status == (0 if command[0] == "migrate" else 1)
+        assert re.search("apply 0001|create the file", ran.output + ran.errors)
+    assert all_records(url) == before
+    assert new_memory(working_memory_config(mistyped_memory))._pending()
+
+    assert run("migrate", "--memory", mistyped_memory).output.startswith("done: ")
+    assert diagnosed("--memory", mistyped_memory) == (0, [])
+    assert run("memory", "c1", "--memory", mistyped_memory).status == 1

@@ -22,8 +22,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 __all__ = [
     "WITHOUT_SERVERS",
     "CannotStartError",
@@ -89,6 +87,8 @@ def new_folder(kind: str) -> Path:
         Skipped: the run has `refuse_servers`.
     """
     if _refused:
+        import pytest  # not installed where the benchmarks start servers
+
         pytest.skip(WITHOUT_SERVERS)
     if reason := stop_reason():
         first = reason.partition("\n")[0].rstrip(":")

@@ -69,6 +69,14 @@ class Store(ABC):
 
     # Implemented by a back end
 
+    def _pending(self) -> list[str]:
+        """Return what opening the store would create or change there, without doing it.
+
+        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
+        yet, the file or the tables are among them.
+        """
+        return []
+
     @abstractmethod
     def _open(self) -> None:
         """Import the driver and connect; on failure leave nothing open."""

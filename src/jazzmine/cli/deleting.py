@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -50,13 +51,12 @@ def erase(
     if shared is None:
         say("no working memory is named (--memory): only the message store is erased")
     where = "the message store" if shared is None else "the message store and the working memory"
-    with message_store(context, store) as opened:
+    remembered = nullcontext() if shared is None else memory_store(context, memory)
+    with message_store(context, store) as opened, remembered as other:
         confirm(f"Delete everything of user {user!r} in {where}?", yes)
-        erased = opened.erase_user(user)
-    found = erased.model_dump(mode="json")
-    if shared is not None:
-        # Last: a turn that was under way may have written both.
-        with memory_store(context, memory) as other:
+        found = opened.erase_user(user).model_dump(mode="json")
+        if other is not None:
+            # Last: a turn that was under way may have written both.
             found["working_memories"] = other.erase_user(user)
     if as_json:
         print_json(found)

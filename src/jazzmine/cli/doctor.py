@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
 
 from jazzmine._sync.message_store.factory import new_store
+from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.cli.options import (
     MESSAGE_STORE,
     JSONOption,
@@ -18,7 +19,8 @@ from jazzmine.cli.options import (
     given_url,
     memory_config,
     memory_url,
-    open_store,
+    open_memory,
+    pending_of,
     refusals,
     store_config,
     unavailable,
@@ -27,7 +29,7 @@ from jazzmine.cli.output import line, print_json, say, shown, write
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, JazzmineError
 from jazzmine.findings import Finding, failed, fine, warning
-from jazzmine.sync import WorkingMemoryStore
+from jazzmine.sync import MessageStore, WorkingMemoryStore
 
 __all__ = ["add_commands"]
 
@@ -47,33 +49,44 @@ def migrate(
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
     store: StoreOption = None,
+    memory: MemoryOption = None,
 ) -> None:
-    """Create the tables and indexes of a store, or bring them up to date.
+    """Create the tables and indexes of the stores, or bring them up to date.
 
     Programs do the same when they open a store, if their role may.
 
     Example: `jazzmine migrate --dry-run`
     """
-    url = given_url(context, store)
-    pending = _pending(url)
+    url, memory = given_url(context, store), memory_url(context, memory)
+    found = 0
+    if _is_named(url, memory):
+        config = store_config(url)
+        found += _migrate(lambda: new_store(config), dry_run)
+    if memory is not None:
+        of_memory = memory_config(memory)
+        found += _migrate(lambda: new_memory(of_memory), dry_run)
+    if not found:
+        say("everything is up to date")
+
+
+def _is_named(url: str | None, memory: str | None) -> bool:
+    # The default message store is meant only where nothing is named at all.
+    return url is not None or memory is None or MESSAGE_STORE in os.environ
+
+
+def _migrate(make: Callable[[], MessageStore | WorkingMemoryStore], dry_run: bool) -> int:
+    pending = pending_of(make())
     left: list[str] = []
     if not dry_run:
-        with open_store(url, create=True):
+        with refusals(), make()._opened():
             pass
-        left = _pending(url)
+        left = pending_of(make())
     for step in pending:
         if dry_run:
             write(line(f"would {step}"))
         else:  # a JSON file is written for what it holds
             write(line(f"with the first record: {step}" if step in left else f"done: {step}"))
-    if not pending:
-        say("everything is up to date")
-
-
-def _pending(url: str | None) -> list[str]:
-    with refusals():
-        pending: list[str] = new_store(store_config(url))._pending()
-        return pending
+    return len(pending)
 
 
 def doctor(
@@ -90,10 +103,10 @@ def doctor(
     """
     url, memory = given_url(context, store), memory_url(context, memory)
     checks: list[tuple[str, Iterator[Finding]]] = []
-    if url is not None or memory is None or MESSAGE_STORE in os.environ:
+    if _is_named(url, memory):
         checks.append(("message store", _check(store_config(url))))
     if memory is not None:
-        checks.append(("working memory", _check_memory(memory_config(memory), memory)))
+        checks.append(("working memory", _check_memory(memory_config(memory))))
     worst, status = 0, 0
     for name, findings in checks:
         if not as_json:
@@ -153,12 +166,17 @@ def _check(config: BackendConfig) -> Iterator[Finding]:
         yield from _check_file(config)
 
 
-def _check_memory(config: BackendConfig, url: str) -> Iterator[Finding]:
+def _check_memory(config: BackendConfig) -> Iterator[Finding]:
     if isinstance(config, RedisConfig):
         from jazzmine.cli.doctor_redis import check_redis
 
         yield from check_redis(config)
-    with WorkingMemoryStore.initialize(url) as store:
+    pending = pending_of(new_memory(config))
+    for step in pending:
+        yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
+    if pending:
+        return
+    with open_memory(config) as store:
         store.ping()
         yield fine(f"{store.active_count()} conversations have a working memory")
 

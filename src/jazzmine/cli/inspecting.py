@@ -15,7 +15,8 @@ from jazzmine.cli.options import (
     memory_config,
     memory_url,
     refusals,
-    require_current,
+    require_memory,
+    require_messages,
     store_config,
 )
 from jazzmine.cli.output import line, say, write
@@ -66,7 +67,9 @@ def inspect(
     url = memory_url(context, memory)
     remembered = None if url is None else memory_config(url)
     serve = _server()
-    require_current(messages)
+    require_messages(messages)
+    if remembered is not None:
+        require_memory(remembered)
     if host not in _LOOPBACK:
         say(
             "Whoever can read the traffic to this address can read all that is stored. From another"

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from jazzmine._sync.message_store.factory import new_store
+from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.cli.output import say
 from jazzmine.config import BackendConfig, message_store_config, working_memory_config
 from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
@@ -104,7 +105,7 @@ def open_store(url: str | None, *, create: bool = False) -> Iterator[MessageStor
     """Open the message store of a URL, or of the environment, for a block."""
     config = store_config(url)
     if not create:
-        require_current(config)
+        require_messages(config)
     store: MessageStore = new_store(config)
     with refusals(), store._opened():
         yield store
@@ -122,18 +123,32 @@ def store_config(url: str | None, hint: str = f"--store or {MESSAGE_STORE}") -> 
         raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
-def require_current(config: BackendConfig) -> None:
-    """Raise unless there is a store that needs no changes, which this does not make."""
-    with refusals():
-        pending = new_store(config)._pending()
-    if not pending:
-        return
+def require_messages(config: BackendConfig) -> None:
+    """Raise unless there is a message store that needs no changes, which this does not make."""
     named = MESSAGE_STORE in os.environ or config != message_store_config({})
-    which = "this store" if named else "the default store (name another in --store)"
-    raise Refused(
-        f"{which} is not there, or not up to date. `jazzmine migrate` would:\n  "
-        + "\n  ".join(pending)
+    _require_current(
+        new_store(config), "this store" if named else "the default store (name another in --store)"
     )
+
+
+def require_memory(config: BackendConfig) -> None:
+    """Do the same for a working memory."""
+    _require_current(new_memory(config), "this working memory")
+
+
+def pending_of(store: MessageStore | WorkingMemoryStore) -> list[str]:
+    """Return what opening a store would create or change."""
+    with refusals():
+        return store._pending()
+
+
+def _require_current(store: MessageStore | WorkingMemoryStore, which: str) -> None:
+    pending = pending_of(store)
+    if pending:
+        raise Refused(
+            f"{which} is not there, or not up to date. `jazzmine migrate` would:\n  "
+            + "\n  ".join(pending)
+        )
 
 
 @contextmanager
@@ -160,15 +175,28 @@ def memory_url(context: typer.Context, url: str | None) -> str | None:
 
 @contextmanager
 def memory_store(context: typer.Context, url: str | None) -> Iterator[WorkingMemoryStore]:
-    """Open the working memory of a command for a block."""
+    """Open the working memory of a command for a block.
+
+    Raises:
+        Refused: there is none, or it has to be brought up to date first.
+    """
     given = memory_url(context, url)
     if given is None:
         raise typer.BadParameter(
             "name a working memory that is shared; `memory:` belongs to one process",
             param_hint=_MEMORY_HINT,
         )
-    memory_config(given)
-    with refusals(), WorkingMemoryStore.initialize(given) as store:
+    config = memory_config(given)
+    require_memory(config)
+    with open_memory(config) as store:
+        yield store
+
+
+@contextmanager
+def open_memory(config: BackendConfig) -> Iterator[WorkingMemoryStore]:
+    """Open a working memory for a block; it is created where there is none."""
+    store: WorkingMemoryStore = new_memory(config)
+    with refusals(), store._opened():
         yield store
 
 
@@ -177,16 +205,11 @@ def memory_config(url: str) -> BackendConfig:
 
     Raises:
         BadParameter: it cannot be read: a wrong usage.
-        Refused: its file is not there.
     """
     try:
-        config = working_memory_config(url)
+        return working_memory_config(url)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint=_MEMORY_HINT) from None
-    path = getattr(config, "path", None)
-    if path is not None and not os.path.exists(path):
-        raise Refused(f"there is no file {path}")
-    return config
 
 
 def in_ms(text: str) -> int:

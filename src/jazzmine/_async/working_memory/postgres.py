@@ -62,6 +62,9 @@ class PostgresWorkingMemoryStore(LeasedStoreBase):
         self._wake_ups = PostgresWakeUps(self._client, self._store_name)
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
+    async def _pending(self) -> list[str]:
+        return await self._client.pending()
+
     async def _open(self) -> None:
         try:
             await self._client.open()

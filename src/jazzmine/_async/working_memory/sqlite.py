@@ -70,6 +70,9 @@ class SQLiteWorkingMemoryStore(LeasedStoreBase):
         super()._after_fork()
         self._begin(self._database.path)
 
+    async def _pending(self) -> list[str]:
+        return await run_blocking(self._database.pending)
+
     async def _open(self) -> None:
         await run_blocking(self._database.open)
 

@@ -295,16 +295,6 @@ class MessageStoreHooks(Store):
         found = self._scan("traces", "started_at_ms")
         return summarize((trace for trace in found if matches(where, trace)), by)
 
-    # Before a store is opened
-
-    def _pending(self) -> list[str]:
-        """Return what opening the store would create or change there, without doing it.
-
-        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
-        yet, the file or the tables are among them.
-        """
-        return []
-
     # All records, for programs that show or move a whole store.
 
     def _list_all_conversations(

@@ -62,6 +62,9 @@ class PostgresWorkingMemoryStore(LeasedStoreBase):
         self._wake_ups = PostgresWakeUps(self._client, self._store_name)
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
+    def _pending(self) -> list[str]:
+        return self._client.pending()
+
     def _open(self) -> None:
         try:
             self._client.open()

@@ -70,6 +70,9 @@ class SQLiteWorkingMemoryStore(LeasedStoreBase):
         super()._after_fork()
         self._begin(self._database.path)
 
+    def _pending(self) -> list[str]:
+        return run_blocking(self._database.pending)
+
     def _open(self) -> None:
         run_blocking(self._database.open)
 
