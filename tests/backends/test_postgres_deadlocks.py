@@ -7,8 +7,8 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic, sleep
 from typing import Any
+from uuid import uuid4
 
-import psycopg
 import pytest
 
 from jazzmine.core.message_store import MessageStore
@@ -43,6 +43,22 @@ def turns(direction: int) -> Steps:
             "conversation": CONVERSATIONS[n % 2],
             "messages": BOTH[::direction],
             "trace": trace(BOTH[n % len(BOTH)].id),
+        }
+        return [("store_turn", (), held)]
+
+    return steps
+
+
+def turns_of_one(direction: int) -> Steps:
+    """As `turns`, with records of one conversation."""
+
+    def steps(store: Any, n: int) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+        owner = CONVERSATIONS[n % 2]
+        own = [one for one in BOTH if one.conversation_id == owner.id]
+        held = {
+            "conversation": owner,
+            "messages": own[::direction],
+            "trace": trace(own[n % len(own)].id),
         }
         return [("store_turn", (), held)]
 
@@ -127,8 +143,10 @@ CASES: dict[str, tuple[Steps, ...]] = {
     "appends": (appends(1), appends(-1), single),
     "appends and batches": (appends(1), appends(-1), batches(-1), moves),
     "forks and erasures": (cuts, cuts, appends(-1), erasures, erasures),
+    "everything but the log": (turns(1), turns(-1), batches(-1), deletions, moves, single),
+    # Without turns of two conversations: the documentation says why.
     "everything": (
-        *(turns(1), turns(-1), batches(-1), deletions, moves, single),
+        *(turns_of_one(1), turns_of_one(-1), batches(-1), deletions, moves, single),
         *(appends(1), appends(-1), cuts, cuts, erasures, erasures),
     ),
 }
@@ -140,45 +158,40 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def schema(version: str) -> Iterator[str]:
-    """The name of a schema; at the end, fail if the server has counted a deadlock."""
-    with postgres.new_schema(version) as name, postgres.connect(postgres.dsn(version)) as beside:
-        before = deadlocks(beside)
-        yield name
-        # A session reports its deadlocks when it ends.
-        others = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE %s"
-        until = monotonic() + 10
-        while beside.execute(others, [f'%"{name}".messages%']).fetchone() != (0,):
-            assert monotonic() < until
-            sleep(0.02)
-        assert deadlocks(beside) == before
+def database(version: str) -> Iterator[str]:
+    """The DSN of a new database; at the end, fail if the server has counted a deadlock in it."""
+    name = f"jazzmine_test_{uuid4().hex}"
+    with postgres.connect(postgres.dsn(version)) as beside:
+        beside.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield postgres.changed(postgres.dsn(version), dbname=name)
+            # A session reports its deadlocks when it ends.
+            sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+            until = monotonic() + 10
+            while beside.execute(sessions, [name]).fetchone() != (0,):
+                assert monotonic() < until
+                sleep(0.02)
+            deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = %s"
+            assert beside.execute(deadlocks, [name]).fetchone() == (0,)
+        finally:
+            beside.execute(f"DROP DATABASE {name}".encode())
 
 
-def deadlocks(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
-    connection.execute("SELECT pg_stat_clear_snapshot()")
-    sql = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
-    row = connection.execute(sql).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def options(version: str, schema: str) -> dict[str, object]:
-    return config(schema, dsn=postgres.dsn(version), pool_min=1, timeout=120)
+def options(database: str) -> dict[str, object]:
+    return config("public", dsn=database, pool_min=1, timeout=120)
 
 
 @pytest.mark.parametrize("writers", CASES.values(), ids=CASES)
-async def test_async_writers_of_opposite_orders(
-    version: str, schema: str, writers: tuple[Steps, ...]
-) -> None:
+async def test_async_writers_of_opposite_orders(database: str, writers: tuple[Steps, ...]) -> None:
     async def work(steps: Steps) -> None:
         # Each writer has its own store, because one store would make a writer wait in the process.
-        async with await MessageStore.initialize(options(version, schema)) as store:
+        async with await MessageStore.initialize(options(database)) as store:
             for n in range(ROUNDS):
                 for name, arguments, keywords in steps(store, n):
                     call: Callable[..., Awaitable[object]] = getattr(store, name)
                     await tolerant(call(*arguments, **keywords))
 
-    async with await MessageStore.initialize(options(version, schema)) as store:
+    async with await MessageStore.initialize(options(database)) as store:
         await fill(store)
     await asyncio.gather(*map(work, writers))
 
@@ -198,13 +211,11 @@ async def tolerant(call: Awaitable[object]) -> None:
 
 
 @pytest.mark.parametrize("writers", [CASES["turns"], CASES["everything"]], ids=["turns", "all"])
-def test_sync_writers_of_opposite_orders(
-    version: str, schema: str, writers: tuple[Steps, ...]
-) -> None:
+def test_sync_writers_of_opposite_orders(database: str, writers: tuple[Steps, ...]) -> None:
     failures: list[BaseException] = []
 
     def work(steps: Steps) -> None:
-        with SyncMessageStore.initialize(options(version, schema)) as store:
+        with SyncMessageStore.initialize(options(database)) as store:
             for n in range(ROUNDS):
                 for name, arguments, keywords in steps(store, n):
                     try:
@@ -215,7 +226,7 @@ def test_sync_writers_of_opposite_orders(
                         failures.append(error)
                         return
 
-    with SyncMessageStore.initialize(options(version, schema)) as store:
+    with SyncMessageStore.initialize(options(database)) as store:
         for one in CONVERSATIONS:
             store.store_conversation(one)
         store.store_messages(BOTH)
@@ -227,11 +238,11 @@ def test_sync_writers_of_opposite_orders(
     assert failures == []
 
 
-async def test_new_messages_of_opposite_orders(version: str, schema: str) -> None:
+async def test_new_messages_of_opposite_orders(database: str) -> None:
     """Neither writer sees these rows yet, so it cannot lock them before inserting them."""
 
     async def work(direction: int) -> None:
-        async with await MessageStore.initialize(options(version, schema)) as store:
+        async with await MessageStore.initialize(options(database)) as store:
             for n in range(ROUNDS):
                 new = [message(f"{n} {k}") for k in range(60)]
                 await barrier()
@@ -247,16 +258,16 @@ async def test_new_messages_of_opposite_orders(version: str, schema: str) -> Non
         waiting.append(future)
         await future
 
-    async with await MessageStore.initialize(options(version, schema)) as store:
+    async with await MessageStore.initialize(options(database)) as store:
         await store.store_conversation(conversation())
     await asyncio.gather(work(1), work(-1))
 
 
 async def test_messages_stored_together_keep_the_order_in_which_they_were_given(
-    version: str, schema: str
+    database: str,
 ) -> None:
     given = [message(name) for name in ("z", "b", "y", "a", "x")]
-    async with await MessageStore.initialize(options(version, schema)) as store:
+    async with await MessageStore.initialize(options(database)) as store:
         await store.store_turn(conversation=conversation(), messages=given[:3])
         await store.store_messages(given[::-1])
         held = await store.get_messages_by_conversation_id("c1")
