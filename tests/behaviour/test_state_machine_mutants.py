@@ -28,7 +28,7 @@ from tests.behaviour.support.sync_support import Runner
 
 # A failure is enough, so Hypothesis need not find the shortest sequence. Usually a few sequences
 # suffice, but the sequences depend on the loaded modules.
-PROFILE = settings(SETTINGS, max_examples=600, phases=[Phase.generate], report_multiple_bugs=False)
+PROFILE = settings(SETTINGS, max_examples=2000, phases=[Phase.generate], report_multiple_bugs=False)
 
 
 class MovesWhatIsStoredAgain(JSONMessageStore):
