@@ -145,13 +145,13 @@ async def test_a_task_cancelled_when_it_becomes_the_leader_leaves_that_to_the_ne
     leader = asyncio.create_task(batcher.run(adding("leader")))
     second = asyncio.create_task(batcher.run(adding("second")))
     await asyncio.sleep(0)
-    choose_leader = batcher._choose_leader
+    wake_leader = batcher._wake_leader
 
-    def choose_and_cancel() -> None:
-        choose_leader()
+    def wake_and_cancel() -> None:
+        wake_leader()
         leader.cancel()
 
-    batcher._choose_leader = choose_and_cancel  # type: ignore[method-assign]
+    batcher._wake_leader = wake_and_cancel  # type: ignore[method-assign]
     commit.go_on.set()
     await asyncio.wait_for(asyncio.gather(first, second), 10)
     await batcher.close()

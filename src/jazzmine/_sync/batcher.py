@@ -37,8 +37,6 @@ class Batcher(Generic[T]):
         self._executor = Executor("jazzmine-writer")
         self._mutex = threading.Lock()
         self._waiting: list[_Call[T]] = []
-        self._batch: list[_Call[T]] = []
-        self._leader: _Call[T] | None = None
         self._settled, self._idle = Event(), Event()
         self._settled.set()
         self._idle.set()
@@ -63,9 +61,8 @@ class Batcher(Generic[T]):
         try:
             with self._mutex:
                 self._waiting.append(call)
-                self._leader = self._leader or call
             while not call.change.done:
-                if self._leader is call:
+                if self._is_leader(call):
                     self._executor.run(self._commit_waiting, self._finish)
                 else:
                     call.woken.wait()
@@ -82,50 +79,55 @@ class Batcher(Generic[T]):
     def close(self) -> None:
         """Wait for the commit of all changes."""
         with self._mutex:
-            if self._leader is not None:
+            if self._waiting:
                 self._idle.clear()
         self._idle.wait()
         self._executor.close()
 
+    def _is_leader(self, call: _Call[T]) -> bool:
+        return call in self._waiting[:1]
+
     def _commit_waiting(self) -> None:
         with self._mutex:
-            self._batch, self._waiting = self._waiting, []
+            batch = [call for call in self._waiting if not call.change.withdrawn]
         try:
-            if self._batch:  # a change may be withdrawn in the meantime
-                self._commit([call.change for call in self._batch])
+            if batch:
+                self._commit([call.change for call in batch])
         except Exception as failure:
-            for call in self._batch:
+            for call in batch:
                 call.change.fail(failure)
         except BaseException:
             # The leader is interrupted; the changes of the others must still be committed.
-            for call in self._batch:
+            for call in batch:
                 call.change.reset()
             raise
 
     def _finish(self) -> None:
         with self._mutex:
-            batch, self._batch, leader = self._batch, [], self._leader
-            self._waiting[:0] = [call for call in batch if not call.change.claimed]
-            self._choose_leader()
-            if self.unsettled:
-                self._settled.set()
-            for call in batch:
-                call.change.done = call.change.claimed
-                if call is not leader:
-                    call.woken.set()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        # An interrupt may end this between any two steps; `_withdraw` then begins it again.
+        for call in self._waiting:
+            if call.change.claimed:
+                call.change.done = True
+                call.woken.set()
+        if self.unsettled:
+            self._settled.set()
+        self._waiting = [call for call in self._waiting if not call.change.done]
+        self._wake_leader()
 
     def _withdraw(self, call: _Call[T]) -> None:
         with self._mutex:
-            if call in self._waiting:
-                self._waiting.remove(call)
             if not call.change.withdraw() and not call.change.done:
                 self._settled.clear()
-            if self._leader is call and not self._executor.is_busy:
-                self._choose_leader()
+            if self._is_leader(call) and not self._executor.is_busy:
+                self._hand_over()
+            else:
+                self._wake_leader()
 
-    def _choose_leader(self) -> None:
-        self._leader = self._waiting[0] if self._waiting else None
-        if self._leader is None:
-            self._idle.set()
+    def _wake_leader(self) -> None:
+        if self._waiting:
+            self._waiting[0].woken.set()
         else:
-            self._leader.woken.set()
+            self._idle.set()
