@@ -66,11 +66,7 @@ class PostgresWorkingMemoryStore(LeasedStoreBase):
         return await self._client.pending()
 
     async def _open(self) -> None:
-        try:
-            await self._client.open()
-        except BaseException:
-            await self._client.close()
-            raise
+        await self._client.open()
 
     async def _close(self) -> None:
         await self._wake_ups.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import psycopg
@@ -13,12 +14,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._sync.message_store.postgres_connection import Connection, Connector
-from jazzmine._sync.message_store.postgres_migration import (
-    check_isolation,
-    check_rights,
-    migrate,
-    pending_migrations,
-)
+from jazzmine._sync.message_store.postgres_migration import bring_up_to_date, pending_migrations
 from jazzmine._sync.message_store.postgres_pool import PostgresPool
 from jazzmine._compat.sync_concurrency import sleep
 from jazzmine._compat.sync_microbatch import MicroBatcher, RunBatch
@@ -89,7 +85,7 @@ class PostgresClient:
         self._doubtful: set[int] = set()  # the leases of writes that may still take effect
 
     def open(self) -> None:
-        """Bring the schema up to date and open the pool.
+        """Bring the schema up to date and open the pool; nothing is left open if it raises.
 
         Raises:
             ConfigurationError: the schema is not one that this library can use.
@@ -98,12 +94,18 @@ class PostgresClient:
         deadline = Deadline(self._config.timeout)
         failure: Exception
         try:
-            if self._migrate(deadline):
+            with self._connected(deadline) as connection:
+                is_changed = bring_up_to_date(connection, self._config, self._component)
+            if is_changed:
                 deadline = Deadline(self._config.timeout)
             self._pool.open(max(0.001, deadline.remaining()))
             return
         except psycopg.Error as error:
             failure = self._connector.failure or error
+        except BaseException:
+            self.close()
+            raise
+        self.close()
         # Out here the error has no context, which might hold a secret.
         raise unavailable(failure, self._address) from self._address.redacted(failure)
 
@@ -117,48 +119,37 @@ class PostgresClient:
         schema, deadline = self._config.schema, Deadline(self._config.timeout)
         failure: Exception
         try:
-            connection = self.connect(deadline)
-            connection.deadline = deadline
-            try:
+            with self._connected(deadline) as connection:
                 steps = pending_migrations(connection, schema, self._component)
-            finally:
-                connection.close()
             return [f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps]
         except psycopg.Error as error:
             failure = self._connector.failure or error
         raise unavailable(failure, self._address) from self._address.redacted(failure)
 
-    def _migrate(self, deadline: Deadline) -> bool:
-        """Bring the schema up to date; return whether there was anything to do."""
+    @contextmanager
+    def _connected(self, deadline: Deadline) -> Iterator[Connection]:
         # Connecting outside the pool raises the server's error; the pool would only log it.
         connection = self.connect(deadline)
-        migrated = (connection, self._config.schema, self._component)
-        timeout = self._config.migration_timeout
-        connection.deadline = deadline
         try:
-            was_current = not pending_migrations(*migrated)
-            if not was_current:
-                # The server ends it in time, if it can be reached.
-                connection.deadline = Deadline(timeout + self._config.timeout)
-                migrate(*migrated, timeout)
-            check_rights(*migrated)
-            check_isolation(connection)
+            yield connection
         finally:
             connection.close()
-        return not was_current
 
     def connect(self, deadline: Deadline) -> Connection:
-        """Open a connection beside those of the pool.
+        """Open a connection beside those of the pool, with a deadline for what is sent over it.
 
         Raises:
             psycopg.Error: the server refused it, or could not be reached.
         """
         while True:
             try:
-                return self._connector.connect()
+                connection = self._connector.connect()
             except psycopg.errors.ConnectionTimeout:
                 if deadline.expired:
                     raise
+            else:
+                connection.deadline = deadline
+                return connection
 
     def close(self) -> None:
         """Delete the leases, so that no write takes effect any more, and close all connections."""

@@ -37,10 +37,11 @@ from jazzmine.backends.postgres.schema import (
     migrations,
     quoted,
 )
+from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 
-__all__ = ["check_isolation", "check_rights", "migrate", "pending_migrations"]
+__all__ = ["bring_up_to_date", "check_rights", "pending_migrations"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -62,7 +63,30 @@ def pending_migrations(
     return [step for step in migrations(component.folder) if step.version > version]
 
 
-def migrate(
+def bring_up_to_date(
+    connection: Connection, config: PostgresConfig, component: Component
+) -> bool:
+    """Apply the migrations that are missing, and check what a store needs of the server.
+
+    Returns:
+        whether there were any; only they may take longer than the connection's deadline.
+
+    Raises:
+        ConfigurationError: the schema is not one that this library can use, or not by this role.
+        StoreUnavailableError: the configuration's `migration_timeout` has passed.
+    """
+    timeout = config.migration_timeout
+    missing = pending_migrations(connection, config.schema, component)
+    if missing:
+        # The server ends it in time, if it can be reached.
+        connection.deadline = Deadline(timeout + config.timeout)
+        _migrate(connection, config.schema, component, timeout)
+    check_rights(connection, config.schema, component)
+    _check_isolation(connection)
+    return bool(missing)
+
+
+def _migrate(
     connection: Connection, schema: str, component: Component, timeout: float
 ) -> None:
     """Apply the migrations that the schema lacks, all of them or none.
@@ -132,7 +156,7 @@ def check_rights(connection: Connection, schema: str, component: Component) -> N
     raise ConfigurationError(f"the role lacks rights in schema {schema!r}: {names}. {grants}")
 
 
-def check_isolation(connection: Connection) -> None:
+def _check_isolation(connection: Connection) -> None:
     """Raise if the isolation level is another than READ COMMITTED and stays so.
 
     Raises:

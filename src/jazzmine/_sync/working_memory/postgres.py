@@ -66,11 +66,7 @@ class PostgresWorkingMemoryStore(LeasedStoreBase):
         return self._client.pending()
 
     def _open(self) -> None:
-        try:
-            self._client.open()
-        except BaseException:
-            self._client.close()
-            raise
+        self._client.open()
 
     def _close(self) -> None:
         self._wake_ups.close()

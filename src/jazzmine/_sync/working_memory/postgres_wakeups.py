@@ -30,9 +30,7 @@ class PostgresWakeUps(WakeUps):
         self._connection: Connection | None = None
 
     def _subscribe(self) -> bool:
-        deadline = Deadline(5.0)
-        connection = self._connection = self._client.connect(deadline)
-        connection.deadline = deadline
+        connection = self._connection = self._client.connect(Deadline(5.0))
         cursor = connection.execute("SELECT pg_backend_pid()", prepare=False)
         # A pooler reports process ids of its own.
         self._is_possible = cursor.fetchone() == (connection.info.backend_pid,)
