@@ -24,8 +24,8 @@ def working_memory(cid: str = "c") -> WorkingMemory:
     return WorkingMemory(cid, "user", "agent")
 
 
-def locks_in_use(store: InMemoryWorkingMemoryStore) -> tuple[int, int]:
-    return len(store._locks), len(store._held)
+def locks_in_use(store: InMemoryWorkingMemoryStore) -> int:
+    return len(store._locks)
 
 
 def settle() -> Awaitable[None]:
@@ -43,7 +43,7 @@ async def test_the_table_of_locks_does_not_grow_with_the_conversations_ever_seen
             memory.end_turn("Bye", "part")
 
     assert await store.active_count() == 300
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_the_table_of_locks_has_those_in_use() -> None:
@@ -54,8 +54,8 @@ async def test_the_table_of_locks_has_those_in_use() -> None:
     async with store.locked("a"), store.locked("b"):
         during = locks_in_use(store)
 
-    assert during == (2, 2)
-    assert locks_in_use(store) == (0, 0)
+    assert during == 2
+    assert locks_in_use(store) == 0
 
 
 async def test_errors_leave_no_lock_in_the_table() -> None:
@@ -73,7 +73,7 @@ async def test_errors_leave_no_lock_in_the_table() -> None:
             raise ZeroDivisionError
     await store.delete("nobody")
 
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_time_outs_leave_no_lock_in_the_table() -> None:
@@ -85,7 +85,7 @@ async def test_time_outs_leave_no_lock_in_the_table() -> None:
             with pytest.raises(LockTimeoutError):
                 await store.end_turn("c", "Hello", "greet")
 
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
@@ -101,7 +101,7 @@ async def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None
     updated = await store.end_turn("c", "Hello", "greet")
 
     assert updated.revision == 2
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_a_very_long_lock_timeout_is_allowed() -> None:
@@ -130,7 +130,7 @@ async def test_a_task_cancelled_while_it_waits_for_a_lock_leaves_the_queue() -> 
 
     assert was_cancelled
     assert (updated.last_agent_response, updated.revision) == ("following", 3)
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_a_task_cancelled_in_the_moment_it_gets_the_lock_passes_it_on() -> None:
@@ -147,23 +147,24 @@ async def test_a_task_cancelled_in_the_moment_it_gets_the_lock_passes_it_on() ->
 
     assert cancelled.cancelled()
     assert (updated.last_agent_response, updated.revision) == ("following", 3)
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_a_task_cancelled_at_its_deadline_does_not_change_the_lock() -> None:
-    locks = KeyedLocks()
-    await locks.acquire("c", 1)
-    waiting = asyncio.create_task(locks.acquire("c", 5))
+    locks: KeyedLocks[str] = KeyedLocks()
+    await locks.acquire("c", "holder", 1)
+    waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
     await asyncio.sleep(0)
     # As the timer does; the task cannot notice before it is cancelled.
-    [waiter] = locks._waiting["c"][0]._waiting
+    [waiter] = locks._queues["c"]["waiting"]._waiting
     waiter.set_result(False)
 
     waiting.cancel()
     await asyncio.wait([waiting])
+    locks.release("c", "waiting")
 
-    assert len(locks) == 1
-    locks.release("c")
+    assert locks.is_held("c", "holder")
+    locks.release("c", "holder")
     assert len(locks) == 0
 
 
@@ -183,7 +184,7 @@ async def test_a_task_cancelled_in_a_block_saves_nothing_and_releases_the_lock()
 
     assert task.cancelled()
     assert await store.get("c") == saved
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 @pytest.mark.parametrize("ticks", range(8))
@@ -207,7 +208,7 @@ async def test_a_cancellation_at_any_step_of_an_update_leaves_the_store_usable(t
 
     completed = sum(not task.cancelled() for task in tasks)
     assert (await store.end_turn("c", "usable", "greet")).revision == completed + 2
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_after_two_hundred_random_cancellations_the_store_is_usable() -> None:
@@ -239,7 +240,7 @@ async def test_after_two_hundred_random_cancellations_the_store_is_usable() -> N
     assert not any(isinstance(each, Exception) for each in outcomes)
     for cid in "abc":
         assert (await store.end_turn(cid, "usable", "greet")).revision == outcomes.count(cid) + 2
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 async def test_waiting_tasks_are_served_in_order() -> None:
@@ -271,17 +272,18 @@ async def test_a_new_task_does_not_overtake_waiting_ones() -> None:
 
 
 async def test_a_task_that_timed_out_is_passed_over() -> None:
-    locks = KeyedLocks()
-    await locks.acquire("c", 1)
-    impatient = asyncio.create_task(locks.acquire("c", 0.001))
-    waiting = asyncio.create_task(locks.acquire("c", 5))
-    gave_up = await impatient
+    locks: KeyedLocks[str] = KeyedLocks()
+    await locks.acquire("c", "holder", 1)
+    impatient = asyncio.create_task(locks.acquire("c", "impatient", 0.001))
+    waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
+    acquired = await impatient
+    locks.release("c", "impatient")
 
-    locks.release("c")
+    locks.release("c", "holder")
 
-    assert gave_up is False
+    assert acquired is False
     assert await waiting is True
-    locks.release("c")
+    locks.release("c", "waiting")
     assert len(locks) == 0
 
 

@@ -33,8 +33,8 @@ def working_memory(cid: str = "c") -> WorkingMemory:
     return WorkingMemory(cid, "user", "agent")
 
 
-def locks_in_use(store: InMemoryWorkingMemoryStore) -> tuple[int, int]:
-    return len(store._locks), len(store._held)
+def locks_in_use(store: InMemoryWorkingMemoryStore) -> int:
+    return len(store._locks)
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def test_the_table_of_locks_does_not_grow_with_the_conversations_ever_seen() -> 
         list(threads.map(use, range(400)))
 
     assert store.active_count() == 100
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 def test_errors_leave_no_lock_in_the_table() -> None:
@@ -118,7 +118,7 @@ def test_errors_leave_no_lock_in_the_table() -> None:
         raise ZeroDivisionError
     store.delete("nobody")
 
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 def test_time_outs_leave_no_lock_in_the_table() -> None:
@@ -130,7 +130,7 @@ def test_time_outs_leave_no_lock_in_the_table() -> None:
             with pytest.raises(LockTimeoutError):
                 store.end_turn("c", "Hello", "greet")
 
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
@@ -146,7 +146,7 @@ def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
     updated = store.end_turn("c", "Hello", "greet")
 
     assert updated.revision == 2
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 def test_a_very_long_lock_timeout_is_allowed() -> None:
@@ -159,34 +159,35 @@ def test_a_very_long_lock_timeout_is_allowed() -> None:
 
 
 def test_a_thread_that_ends_waiting_does_not_change_the_lock() -> None:
-    locks = KeyedLocks()
-    locks.acquire("c", 1)
+    locks: KeyedLocks[str] = KeyedLocks()
+    locks.acquire("c", "holder", 1)
 
-    gave_up = locks.acquire("c", 0.01)
+    acquired = locks.acquire("c", "waiting", 0.01)
+    locks.release("c", "waiting")
 
-    assert gave_up is False
-    assert len(locks) == 1
-    locks.release("c")
+    assert acquired is False
+    assert locks.is_held("c", "holder")
+    locks.release("c", "holder")
     assert len(locks) == 0
 
 
 def test_a_thread_that_comes_again_does_not_overtake_one_that_waits() -> None:
-    locks = KeyedLocks()
+    locks: KeyedLocks[str] = KeyedLocks()
     served: list[str] = []
 
     def wait() -> None:
-        locks.acquire("c", 5)
+        locks.acquire("c", "waiting", 5)
         served.append("waiting")
-        locks.release("c")
+        locks.release("c", "waiting")
 
-    locks.acquire("c", 1)
+    locks.acquire("c", "first", 1)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(wait)
         threading.Event().wait(0.1)  # by then it waits
-        locks.release("c")
-        locks.acquire("c", 5)
+        locks.release("c", "first")
+        locks.acquire("c", "again", 5)
         served.append("again")
-        locks.release("c")
+        locks.release("c", "again")
         waiting.result()
 
     assert served == ["waiting", "again"]
@@ -200,7 +201,7 @@ def test_an_interrupt_while_waiting_for_a_lock_leaves_the_store_usable() -> None
     with held_elsewhere(store, "c"), pytest.raises(InterruptError), interrupted_in(0.05):
         store.end_turn("c", "interrupted", "greet")
 
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
     updated = store.end_turn("c", "usable", "greet")
     assert updated.revision == saved.revision + 2
 
@@ -218,7 +219,7 @@ def test_an_interrupt_in_a_block_saves_nothing_and_releases_the_lock() -> None:
         change()
 
     assert store.get("c") == saved
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 @forks
@@ -232,7 +233,7 @@ def test_a_forked_child_works_at_once_though_a_thread_of_its_parent_holds_the_lo
     with held_elsewhere(store, "c"):
         assert in_a_child(works)
 
-    assert locks_in_use(store) == (0, 0)
+    assert locks_in_use(store) == 0
 
 
 @forks
@@ -262,7 +263,7 @@ def test_a_child_forked_in_a_block_may_not_save_what_its_parent_holds() -> None:
         with pytest.raises(LockLostError, match="forked"):
             block.__exit__(None, None, None)
         stored = store.end_turn("c", "again", "greet")
-        return stored.revision == 2 and locks_in_use(store) == (0, 0)
+        return stored.revision == 2 and locks_in_use(store) == 0
 
     left = in_a_child(leaves)
     block.__exit__(None, None, None)

@@ -92,7 +92,9 @@ class SavesWhatDidNotApply(InMemoryWorkingMemoryStore):
 class KeepsTheLockOnErrors(InMemoryWorkingMemoryStore):
     @contextmanager
     def _leased(self, cid: str) -> Iterator[Lease]:
-        yield self._acquire(cid)
+        lease = Lease(cid)
+        self._acquire(lease)
+        yield lease
 
 
 class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
@@ -113,8 +115,9 @@ class TakesBracesForItsOwn(InMemoryWorkingMemoryStore):
     def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
         return super()._load(conversation_id.strip("{}"), renew=renew)
 
-    def _acquire(self, conversation_id: str) -> Lease:
-        return super()._acquire(conversation_id.strip("{}"))
+    def _acquire(self, lease: Lease) -> None:
+        lease.conversation_id = lease.conversation_id.strip("{}")
+        super()._acquire(lease)
 
 
 class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):
@@ -127,10 +130,9 @@ class LetsTheLockGoAfterLoading(InMemoryWorkingMemoryStore):
     def _require_held(self, lease: Lease) -> None:
         pass
 
-    def _acquire(self, cid: str) -> Lease:
-        lease = super()._acquire(cid)
+    def _acquire(self, lease: Lease) -> None:
+        super()._acquire(lease)
         self._release(lease)
-        return lease
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         time.sleep(0.001)
@@ -141,22 +143,24 @@ class AsyncThatReleasesAfterLoading(AsyncStore):
     def _require_held(self, lease: AsyncLease) -> None:
         pass
 
-    async def _acquire(self, cid: str) -> AsyncLease:
-        lease = await super()._acquire(cid)
+    async def _acquire(self, lease: AsyncLease) -> None:
+        await super()._acquire(lease)
         await self._release(lease)
-        return lease
 
     async def _save_and_release(self, lease: AsyncLease, memory: WorkingMemory) -> None:
         await asyncio.sleep(0)
         await super()._save_and_release(lease, memory)
 
 
-class OneLock(KeyedLocks):
-    def acquire(self, key: str, timeout: float) -> bool:
-        return super().acquire("all", timeout)
+class OneLock(KeyedLocks[Lease]):
+    def acquire(self, key: str, owner: Lease, timeout: float) -> bool:
+        return super().acquire("all", owner, timeout)
 
-    def release(self, key: str) -> None:
-        super().release("all")
+    def release(self, key: str, owner: Lease) -> None:
+        super().release("all", owner)
+
+    def is_held(self, key: str, owner: Lease) -> bool:
+        return super().is_held("all", owner)
 
 
 class HasOneLockForAll(InMemoryWorkingMemoryStore):

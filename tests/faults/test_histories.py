@@ -347,12 +347,16 @@ def fail_at_once(name: str, store: Any) -> None:
     A single one may by chance show nothing, or be too hard to decide.
     """
     with pytest.raises(AssertionError, match="no order of the calls"):
-        for seed in range(10):
-            prepare(name, store)
-            recorders = clients(name, seed)
-            with faults(name, None):
-                call_at_once(recorders, store)
-            check(name, recorders)
+        check_histories(name, store, 10)
+
+
+def check_histories(name: str, store: Any, count: int) -> None:
+    for seed in range(count):
+        prepare(name, store)
+        recorders = clients(name, seed)
+        with faults(name, None):
+            call_at_once(recorders, store)
+        check(name, recorders)
 
 
 def test_a_store_that_reads_deleted_data_is_detected(

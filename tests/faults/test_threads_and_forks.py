@@ -100,10 +100,9 @@ def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> No
 class Unlocked(InMemoryWorkingMemoryStore):
     """Takes no lock for an update."""
 
-    def _acquire(self, conversation_id: str) -> Lease:
-        memory = self._load(conversation_id)
+    def _acquire(self, lease: Lease) -> None:
+        lease.memory = self._load(lease.conversation_id)
         time.sleep(0.0005)
-        return Lease(conversation_id, "", memory)
 
     def _require_held(self, lease: Lease) -> None:
         """Check nothing."""

@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from typing import Generic, TypeVar
 
 from jazzmine._compat.sync_concurrency import Event
 
 __all__ = ["KeyedLocks"]
 
+T = TypeVar("T")
 
-class KeyedLocks:
-    """A lock for each key, acquired in the order of the calls; unused keys take no memory."""
+
+class KeyedLocks(Generic[T]):
+    """A lock for each key, acquired in the order of the calls; unused keys take no memory.
+
+    Each call names itself as the owner, so that it can release what it may or may not have
+    acquired: it may have been interrupted between any two steps.
+    """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._waiting: dict[str, deque[Event]] = {}  # of each key whose lock is held
+        self._queues: dict[str, dict[T, Event]] = {}  # the first owner of a queue has the lock
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queues)
 
-    def acquire(self, key: str, timeout: float) -> bool:
-        """Acquire the lock of a key; return False if it was not free within `timeout` s."""
+    def acquire(self, key: str, owner: T, timeout: float) -> bool:
+        """Acquire the lock of a key; return False if it was not free within `timeout` s.
+
+        Whatever becomes of it, the owner must be released in the end.
+        """
+        turn = Event()
         with self._mutex:
-            waiting = self._waiting.get(key)
-            if waiting is None:
-                self._waiting[key] = deque()
+            queue = self._queues.setdefault(key, {})
+            queue[owner] = turn
+            if len(queue) == 1:
                 return True
-            turn = Event()
-            waiting.append(turn)
-        try:
-            turn.wait(timeout)
-        except BaseException:
-            # The lock may have been passed to this call at the moment of the interruption.
-            if self._leave(key, turn):
-                self.release(key)
-            raise
-        return self._leave(key, turn)
+        return turn.wait(timeout)
 
-    def release(self, key: str) -> None:
-        """Release the lock of a key, for the call that has waited longest."""
+    def release(self, key: str, owner: T) -> None:
+        """Release the lock of a key, or stop waiting for it; this may be repeated."""
         with self._mutex:
-            waiting = self._waiting[key]
-            if waiting:
-                waiting.popleft().set()
+            queue = self._queues.get(key, {})
+            queue.pop(owner, None)
+            if queue:
+                next(iter(queue.values())).set()
             else:
-                del self._waiting[key]
+                self._queues.pop(key, None)
 
-    def _leave(self, key: str, turn: Event) -> bool:
-        """Stop waiting for a lock, and return whether it was acquired."""
+    def is_held(self, key: str, owner: T) -> bool:
+        """Return whether an owner has the lock of a key."""
         with self._mutex:
-            if not turn.is_set():
-                self._waiting[key].remove(turn)
-            return turn.is_set()
+            return next(iter(self._queues.get(key, ())), None) is owner
+
+    def holders(self) -> list[T]:
+        """Return the owners that have the lock of a key."""
+        with self._mutex:
+            return [next(iter(queue)) for queue in self._queues.values()]

@@ -48,7 +48,7 @@ class LogLocks:
 
     def after_fork(self) -> None:
         """Start with new locks and a token of this process."""
-        self._queues = KeyedLocks()
+        self._queues: KeyedLocks[object] = KeyedLocks()
         self._pause = 0.0
         self.token = ObjectId()
 
@@ -66,18 +66,17 @@ class LogLocks:
 
     async def queued(self, deadline: Deadline, ids: Sequence[str], work: Work[T], *args: Any) -> T:
         """Do the same as `run` for several logs, without a lease."""
-        queues, held = self._queues, []
+        queues, owner = self._queues, object()
         try:
             # In one order everywhere, so that no two calls wait for each other.
             for one in sorted(set(ids)):
-                if not await queues.acquire(one, deadline.remaining()):
+                if not await queues.acquire(one, owner, deadline.remaining()):
                     raise self._client.unanswered()
-                held.append(one)
             done: T = await self._client.write(deadline, work, *args)
             return done
         finally:
-            for one in held:
-                queues.release(one)
+            for one in ids:
+                queues.release(one, owner)
 
     async def _leased(
         self,

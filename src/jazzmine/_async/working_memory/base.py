@@ -266,8 +266,9 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     @asynccontextmanager
     async def _leased(self, conversation_id: str) -> AsyncIterator[Lease]:
         process = os.getpid()
-        lease = await self._acquire(conversation_id)
+        lease = Lease(conversation_id)
         try:
+            await self._acquire(lease)
             # The store may have been closed while this waited for the lock.
             self._check()
             yield lease

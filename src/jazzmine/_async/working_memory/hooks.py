@@ -22,6 +22,8 @@ _NEVER = Deadline(float("inf"))
 class Lease:
     """The lock of a conversation that a call holds, or is about to take.
 
+    It is made before anything is taken, so that an interrupted call knows what to release.
+
     The fields after `memory` are those of stores whose locks are kept by a server
     (`LeasedStoreBase`).
 
@@ -65,8 +67,11 @@ class WorkingMemoryHooks(Store):
         """
 
     @abstractmethod
-    async def _acquire(self, conversation_id: str) -> Lease:
-        """Take the lock and load; holds nothing if it raises."""
+    async def _acquire(self, lease: Lease) -> None:
+        """Take the lock of the lease's conversation, and load its memory into the lease.
+
+        If it raises, the lease is released like one whose lock was taken.
+        """
 
     @abstractmethod
     async def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:

@@ -95,7 +95,7 @@ class MongoDBClient(Commands):
         self.messages = database[MESSAGES]
         self.traces = database[TRACES]
         self._doubtful: deque[Session] = deque()
-        self._retiring = KeyedLocks()
+        self._retiring: KeyedLocks[object] = KeyedLocks()
         self._background = BackgroundTask(self._retire_in_background)
 
     def after_fork(self) -> None:
@@ -275,16 +275,17 @@ class MongoDBClient(Commands):
         Calls wait until that is done. It also aborts the open transactions of those calls,
         which the server would keep for a minute, with locks on the documents they wrote.
         """
-        if not self._retiring.acquire("", deadline.remaining()):
-            raise self.unanswered()
+        owner = object()
         try:
+            if not self._retiring.acquire("", owner, deadline.remaining()):
+                raise self.unanswered()
             while self._doubtful:
                 session = self._doubtful[0]
                 self._supersede(session)
                 self._doubtful.popleft()
                 session.end_session()
         finally:
-            self._retiring.release("")
+            self._retiring.release("", owner)
 
     def _supersede(self, session: Session) -> None:
         """Begin a transaction in a session, on each shard, and abort it."""

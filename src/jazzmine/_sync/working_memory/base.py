@@ -266,8 +266,9 @@ class WorkingMemoryStore(WorkingMemoryHooks):
     @contextmanager
     def _leased(self, conversation_id: str) -> Iterator[Lease]:
         process = os.getpid()
-        lease = self._acquire(conversation_id)
+        lease = Lease(conversation_id)
         try:
+            self._acquire(lease)
             # The store may have been closed while this waited for the lock.
             self._check()
             yield lease

@@ -153,8 +153,7 @@ class LeasedStoreBase(WorkingMemoryStore):
 
     def _forget_leases(self) -> None:
         # The locks of a parent's threads are never released in a forked child.
-        self._locks = KeyedLocks()
-        self._held: dict[Lease, None] = {}
+        self._locks: KeyedLocks[Lease] = KeyedLocks()
         self._store_name, self._numbers = os.urandom(12).hex(), count(1)
         self._doubtful_tokens: dict[str, str] = {}  # they may hold a lock
         self._released_tokens: dict[str, str] = {}
@@ -162,7 +161,7 @@ class LeasedStoreBase(WorkingMemoryStore):
         self._background_tasks = BackgroundTasks()
 
     def _close(self) -> None:
-        for lease in list(self._held):
+        for lease in self._locks.holders():
             work = partial(self._release_in_background, lease, Deadline(1.0))
             self._background_tasks.start(work)
         self._background_tasks.close(timeout=1.0)
@@ -175,36 +174,25 @@ class LeasedStoreBase(WorkingMemoryStore):
             return deep_copy(saved)
         return self._read(conversation_id, stored, deadline)
 
-    def _acquire(self, conversation_id: str) -> Lease:
-        lease, stored = self._lock(conversation_id)
-        try:
-            saved = self._last_saved(conversation_id, stored)
-            if saved is not None:
-                lease.memory = partial_copy(saved)
-            else:
-                lease.memory = self._read(conversation_id, stored, lease.deadline)
-        except BaseException as error:
-            self._release_after_error(lease, error)
-            raise
-        return lease
+    def _acquire(self, lease: Lease) -> None:
+        stored = self._lock(lease)
+        saved = self._last_saved(lease.conversation_id, stored)
+        if saved is not None:
+            lease.memory = partial_copy(saved)
+        else:
+            lease.memory = self._read(lease.conversation_id, stored, lease.deadline)
 
-    def _lock(self, conversation_id: str) -> tuple[Lease, Stored]:
+    def _lock(self, lease: Lease) -> Stored:
         """Take the lock, and return what is stored, which may be unreadable."""
-        deadline = Deadline(self._timeout)
+        conversation_id, lease.deadline = lease.conversation_id, Deadline(self._timeout)
         lock_deadline = Deadline(min(self._lock_timeout, self._timeout))
-        if not self._locks.acquire(conversation_id, lock_deadline.remaining()):
+        if not self._locks.acquire(conversation_id, lease, lock_deadline.remaining()):
             raise self._not_free(conversation_id)
+        lease.released = self._released_tokens.get(conversation_id, "")
         # A back end may keep the last number of each store: see `memory_migrations` of PostgreSQL.
-        token = f"{self._store_name}.{next(self._numbers)}"
-        released = self._released_tokens.get(conversation_id, "")
-        lease = Lease(conversation_id, token, deadline=deadline, released=released)
-        self._held[lease] = None
-        try:
-            self._check()  # the store may have been closed while this waited
-            return lease, self._wait_for_lock(lease, lock_deadline)
-        except BaseException as error:
-            self._release_after_error(lease, error)
-            raise
+        lease.token = f"{self._store_name}.{next(self._numbers)}"
+        self._check()  # the store may have been closed while this waited
+        return self._wait_for_lock(lease, lock_deadline)
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         self._require_held(lease)
@@ -225,8 +213,9 @@ class LeasedStoreBase(WorkingMemoryStore):
 
     def _erase(self, conversation_id: str, user_id: str) -> int:
         # It is not read: one that is unreadable, or of a newer version, is deleted as well.
-        lease, _ = self._lock(conversation_id)
+        lease = Lease(conversation_id)
         try:
+            self._lock(lease)
             erased = self._wipe(lease, user_id)
             if erased is None:
                 raise self._lost(lease)
@@ -238,14 +227,12 @@ class LeasedStoreBase(WorkingMemoryStore):
         return erased
 
     def _release(self, lease: Lease) -> None:
-        if lease in self._held:
+        if self._is_held(lease):
             self._release_remote(lease, lease.deadline)
             self._release_local(lease)
 
     def _release_after_error(self, lease: Lease, error: BaseException) -> None:
-        if lease not in self._held:
-            return
-        if isinstance(error, (LockLostError, StoreClosedError)):
+        if not self._is_held(lease) or isinstance(error, (LockLostError, StoreClosedError)):
             self._release_local(lease)  # the server has no lock of it, or `close` releases that
             return
         # A server that just failed gets one chance, and neither this call nor one that has no
@@ -313,7 +300,7 @@ class LeasedStoreBase(WorkingMemoryStore):
 
     def _renew(self, lease: Lease) -> bool:
         """Let the lock last longer; False if it is lost."""
-        if lease not in self._held:  # the store was closed
+        if not self._is_held(lease):  # the store was closed
             return False
         expiry = Deadline(self._lock_timeout)
         try:
@@ -329,12 +316,16 @@ class LeasedStoreBase(WorkingMemoryStore):
 
     def _release_local(self, lease: Lease) -> None:
         """Let the next call of this process have its turn."""
-        if self._held.pop(lease, lease) is None:  # otherwise it was released already
+        if self._is_held(lease):
             _remember(self._released_tokens, lease.conversation_id, lease.token, _TOKENS_KEPT)
-            self._locks.release(lease.conversation_id)
+        self._locks.release(lease.conversation_id, lease)
+
+    def _is_held(self, lease: Lease) -> bool:
+        """Return whether the server may hold the lease's lock, as far as this process knows."""
+        return bool(lease.token) and self._locks.is_held(lease.conversation_id, lease)
 
     def _require_held(self, lease: Lease) -> None:
-        if lease not in self._held:
+        if not self._is_held(lease):
             raise self._lost(lease)
 
     def _not_free(self, conversation_id: str) -> LockTimeoutError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from typing import NamedTuple
 
 from jazzmine._sync.keyed_locks import KeyedLocks
@@ -52,7 +53,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         self._ttl = ttl_seconds
         # In the order of expiry. The memories are replaced as a whole, never changed: they
         # can be read without the conversation's lock.
-        self._stored: dict[str, _Stored] = {}
+        self._stored: OrderedDict[str, _Stored] = OrderedDict()
         self._after_fork()
 
     @classmethod
@@ -67,8 +68,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
 
     def _after_fork(self) -> None:
         # What the parent's threads held when it forked is held for ever in the child.
-        self._locks = KeyedLocks()
-        self._held: set[Lease] = set()
+        self._locks: KeyedLocks[Lease] = KeyedLocks()
         self._guard = threading.Lock()  # of `_stored`, held for a few instructions at a time
 
     def _ping(self) -> None:
@@ -81,23 +81,16 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
                 self._keep(conversation_id, stored)
         return None if stored is None else deep_copy(stored)
 
-    def _acquire(self, conversation_id: str) -> Lease:
-        if not self._locks.acquire(conversation_id, self._longest_wait):
+    def _acquire(self, lease: Lease) -> None:
+        if not self._locks.acquire(lease.conversation_id, lease, self._longest_wait):
             raise LockTimeoutError(
-                f"the lock of conversation {conversation_id!r} was not free within"
+                f"the lock of conversation {lease.conversation_id!r} was not free within"
                 f" {self._longest_wait:g} s; in a locked() block use the methods of its working"
                 " memory, not the store's"
             )
-        lease = Lease(conversation_id)
-        self._held.add(lease)
-        try:
-            with self._guard:
-                stored = self._current(conversation_id)
-            lease.memory = None if stored is None else partial_copy(stored)
-        except BaseException:
-            self._release(lease)
-            raise
-        return lease
+        with self._guard:
+            stored = self._current(lease.conversation_id)
+        lease.memory = None if stored is None else partial_copy(stored)
 
     def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
         self._require_held(lease)
@@ -106,9 +99,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         self._release(lease)
 
     def _release(self, lease: Lease) -> None:
-        if lease in self._held:
-            self._held.remove(lease)
-            self._locks.release(lease.conversation_id)
+        self._locks.release(lease.conversation_id, lease)
 
     def _delete(self, lease: Lease) -> bool:
         self._require_held(lease)
@@ -129,8 +120,9 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             return [one for one, kept in self._stored.items() if kept.memory.user_id == user_id]
 
     def _erase(self, conversation_id: str, user_id: str) -> int:
-        lease = self._acquire(conversation_id)
+        lease = Lease(conversation_id)
         try:
+            self._acquire(lease)
             if lease.memory is not None and lease.memory.user_id == user_id:
                 return int(self._delete(lease))
             return 0
@@ -146,8 +138,9 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
     def _keep(self, conversation_id: str, memory: WorkingMemory) -> None:
         """Store a working memory for its whole time to live, after all others."""
         self._drop_expired()
-        self._stored.pop(conversation_id, None)
+        # In two steps that leave a working memory there, if the call is interrupted between them.
         self._stored[conversation_id] = _Stored(memory, time.monotonic() + self._ttl)
+        self._stored.move_to_end(conversation_id)
 
     def _drop_expired(self) -> None:
         now = time.monotonic()
@@ -158,7 +151,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             del self._stored[oldest]
 
     def _require_held(self, lease: Lease) -> None:
-        if lease not in self._held:
+        if not self._locks.is_held(lease.conversation_id, lease):
             raise LockLostError(
                 f"the lock of conversation {lease.conversation_id!r} is no longer held, and"
                 " nothing was written"
