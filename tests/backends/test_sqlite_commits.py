@@ -50,10 +50,10 @@ def stored(database: Database) -> list[bytes]:
 
 def statements(database: Database, changes: list[Write]) -> list[str]:
     executed: list[str] = []
-    with database._writer as connection:
-        connection.set_trace_callback(executed.append)
-        database.commit(changes)
-        connection.set_trace_callback(None)
+    connection = database._writer.driver()
+    connection.set_trace_callback(executed.append)
+    database.commit(changes)
+    connection.set_trace_callback(None)
     return [statement.split()[0] for statement in executed]
 
 

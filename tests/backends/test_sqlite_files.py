@@ -486,9 +486,8 @@ def test_the_number_of_a_deleted_message_is_not_used_again(
 
 @pytest.mark.skipif(not hasattr(sqlite3.Connection, "setlimit"), reason="new in Python 3.11")
 def test_a_record_that_sqlite_cannot_hold_is_too_large(store: SQLiteMessageStore) -> None:
-    with store._database._writer as connection:
-        driver: Any = connection
-        driver.setlimit(0, 100_000)  # SQLITE_LIMIT_LENGTH
+    driver: Any = store._database._writer.driver()
+    driver.setlimit(0, 100_000)  # SQLITE_LIMIT_LENGTH
 
     with pytest.raises(RecordTooLargeError, match="1 GB"):
         store.store_messages([message("m1"), message("m2", original_content="x" * 200_000)])

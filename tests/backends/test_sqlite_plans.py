@@ -21,8 +21,7 @@ from jazzmine.records.usage import UsageKey
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     database = Database(str(tmp_path / "messages.db"), MESSAGE_TABLES, 5.0, "normal")
     database.open()
-    with database._writer as connection:
-        yield connection
+    yield database._writer.driver()
     database.close()
 
 

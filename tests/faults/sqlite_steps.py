@@ -102,7 +102,8 @@ def main(path: str, kind: str, end: str) -> None:
     before = _seen_at_last(store)
     for step in STEPS[kind]:
         try:
-            with suppress(sqlite3.Error), store._database._writer as connection:
+            with suppress(sqlite3.Error):
+                connection = store._database._writer.driver()
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_A_CHECKPOINT}")
             step(store)
         except (OSError, IntegrityError, NotFoundError, LockTimeoutError) as error:

@@ -8,7 +8,6 @@ import sqlite3
 import threading
 from collections import deque
 from contextlib import suppress
-from types import TracebackType
 from urllib.parse import quote
 from weakref import WeakSet
 
@@ -68,12 +67,14 @@ class Connection:
     It opens again if another file is at its path, or the file is: SQLite would go on writing to
     one that was moved or removed.
 
-    Used as a context manager, it yields the driver's connection to one thread at a time.
-
     Args:
         file: it must exist; the connections of a store share it.
         synchronous: "full" if a commit waits for the disk, else "normal".
         read_only: whether statements that write are refused.
+
+    Attributes:
+        lock: held by the thread that uses the driver's connection. A context manager written in
+            Python could be interrupted between acquiring it and the block that releases it.
     """
 
     def __init__(self, file: DatabaseFile, synchronous: str, *, read_only: bool = False) -> None:
@@ -82,37 +83,36 @@ class Connection:
         self._read_only = read_only
         self._driver: sqlite3.Connection | None = None
         self._file = (-1, -1)
-        self._lock = threading.RLock()
+        self._flushes: bool | None = None
+        self.lock = threading.RLock()
         with _registering:
             _connections.add(self)
 
-    def __enter__(self) -> sqlite3.Connection:
+    def driver(self) -> sqlite3.Connection:
         """Return the driver's connection, which autocommits and never waits for a lock.
+
+        The caller holds `lock`.
 
         Raises:
             OSError: the file was removed, or replaced without its -wal file.
             sqlite3.Error: the database cannot be opened.
         """
-        self._lock.acquire()
-        try:
-            file = self._database.identity()
-            if self._driver is None or file != self._file:
-                self._database.require_own_log(file)
-                self.close()
-                self._driver, self._file = self._open(), file
-                self._database.note(file)
-            return self._driver
-        except BaseException:
-            self._lock.release()
-            raise
+        file = self._database.identity()
+        if self._driver is None or file != self._file:
+            self._database.require_own_log(file)
+            self.close()
+            self._driver, self._file = self._open(), file
+            self._flushes = self._synchronous == "full"
+            self._database.note(file)
+        return self._driver
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._lock.release()
+    def set_flush(self, flush: bool) -> None:
+        """Have commits wait for the disk or not, if the database waits for it at all."""
+        flushes = flush and self._synchronous == "full"
+        if self._driver is not None and self._flushes != flushes:
+            self._flushes = None  # not known if this is interrupted
+            self._driver.execute(f"PRAGMA synchronous = {'full' if flushes else 'normal'}")
+            self._flushes = flushes
 
     def __del__(self) -> None:
         # Otherwise the driver warns of a connection that was not closed.
@@ -121,7 +121,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the driver's connection; the next use opens another."""
-        with self._lock:
+        with self.lock:
             driver, self._driver = self._driver, None
             if driver is not None:
                 with suppress(sqlite3.Error):
@@ -153,11 +153,11 @@ class Connection:
         return driver
 
     def _before_fork(self) -> None:
-        self._lock.acquire()
+        self.lock.acquire()
         self.close()
 
     def _after_fork(self) -> None:
-        self._lock.release()
+        self.lock.release()
 
 
 class ConnectionPool:

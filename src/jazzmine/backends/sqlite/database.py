@@ -124,7 +124,8 @@ class Database:
             raise _closed_meanwhile()
         reader = self._readers.take()
         try:
-            with reader as connection:
+            with reader.lock:
+                connection = reader.driver()
                 try:
                     return query(connection)
                 finally:
@@ -175,7 +176,7 @@ class Database:
         self, changes: Sequence[Write], flush: bool
     ) -> tuple[bool, Sequence[Write]]:
         """Return whether the lock was free, and the changes that have to be tried one by one."""
-        with _Transaction(self, flush) as transaction:
+        with self._writer.lock, _Transaction(self, flush) as transaction:
             if not transaction.begin():
                 return False, ()
             claimed = [change for change in changes if change.claim()]
@@ -192,7 +193,7 @@ class Database:
     def _commit_alone(self, change: Write) -> None:
         deadline = Deadline(self._timeout)
         while True:
-            with _Transaction(self) as transaction:
+            with self._writer.lock, _Transaction(self) as transaction:
                 if transaction.begin() and transaction.commit([change]):
                     return
             self._pause(deadline)
@@ -213,7 +214,8 @@ class Database:
         """
         deadline = Deadline(self._timeout)
         while not self._closed:
-            with self._writer as connection:
+            with self._writer.lock:
+                connection = self._writer.driver()
                 try:
                     (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 except sqlite3.Error as error:
@@ -232,7 +234,8 @@ class Database:
     def _prepare(self) -> bool:
         """Bring the tables up to date, and return True, unless the database is locked."""
         try:
-            with self._writer as connection:
+            with self._writer.lock:
+                connection = self._writer.driver()
                 try:
                     if not is_current(connection, self.path, self._component):
                         self._migrate(connection)
@@ -267,40 +270,35 @@ class _Transaction:
     """A write transaction, which is rolled back unless it was committed.
 
     Args:
-        database: its writing connection is used.
+        database: its writing connection is used, whose lock is held.
         flush: whether the commit waits for the disk, if the database does so at all.
     """
 
     def __init__(self, database: Database, flush: bool = True) -> None:
         self._path = database.path
         self._writer = database._writer
-        self._relaxed = not flush and database._synchronous == "full"
+        self._flush = flush
         self._connection: sqlite3.Connection | None = None
 
     def __enter__(self) -> _Transaction:
         try:
-            self._connection = self._writer.__enter__()
+            self._connection = self._writer.driver()
+            if self._connection.in_transaction:  # the one before was interrupted
+                self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise translated(error, self._path) from error
         return self
 
     def __exit__(self, *error: object) -> None:
-        connection = self._connection
-        try:
-            if connection is not None and connection.in_transaction:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-            if connection is not None and self._relaxed:
-                connection.execute("PRAGMA synchronous = full")
-        finally:
-            self._writer.__exit__(None, None, None)
+        if self._connection is not None and self._connection.in_transaction:
+            with suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
 
     def begin(self) -> bool:
         """Begin, and return True, unless another process writes."""
         assert self._connection is not None
         try:
-            if self._relaxed:
-                self._connection.execute("PRAGMA synchronous = normal")
+            self._writer.set_flush(self._flush)
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             if is_busy(error):
