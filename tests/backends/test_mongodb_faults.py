@@ -24,7 +24,6 @@ from jazzmine import (
     InvalidAddressError,
     StoreClosedError,
     StoreUnavailableError,
-    WrongEventLoopError,
 )
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
@@ -285,20 +284,6 @@ def test_a_forked_child_opens_its_own_client(shared: Config) -> None:
         assert [child.exitcode for child in children] == [0, 0, 0]
         names = sorted(ids(store.get_messages_by_conversation_id("c1")))
         assert names == ["child0", "child1", "child2", "parent"]
-
-
-def test_another_event_loop_is_refused(shared: Config) -> None:
-    async def opened() -> AsyncMessageStore:
-        return await AsyncMessageStore.initialize(shared)
-
-    loop = asyncio.new_event_loop()
-    store = loop.run_until_complete(opened())
-    try:
-        with pytest.raises(WrongEventLoopError, match="event loop"):
-            asyncio.run(store.ping())
-    finally:
-        loop.run_until_complete(store.close())
-        loop.close()
 
 
 @pytest.mark.parametrize("name", ["a read", "a write", "a transaction"])

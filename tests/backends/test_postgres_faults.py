@@ -16,7 +16,6 @@ from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import (
     StoreClosedError,
     StoreUnavailableError,
-    WrongEventLoopError,
 )
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_samples import behind, config, conversation, message, trace
@@ -232,18 +231,6 @@ async def test_a_cancelled_call_ends_at_once_though_the_server_is_silent(
         proxy.swallow_requests = False
         proxy.cut()
         await store.ping()
-
-
-def test_another_event_loop_is_refused(schema: str) -> None:
-    async def open_one() -> MessageStore:
-        return await MessageStore.initialize(config(schema))
-
-    loop = asyncio.new_event_loop()
-    store = loop.run_until_complete(open_one())
-    with pytest.raises(WrongEventLoopError):
-        asyncio.run(store.ping())
-    loop.run_until_complete(store.close())
-    loop.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

@@ -16,7 +16,7 @@ import redis
 import redis.asyncio
 
 from jazzmine.core import working_memory as core
-from jazzmine.errors import LockLostError, LockTimeoutError, WrongEventLoopError
+from jazzmine.errors import LockLostError, LockTimeoutError
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import open_sync
 from tests.backends.redis_topologies import TOPOLOGIES, topology
@@ -167,19 +167,6 @@ async def test_waiting_tasks_of_one_process_ask_the_server_nothing(
 
     assert while_waiting == 0
     assert proxy.round_trips - before == 21
-
-
-def test_a_store_belongs_to_the_loop_that_opened_it(url: str) -> None:
-    loop = asyncio.new_event_loop()
-    store = loop.run_until_complete(core.WorkingMemoryStore.initialize(url))
-
-    async def elsewhere() -> None:
-        with pytest.raises(WrongEventLoopError, match="another event loop"):
-            await store.get("c")
-
-    asyncio.run(elsewhere())
-    loop.run_until_complete(store.close())
-    loop.close()
 
 
 def test_a_forked_child_connects_by_itself_and_leaves_the_parents_connection(
