@@ -325,9 +325,9 @@ def test_a_waiting_process_that_was_stopped_holds_the_queue_up_for_a_moment_only
     store.get_or_create("c", "user", "agent")
     with ExitStack() as stack:
         with store.locked("c"):
-            waiting = stack.enter_context(process("hold", config))
-            wait_until_queued(rows, 1)
-            stop(waiting)
+            waiting = stack.enter_context(process("wait", config))
+            os.waitpid(waiting.pid, os.WUNTRACED)  # until it is suspended
+            assert len(rows.queue()) == 1
         started = time.monotonic()
 
         updated = store.end_turn("c", "Hello", "greet")

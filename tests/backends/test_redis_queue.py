@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import statistics
 import threading
 import time
@@ -177,9 +176,9 @@ def test_a_waiting_process_that_was_stopped_delays_the_queue_only_for_a_moment(
     store.get_or_create("c", "user", "agent")
     with ExitStack() as stack:
         with store.locked("c"):
-            waiting = stack.enter_context(process("hold", url, "5"))
-            wait_until_queued(client, 1)
-            os.kill(waiting.pid, signal.SIGSTOP)
+            waiting = stack.enter_context(process("wait", url, "5"))
+            os.waitpid(waiting.pid, os.WUNTRACED)  # until it is suspended
+            assert client.llen("wm_line:{c}") == 1
         started = time.monotonic()
 
         updated = store.end_turn("c", "Hello", "greet")
