@@ -1,6 +1,7 @@
 """A process that uses a Redis store: python -m tests.backends.redis_holder WHAT URL [OPTIONS].
 
 hold URL LOCK_TIMEOUT    takes the lock of "c", prints a line, and saves when it reads one.
+wait URL LOCK_TIMEOUT    joins the queue for the lock of "c", and suspends itself.
 update URL COUNT NAME    makes COUNT updates of "c" when it reads a line, and prints for each the
                          revision it found, NAME, and when it entered and left the block.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 from jazzmine.errors import JazzmineError
 from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.backends.memory_holder import suspend_when_queued
 
 
 def hold(url: str, lock_timeout: str) -> None:
@@ -27,6 +29,13 @@ def hold(url: str, lock_timeout: str) -> None:
             print("saved", flush=True)
         except JazzmineError as error:
             print(type(error).__name__, flush=True)
+
+
+def wait(url: str, lock_timeout: str) -> None:
+    config = {"storage": "redis", "url": url, "lock_timeout": float(lock_timeout)}
+    with WorkingMemoryStore.initialize(config) as store:
+        suspend_when_queued(store)
+        store.end_turn("c", "Hello", "greet")
 
 
 def update(url: str, count: str, name: str) -> None:
@@ -44,5 +53,5 @@ def update(url: str, count: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    work: dict[str, Callable[..., None]] = {"hold": hold, "update": update}
+    work: dict[str, Callable[..., None]] = {"hold": hold, "wait": wait, "update": update}
     work[sys.argv[1]](*sys.argv[2:])

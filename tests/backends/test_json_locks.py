@@ -23,9 +23,10 @@ from jazzmine.core import message_store as core
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
+from tests.faults.sizes import LENIENCE
 
 LOCK_TIMEOUT = 1.0
-LATE = 0.5
+LATE = 0.5 + LENIENCE
 
 # Holds the lock, starts a child of each kind, and is killed; the children do nothing.
 HELD_BY_A_KILLED_PARENT = """

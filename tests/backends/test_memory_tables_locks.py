@@ -30,6 +30,7 @@ from tests.backends.memory_tables import (
     stop,
     tell,
 )
+from tests.faults.sizes import LENIENCE
 from tests.servers import pgbouncer
 from tests.servers.redis import eventually
 
@@ -113,7 +114,7 @@ def test_a_holder_that_was_killed_blocks_no_other_for_longer_than_its_lock_lasts
 
     store.end_turn("c", "Hello", "greet")
 
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 2 + LENIENCE
 
 
 def test_what_a_killed_process_has_saved_is_kept(
@@ -153,15 +154,15 @@ def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
 def test_a_lock_that_is_not_free_in_time_raises_with_the_conversation_and_the_time(
     open_store: Callable[..., Any], rows: Rows
 ) -> None:
+    open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.3)
-    store.get_or_create("c", "user", "agent")
     rows.take_lock("another.1")
     started = time.monotonic()
 
     with pytest.raises(LockTimeoutError, match=r"'c'.*0\.3 s"):
         store.end_turn("c", "Hello", "greet")
 
-    assert 0.3 <= time.monotonic() - started < 2
+    assert 0.3 <= time.monotonic() - started < 2 + LENIENCE
     assert rows.holder() == "another.1"
     assert rows.queue() == []
 
@@ -204,8 +205,8 @@ def test_a_lock_that_has_expired_lets_no_write_through(
 def test_a_deletion_under_a_lock_that_was_taken_away_deletes_nothing(
     open_store: Callable[..., Any], rows: Rows
 ) -> None:
+    open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.2)
-    store.get_or_create("c", "user", "agent")
     rows.take_lock("another.1")
 
     with pytest.raises(LockTimeoutError):
@@ -254,7 +255,7 @@ def test_a_waiting_call_notices_a_lock_that_ended_without_a_message(
 
     store.end_turn("c", "Hello", "greet")
 
-    assert 0.25 < time.monotonic() - started < 3
+    assert 0.25 < time.monotonic() - started < 3 + LENIENCE
 
 
 def test_processes_lose_no_update_and_get_the_lock_in_turn(config: Config) -> None:
@@ -325,15 +326,15 @@ def test_a_waiting_process_that_was_stopped_holds_the_queue_up_for_a_moment_only
     store.get_or_create("c", "user", "agent")
     with ExitStack() as stack:
         with store.locked("c"):
-            waiting = stack.enter_context(process("hold", config))
-            wait_until_queued(rows, 1)
-            stop(waiting)
+            waiting = stack.enter_context(process("wait", config))
+            os.waitpid(waiting.pid, os.WUNTRACED)  # until it is suspended
+            assert len(rows.queue()) == 1
         started = time.monotonic()
 
         updated = store.end_turn("c", "Hello", "greet")
 
         assert updated.revision == 3
-        assert time.monotonic() - started < 4
+        assert time.monotonic() - started < 4 + LENIENCE
 
 
 def test_a_process_that_is_forked_in_a_block_saves_nothing(config: Config) -> None:

@@ -236,6 +236,29 @@ async def test_a_conversation_that_is_stored_while_a_write_waits_is_not_locked_a
         await store.store_messages([message("m1"), other])
 
 
+STORED_ANEW = """
+DELETE FROM $schema.conversations WHERE id = 'c1';
+INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
+VALUES ('c1', 'u', 'a', '', 1, 1)
+"""
+
+
+async def test_a_conversation_that_is_stored_anew_while_it_is_pruned_is_not_locked_after_others(
+    schema: str, beside: psycopg.Connection[Any]
+) -> None:
+    def prune() -> Any:
+        with postgres.connect(postgres.dsn()) as connection:
+            call = f'SELECT written, result FROM "{schema}".jazzmine_prune({2**62}, 10)'
+            return connection.execute(call.encode()).fetchone()
+
+    async with opened("async", config(schema)) as store:
+        for one in ("c1", "c2"):
+            await store.store_conversation(conversation(one))
+        pruned = await while_locked(beside, schema, asyncio.to_thread(prune), STORED_ANEW)
+        assert pruned == (1, "repeat")
+        assert await store.prune_conversations(before=2**62) == 1
+
+
 UNREADABLE = {
     "role": "role = 'oracle'",
     "sentiment": "sentiment_score = 7",

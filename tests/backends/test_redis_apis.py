@@ -20,6 +20,7 @@ from jazzmine.errors import LockLostError, LockTimeoutError
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import open_sync
 from tests.backends.redis_topologies import TOPOLOGIES, topology
+from tests.faults.sizes import LENIENCE
 from tests.servers.proxy import Proxy
 
 LOCK = "wm_lock:{c}"
@@ -62,14 +63,17 @@ async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     await asyncio.sleep(after)
 
     task.cancel()
-    started = time.monotonic()
-    await asyncio.gather(task, return_exceptions=True)
-    cancelled_in = time.monotonic() - started
+    for _ in range(100):  # much faster than a reply
+        await asyncio.sleep(0)
 
-    assert cancelled_in < 0.15  # it waited for no reply
+    assert task.done()  # it waited for no reply
+    await asyncio.gather(task, return_exceptions=True)
     proxy.delay = 0
     await asyncio.sleep(0.1)
-    assert client.get(LOCK) is None
+    until = time.monotonic() + LENIENCE
+    while client.get(LOCK) is not None:
+        assert time.monotonic() < until
+        await asyncio.sleep(0.01)
     assert (await store.end_turn("c", "Hello", "greet")).revision in (2, 3)
 
 
@@ -102,7 +106,7 @@ async def test_a_call_with_a_time_limit_of_its_own_ends_then_though_the_server_i
     with pytest.raises(asyncio.TimeoutError):
         await asyncio.wait_for(store.end_turn("c", "Hello", "greet"), 0.2)
 
-    assert time.monotonic() - started < 0.3
+    assert time.monotonic() - started < 0.3 + LENIENCE
     proxy.swallow_requests = False
     proxy.cut()
     assert (await store.end_turn("c", "Hello", "greet")).revision == 2
@@ -111,13 +115,13 @@ async def test_a_call_with_a_time_limit_of_its_own_ends_then_though_the_server_i
 async def test_a_block_longer_than_the_lock_timeout_keeps_its_lock_and_saves_once(
     url: str, client: Any
 ) -> None:
-    config = {"storage": "redis", "url": url, "lock_timeout": 0.3}
+    config = {"storage": "redis", "url": url, "lock_timeout": 1}
     async with await core.WorkingMemoryStore.initialize(config) as store:
         await store.get_or_create("c", "user", "agent")
 
         async with store.locked("c") as memory:
             token = client.get(LOCK)
-            await asyncio.sleep(1)
+            await asyncio.sleep(2.5)
             assert client.get(LOCK) == token
             memory.end_turn("Hello", "greet")
 

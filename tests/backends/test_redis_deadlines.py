@@ -22,11 +22,12 @@ from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import APIS, open_async
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
+from tests.faults.sizes import LENIENCE
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Sentinels, Server, running
 
 TIMEOUT = 1.5
-LATEST = TIMEOUT + 0.5
+LATEST = TIMEOUT + 0.5 + LENIENCE
 
 
 @pytest.fixture(params=APIS)

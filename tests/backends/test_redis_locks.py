@@ -19,6 +19,7 @@ import redis
 from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
 from tests.backends.redis_apis import APIS, open_sync
 from tests.backends.redis_processes import line_from, process, send_line
+from tests.faults.sizes import LENIENCE
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
 
@@ -82,7 +83,7 @@ def test_a_holder_that_was_killed_blocks_no_other_for_longer_than_its_lock_lasts
 
     store.end_turn("c", "Hello", "greet")
 
-    assert time.monotonic() - started < 0.8
+    assert time.monotonic() - started < 0.8 + LENIENCE
 
 
 def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
@@ -112,22 +113,22 @@ def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
 def test_a_lock_that_is_not_free_in_time_raises_with_the_conversation_and_the_time(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
+    open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.3)
-    store.get_or_create("c", "user", "agent")
     client.set(LOCK, "somebody else", px=60_000)
     started = time.monotonic()
 
     with pytest.raises(LockTimeoutError, match=r"'c'.*0\.3 s"):
         store.end_turn("c", "Hello", "greet")
 
-    assert 0.3 <= time.monotonic() - started < 0.6
+    assert 0.3 <= time.monotonic() - started < 0.6 + LENIENCE
     assert client.get(LOCK) == "somebody else"
 
 
 def test_the_store_works_again_after_a_lock_was_not_free(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
-    store = open_store(lock_timeout=0.2)
+    store = open_store(lock_timeout=1)
     store.get_or_create("c", "user", "agent")
     client.set(LOCK, "somebody else", px=60_000)
     with pytest.raises(LockTimeoutError):
@@ -140,8 +141,8 @@ def test_the_store_works_again_after_a_lock_was_not_free(
 def test_deleting_waits_for_the_lock_and_takes_no_other(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
+    open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.2)
-    store.get_or_create("c", "user", "agent")
     client.set(LOCK, "somebody else", px=60_000)
 
     with pytest.raises(LockTimeoutError):
@@ -172,7 +173,7 @@ def test_a_write_without_its_lock_is_refused(
 def test_a_lock_whose_release_a_failover_lost_does_not_delay_its_own_process_longer(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
-    store = open_store(lock_timeout=0.5)
+    store = open_store(lock_timeout=2)
     store.get_or_create("c", "user", "agent")
     with store.locked("c"):
         token = client.get(LOCK)
@@ -185,8 +186,8 @@ def test_a_lock_whose_release_a_failover_lost_does_not_delay_its_own_process_lon
 def test_a_lock_of_another_type_counts_as_taken(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
+    open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.2)
-    store.get_or_create("c", "user", "agent")
     client.lpush(LOCK, "what is this?")
 
     with pytest.raises(LockTimeoutError):
@@ -222,12 +223,12 @@ def test_a_long_block_of_the_sync_api_keeps_its_lock_and_ends_its_thread(
     url: str, client: redis.Redis
 ) -> None:
     threads = threading.active_count()
-    with open_sync(url, lock_timeout=0.3) as store:
+    with open_sync(url, lock_timeout=1) as store:
         store.get_or_create("c", "user", "agent")
 
         with store.locked("c") as memory:
             token = client.get(LOCK)
-            time.sleep(1)
+            time.sleep(2.5)
             token_later = client.get(LOCK)
             memory.end_turn("Hello", "greet")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import statistics
 import threading
 import time
@@ -17,6 +16,8 @@ import redis
 from jazzmine.errors import LockTimeoutError
 from tests.backends.redis_apis import APIS, open_sync
 from tests.backends.redis_processes import line_from, process, send_line
+from tests.backends.without_polling import never_poll
+from tests.faults.sizes import LENIENCE
 from tests.servers.redis import eventually
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
@@ -35,8 +36,9 @@ def open_store(api: Any, url: str) -> Iterator[Callable[..., Any]]:
 
 
 def test_the_end_of_a_lock_wakes_a_waiting_call_in_another_process(
-    open_store: Callable[..., Any], client: redis.Redis, url: str
+    open_store: Callable[..., Any], client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    never_poll(monkeypatch)
     store = open_store()
     store.get_or_create("c", "user", "agent")
     client.set(LOCK, "somebody else", px=60_000)
@@ -44,7 +46,6 @@ def test_the_end_of_a_lock_wakes_a_waiting_call_in_another_process(
 
     def free() -> None:
         [entry] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
-        time.sleep(0.8)  # by now the waiting call asks again only every half second or more
         client.delete(LOCK)
         token, _, channel = entry.partition("@")
         client.publish(channel, token)
@@ -56,7 +57,7 @@ def test_the_end_of_a_lock_wakes_a_waiting_call_in_another_process(
     waited = time.monotonic()
     helper.join()
 
-    assert waited - freed[0] < 0.15
+    assert waited - freed[0] < 0.15 + LENIENCE
 
 
 def test_a_waiting_call_notices_a_lock_that_ended_without_a_message(
@@ -70,7 +71,7 @@ def test_a_waiting_call_notices_a_lock_that_ended_without_a_message(
 
     store.end_turn("c", "Hello", "greet")
 
-    assert 0.25 < time.monotonic() - started < 1.4
+    assert 0.25 < time.monotonic() - started < 1.4 + LENIENCE
 
 
 def wait_until_queued(client: redis.Redis, count: int) -> None:
@@ -160,13 +161,13 @@ def test_a_waiting_process_that_was_killed_does_not_delay_the_queue(
     store.get_or_create("c", "user", "agent")
     with store.locked("c"):
         with process("hold", url, "5") as waiting:
-            wait_until_queued(client, 1)
+            [entry] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
             waiting.kill()
-        started = time.monotonic()
-    updated = store.end_turn("c", "Hello", "greet")
+        channel = entry.partition("@")[2]
+        eventually(lambda: client.pubsub_numsub(channel) == [(channel, 0)])
 
-    assert updated.revision == 3
-    assert time.monotonic() - started < 0.9
+    assert not client.exists(LOCK)  # it was handed over to no one
+    assert store.end_turn("c", "Hello", "greet").revision == 3
 
 
 def test_a_waiting_process_that_was_stopped_delays_the_queue_only_for_a_moment(
@@ -177,26 +178,25 @@ def test_a_waiting_process_that_was_stopped_delays_the_queue_only_for_a_moment(
     store.get_or_create("c", "user", "agent")
     with ExitStack() as stack:
         with store.locked("c"):
-            waiting = stack.enter_context(process("hold", url, "5"))
-            wait_until_queued(client, 1)
-            os.kill(waiting.pid, signal.SIGSTOP)
+            waiting = stack.enter_context(process("wait", url, "5"))
+            os.waitpid(waiting.pid, os.WUNTRACED)  # until it is suspended
+            assert client.llen("wm_line:{c}") == 1
         started = time.monotonic()
 
         updated = store.end_turn("c", "Hello", "greet")
 
         assert updated.revision == 3
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 2 + LENIENCE
 
 
 def test_a_call_that_ends_at_its_deadline_leaves_the_queue(
     open_store: Callable[..., Any], client: redis.Redis
 ) -> None:
-    store = open_store(lock_timeout=0.3)
-    store.get_or_create("c", "user", "agent")
+    open_store().get_or_create("c", "user", "agent")
     client.set(LOCK, "somebody else", px=60_000)
 
     with pytest.raises(LockTimeoutError):
-        store.end_turn("c", "Hello", "greet")
+        open_store(lock_timeout=0.3).end_turn("c", "Hello", "greet")
 
     assert client.lrange("wm_line:{c}", 0, -1) == []
 
@@ -210,4 +210,4 @@ def test_an_entry_of_the_former_version_in_the_queue_costs_a_moment(
     started = time.monotonic()
 
     assert store.end_turn("c", "Hello", "greet").revision == 2
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 1.5 + LENIENCE

@@ -43,13 +43,17 @@ END
 $lock$;
 
 -- Locks conversations that the caller deletes, and their messages: the foreign key alone would lock
--- the messages in another order.
-CREATE FUNCTION $schema.jazzmine_lock_to_delete(ids text[]) RETURNS void
+-- the messages in another order. Returns those that are locked: the caller deletes no other.
+CREATE FUNCTION $schema.jazzmine_lock_to_delete(ids text[]) RETURNS text[]
     LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $lock$
+DECLARE
+    locked text[] := ARRAY(
+        SELECT id FROM $schema.conversations WHERE id = ANY(ids)
+        ORDER BY id COLLATE "C" FOR UPDATE);
 BEGIN
-    PERFORM 1 FROM $schema.conversations WHERE id = ANY(ids) ORDER BY id COLLATE "C" FOR UPDATE;
-    PERFORM 1 FROM $schema.messages WHERE conversation_id = ANY(ids)
+    PERFORM 1 FROM $schema.messages WHERE conversation_id = ANY(locked)
     ORDER BY id COLLATE "C" FOR UPDATE;
+    RETURN locked;
 END
 $lock$;
 
@@ -320,6 +324,7 @@ CREATE FUNCTION $schema.jazzmine_prune(
 #variable_conflict use_column
 DECLARE
     chosen text[];
+    locked text[];
 BEGIN
     chosen := ARRAY(
         SELECT id FROM $schema.conversations AS one
@@ -327,9 +332,9 @@ BEGIN
             SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
             ORDER BY timestamp DESC, seq DESC LIMIT 1) < before, true)
         ORDER BY last_updated_at, seq LIMIT size);
-    PERFORM $schema.jazzmine_lock_to_delete(chosen);
+    locked := $schema.jazzmine_lock_to_delete(chosen);
     DELETE FROM $schema.conversations AS one
-    WHERE id = ANY(chosen) AND last_updated_at < before AND coalesce((
+    WHERE id = ANY(locked) AND last_updated_at < before AND coalesce((
         SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
         ORDER BY timestamp DESC, seq DESC LIMIT 1) < before, true);
     GET DIAGNOSTICS written = ROW_COUNT;
