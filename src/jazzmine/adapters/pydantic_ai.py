@@ -275,7 +275,8 @@ class JazzmineConversationStore(ConversationStore):
         """
         # First here, because a source that is deleted keeps what its forks' states refer to.
         state = replace(log.state, sources={**log.state.sources, **borrowed})
-        log = await self._append(conversation_id, user_id, log, state)
+        note = f"[fork of: {', '.join(borrowed)}]"
+        log = await self._append(conversation_id, user_id, log, state, note=note)
         try:
             for source, ids in borrowed.items():
                 await _decided(conversation_id, partial(self._lend, source, conversation_id, ids))
@@ -331,17 +332,15 @@ class JazzmineConversationStore(ConversationStore):
                 await self._store.delete_message(message.id)
         for source, ids in old.sources.items():
             if ids != sources.get(source):
-                await self._trim_again(source)
+                await retry_conflicts(partial(self._trim_again, source))
         if forks != await self._forks(conversation_id, state):
-            await self._trim_again(conversation_id)  # One of them was deleted meanwhile.
+            # One of them was deleted meanwhile.
+            await retry_conflicts(partial(self._trim_again, conversation_id))
 
     async def _trim_again(self, conversation_id: str) -> None:
-        async def attempt() -> None:
-            log = await self._log(conversation_id)
-            if not log.state.released:
-                await self._trim(conversation_id, log)
-
-        await retry_conflicts(attempt)
+        log = await self._log(conversation_id)
+        if not log.state.released:
+            await self._trim(conversation_id, log)
 
     async def _forks(self, conversation_id: str, state: State) -> dict[str, list[str]]:
         """Return the forks of a state that still refer to entries of its conversation."""
