@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from pydantic_ai.conversation import Conversation
-from pydantic_ai.conversation_store import (
-    ConversationConflict,
-)
+from pydantic_ai.conversation_store import ConversationConflict
+from pydantic_ai.exceptions import UserError
 
+import jazzmine.adapters.pydantic_ai as adapter
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
 from tests.adapters.pydantic_ai_conversations import answered, asked, loaded, talk, texts
@@ -175,3 +175,111 @@ async def test_a_deletion_beside_one_that_is_followed_by_a_save_is_no_error(
     await conversations.delete("c1")
 
     assert await conversations.load("c1") is None
+
+
+async def nothing_is_left(store: MessageStore, conversations: JazzmineConversationStore) -> bool:
+    for name in ("c1", "c2"):
+        await conversations.delete(name)
+    return not await store.get_conversations_by_agent_id("a1", limit=10)
+
+
+async def test_a_fork_beside_deletions_is_whole_and_leaves_nothing(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    async def forked() -> bool:
+        try:
+            await conversations.fork("c1", new_conversation_id="c2")
+        except UserError:
+            return False
+        return True
+
+    for _ in range(10):
+        await conversations.save(talk("c1", "one", "two"))
+        whole, _ = await asyncio.gather(forked(), conversations.delete("c1"))
+        if whole:
+            assert await loaded(conversations, "c2") == ["one", "two"]
+        assert await nothing_is_left(store, conversations)
+
+
+async def test_deletions_of_a_fork_and_of_its_source_at_once_leave_nothing(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    for _ in range(10):
+        await conversations.save(talk("c1", "one", "two"))
+        await conversations.fork("c1", new_conversation_id="c2")
+        await asyncio.gather(conversations.delete("c1"), conversations.delete("c2"))
+        assert not await store.get_conversations_by_agent_id("a1", limit=10)
+
+
+async def test_a_fork_of_what_is_deleted_meanwhile_leaves_nothing(
+    conversations: JazzmineConversationStore, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await conversations.save(talk("c1", "one"))
+    append = store.append_messages
+
+    async def append_and_delete_source(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        stored = await append(*args, **kwargs)
+        await conversations.delete("c1")
+        return stored
+
+    monkeypatch.setattr(store, "append_messages", append_and_delete_source)
+    with pytest.raises(ConversationConflict):
+        await conversations.fork("c1", new_conversation_id="c2")
+
+    assert not await store.get_conversations_by_agent_id("a1", limit=10)
+
+
+async def test_a_fork_deleted_while_its_source_is_leaves_nothing(
+    conversations: JazzmineConversationStore, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await conversations.save(talk("c1", "one"))
+    await conversations.fork("c1", new_conversation_id="c2")
+    append = store.append_messages
+
+    async def delete_fork_and_append(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.undo()
+        await store.delete_conversation("c2")
+        return await append(*args, **kwargs)
+
+    monkeypatch.setattr(store, "append_messages", delete_fork_and_append)
+    await conversations.delete("c1")
+
+    assert not await store.get_conversations_by_agent_id("a1", limit=10)
+
+
+async def test_a_save_finishes_a_deletion_that_was_interrupted(
+    conversations: JazzmineConversationStore, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry,) = await conversations.save(talk("c1", "one"))
+
+    async def fail(conversation_id: str) -> bool:
+        raise OSError("interrupted")
+
+    monkeypatch.setattr(store, "delete_conversation", fail)
+    with pytest.raises(OSError, match="interrupted"):
+        await conversations.delete("c1")
+    monkeypatch.undo()
+    monkeypatch.setattr(adapter, "_DELETION_MS", 0)
+
+    await conversations.save(talk("c1", "anew"))
+
+    assert await loaded(conversations, "c1") == ["anew"]
+    assert await store.get_message_by_id(entry.id) is None
+    assert await nothing_is_left(store, conversations)
+
+
+async def test_messages_of_others_stay_until_the_record_is_deleted(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    await conversations.save(talk("c1", "one"))
+    (entry,) = await store.get_immediate_context("c1", 1)
+    await store.append_messages("c1", [entry.model_copy(update={"id": "note", "metadata": {}})])
+    await conversations.fork("c1", new_conversation_id="c2")
+    await conversations.delete("c2")
+
+    assert await store.get_message_by_id("note") is not None
+    await conversations.fork("c1", new_conversation_id="c2")
+    await conversations.delete("c1")
+    assert await store.get_message_by_id("note") is None
+    assert await loaded(conversations, "c2") == ["one"]

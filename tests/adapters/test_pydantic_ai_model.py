@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import (
@@ -138,7 +138,43 @@ class Caller:
         return (record.conversation_id, record.scope, record.forked_from, list(map(self._id, ids)))
 
 
+def extend(name: str, count: int) -> tuple[Any, ...]:
+    return ("extend", name, None, count, None)
+
+
+def fork(name: str, new: str, entry: int = 9) -> tuple[Any, ...]:
+    return ("fork", name, None, new, entry)
+
+
+def delete(name: str) -> tuple[Any, ...]:
+    return ("delete", name, None, None, None)
+
+
+# Fork, deleted, stored anew without a source.
+ANOTHER_FORK = [extend("c1", 1), fork("c1", "c2"), delete("c2"), extend("c2", 0)]
+# The fork is made anew from an earlier entry.
+EARLIER_FORK = [
+    extend("c1", 2), fork("c1", "c2"), delete("c2"), fork("c1", "c2", 0), delete("c1")
+]  # fmt: skip
+# The source is stored anew before its fork is deleted.
+SOURCE_ANEW = [extend("c1", 1), fork("c1", "c2"), delete("c1"), extend("c1", 1), delete("c2")]
+# Each of two conversations is a fork of the other.
+BOTH_FORKS = [
+    extend("c1", 1), fork("c1", "c2"), extend("c2", 1), delete("c1"), fork("c2", "c1"),
+    extend("c1", 1), delete("c1"), delete("c2"),
+]  # fmt: skip
+# Both stay stored for a third one.
+BOTH_FORKS_KEPT = [
+    *BOTH_FORKS[:6], fork("c1", "c3"), delete("c1"), delete("c2"), delete("c3"),
+]  # fmt: skip
+
+
 @given(calls=CALLS)
+@example(ANOTHER_FORK)
+@example(EARLIER_FORK)
+@example(SOURCE_ANEW)
+@example(BOTH_FORKS)
+@example(BOTH_FORKS_KEPT)
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None
 )

@@ -32,6 +32,8 @@ __all__ = [
     "note_message",
     "state_of",
     "stored_entry",
+    "tips_of",
+    "used_entries",
 ]
 
 _KEY = "pydantic_ai"
@@ -57,14 +59,14 @@ class State:
 
     Args:
         record: the framework's record, or None if it was deleted.
-        forks: for each conversation that uses entries of this one, the newest that it uses.
-        sources: the conversations that this one uses entries of.
+        forks: for each conversation that refers to entries of this one, the ids of these.
+        sources: for each conversation with entries that this one refers to, the ids of these.
         released: whether nothing is used any more, and all messages are being deleted.
     """
 
     record: ConversationRecord | None = None
     forks: dict[str, list[str]] = field(default_factory=dict)
-    sources: list[str] = field(default_factory=list)
+    sources: dict[str, list[str]] = field(default_factory=dict)
     released: bool = False
 
     @property
@@ -114,6 +116,32 @@ def entries_of(stored: Sequence[StoredEntry]) -> list[ConversationEntry]:
         ConversationEntry(id=one.id, parent_id=one.parent_id, kind=one.kind, message=content)
         for one, content in zip(stored, contents, strict=True)
     ]
+
+
+def tips_of(record: ConversationRecord | None) -> set[str]:
+    """Return the ids of the newest entries of a record and of the branches that it has left."""
+    if record is None:
+        return set()
+    return {one for one in (record.head_id, *record.branches) if one is not None}
+
+
+def used_entries(messages: Sequence[Message], state: State) -> dict[str, StoredEntry]:
+    """Return the entries of a conversation that its record and its forks use, by their ids.
+
+    Args:
+        messages: all messages of the conversation.
+        state: its state.
+    """
+    stored: dict[str | None, StoredEntry] = {
+        one.id: one for one in map(stored_entry, messages) if one
+    }
+    used: dict[str, StoredEntry] = {}
+    for tip in tips_of(state.record).union(*state.forks.values()):
+        entry = stored.get(tip)
+        while entry is not None and entry.id not in used:
+            used[entry.id] = entry
+            entry = stored.get(entry.parent_id)
+    return used
 
 
 def has_state(message: Message) -> bool:

@@ -33,6 +33,8 @@ with supported("pydantic-ai-slim", "2.66.0", "3.0"):
         note_message,
         state_of,
         stored_entry,
+        tips_of,
+        used_entries,
     )
 
 __all__ = ["JazzmineConversationStore"]
@@ -222,12 +224,13 @@ class JazzmineConversationStore(ConversationStore):
         log = await self._log(conversation_id)
         if log.state.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        state = log.state
-        if state.released:
-            if log.newest is not None and time.time() * 1000 - log.newest.timestamp < _DELETION_MS:
+        if log.newest is not None and log.state.released:
+            if time.time() * 1000 - log.newest.timestamp < _DELETION_MS:
                 raise ConflictError(f"{conversation_id!r} is being deleted")
-            state = State()
-        if state.record is None:
+            await self._trim(conversation_id, log)
+            log = _Log()
+        borrowed = await self._borrowed(record, entries, log.state)
+        if log.state.record is None:
             stored = await self._store.get_or_create_conversation(
                 Conversation(id=conversation_id, user_id=user_id, agent_id=self._agent_id)
             )
@@ -235,100 +238,115 @@ class JazzmineConversationStore(ConversationStore):
                 await self._store.update_conversation(
                     stored.model_copy(update={"user_id": user_id, "agent_id": self._agent_id})
                 )
-        sources = await self._hold(record, entries, state)
-        state = replace(state, record=record, sources=sources, released=False)
+        if borrowed:
+            log = await self._borrow(conversation_id, user_id, log, borrowed)
+        state = replace(log.state, record=record)
         await self._append(conversation_id, user_id, log, state, entries, _ms(record))
 
-    async def _hold(
+    async def _borrowed(
         self, record: ConversationRecord, entries: list[ConversationEntry], state: State
-    ) -> list[str]:
-        """Have other conversations keep the entries that a record uses; return all of them.
+    ) -> dict[str, list[str]]:
+        """Return the sources of which a record refers to more entries, with the ids of all these.
 
         Raises:
             ConversationConflict: the newest entry of the record is not stored.
         """
-        old = state.record
-        known = {entry.id for entry in entries} | {None}
-        if old is not None:
-            known |= {old.head_id, *old.branches}
-        parents = [entry.parent_id for entry in entries]
-        used = {record.head_id, *record.branches, *parents} - known
-        found = await self._store.get_messages_by_ids([one for one in used if one is not None])
-        stored = {one.id: one for one in map(stored_entry, found) if one}
-        if record.head_id in used - stored.keys():
+        parents = {entry.parent_id for entry in entries if entry.parent_id is not None}
+        known = tips_of(state.record) | {entry.id for entry in entries}
+        referred = (tips_of(record) | parents) - known
+        found = await self._store.get_messages_by_ids(referred) if referred else []
+        stored = [one for one in map(stored_entry, found) if one]
+        if record.head_id in referred - {one.id for one in stored}:
             raise ConversationConflict(record.conversation_id)
-        by_source: dict[str, set[str]] = {}
-        for entry in stored.values():
-            by_source.setdefault(entry.conversation_id, set()).add(entry.id)
-        for source, ids in by_source.items():
-            keep = partial(self._keep, source, record.conversation_id, ids)
-            await _decided(record.conversation_id, keep)
-        others = by_source.keys() - {record.conversation_id, *state.sources}
-        return [*state.sources, *sorted(others)]
+        borrowed: dict[str, set[str]] = {}
+        for entry in stored:
+            if entry.conversation_id != record.conversation_id:
+                held = state.sources.get(entry.conversation_id, [])
+                borrowed.setdefault(entry.conversation_id, {*held}).add(entry.id)
+        return {source: sorted(ids) for source, ids in borrowed.items()}
 
-    async def _keep(self, source: str, fork: str, ids: set[str]) -> None:
-        """Note in a conversation that another one uses some of its entries.
+    async def _borrow(
+        self, conversation_id: str, user_id: str, log: _Log, borrowed: dict[str, list[str]]
+    ) -> _Log:
+        """Have other conversations keep the entries that a conversation is about to refer to.
 
         Raises:
-            ConversationConflict: the conversation was deleted, and these entries with it.
+            ConversationConflict: some of them were deleted.
+        """
+        # First here, because a source that is deleted keeps what its forks' states refer to.
+        state = replace(log.state, sources={**log.state.sources, **borrowed})
+        note = f"[fork of: {', '.join(borrowed)}]"
+        log = await self._append(conversation_id, user_id, log, state, note=note)
+        try:
+            for source, ids in borrowed.items():
+                await _decided(conversation_id, partial(self._lend, source, conversation_id, ids))
+        except ConversationConflict:
+            await self._trim(conversation_id, log)
+            raise
+        return log
+
+    async def _lend(self, source: str, fork: str, ids: list[str]) -> None:
+        """Note in a conversation that another one refers to some of its entries.
+
+        Raises:
+            ConversationConflict: they are deleted, or about to be.
         """
         log = await self._log(source)
-        if log.state.record is None and (
-            log.state.released or not ids <= await self._kept(source, log.state.forks)
-        ):
+        messages = await self._store.get_messages_by_conversation_id(source)
+        if log.newest is None or not used_entries(messages, log.state).keys() >= set(ids):
             raise ConversationConflict(fork)
-        held = log.state.forks.get(fork, [])
-        if log.newest is None or fork == source or ids <= set(held):
-            return
-        forks = {**log.state.forks, fork: [*held, *sorted(ids - set(held))]}
-        user_id, state = log.newest.user_id, replace(log.state, forks=forks)
-        await self._append(source, user_id, log, state, note=f"[forked: {fork}]")
-
-    async def _kept(self, conversation_id: str, forks: dict[str, list[str]]) -> set[str]:
-        """Return the ids of the entries that forks use."""
-        stored = await self._store.get_messages_by_conversation_id(conversation_id)
-        parents = {one.id: one.parent_id for one in map(stored_entry, stored) if one}
-        kept: set[str] = set()
-        for entry_id in (one for used in forks.values() for one in used):
-            older: str | None = entry_id
-            while older is not None and older in parents and older not in kept:
-                kept.add(older)
-                older = parents[older]
-        return kept
+        state = replace(log.state, forks={**log.state.forks, fork: ids})
+        await self._append(source, log.newest.user_id, log, state, note=f"[forked: {fork}]")
 
     async def _delete(self, conversation_id: str, expected_revision: str) -> None:
         log = await self._log(conversation_id)
         if log.state.record is None or log.state.revision != expected_revision:
             raise ConversationConflict(conversation_id)
-        await self._release(conversation_id, log)
+        await self._trim(conversation_id, replace(log, state=replace(log.state, record=None)))
 
-    async def _release(self, conversation_id: str, log: _Log) -> None:
-        """Delete the messages of a conversation without a record, but for those that forks use."""
+    async def _trim(self, conversation_id: str, log: _Log) -> None:
+        """Delete what neither the record of a conversation nor forks use; without either, all."""
         if log.newest is None:
             return
-        forks = {
-            fork: used
-            for fork, used in log.state.forks.items()
-            if await self._store.get_conversation_by_id(fork) is not None
+        old, record = log.state, log.state.record
+        forks = await self._forks(conversation_id, old)
+        released = record is None and not forks
+        messages = (
+            [] if released else await self._store.get_messages_by_conversation_id(conversation_id)
+        )
+        used = used_entries(messages, replace(old, forks=forks))
+        referred = tips_of(record) | {entry.parent_id for entry in used.values()}
+        sources = {
+            source: left
+            for source, ids in old.sources.items()
+            if (left := [one for one in ids if one in referred])
         }
-        state = State(None, forks, log.state.sources, released=not forks)
-        await self._append(conversation_id, log.newest.user_id, log, state, note="[deleted]")
-        if forks:
-            kept = await self._kept(conversation_id, forks)
-            for message in await self._store.get_messages_by_conversation_id(conversation_id):
-                if message.id not in kept:
-                    await self._store.delete_message(message.id)
-                if message.id == log.newest.id:
-                    break
-            return
-        await self._store.delete_conversation(conversation_id)
-        for source in log.state.sources:
-            await retry_conflicts(partial(self._release_if_deleted, source))
+        state = State(record, forks, sources, released)
+        note = "[deleted]" if record is None else "[fork deleted]"
+        await self._append(conversation_id, log.newest.user_id, log, state, note=note)
+        if released:
+            await self._store.delete_conversation(conversation_id)
+        for message in messages:
+            # What others have stored there is deleted with the record.
+            if message.id not in used and (record is None or stored_entry(message)):
+                await self._store.delete_message(message.id)
+        for source, ids in old.sources.items():
+            if ids != sources.get(source):
+                await retry_conflicts(partial(self._trim_again, source))
+        if forks != await self._forks(conversation_id, state):
+            # One of them was deleted meanwhile.
+            await retry_conflicts(partial(self._trim_again, conversation_id))
 
-    async def _release_if_deleted(self, conversation_id: str) -> None:
+    async def _trim_again(self, conversation_id: str) -> None:
         log = await self._log(conversation_id)
-        if log.state.record is None and not log.state.released:
-            await self._release(conversation_id, log)
+        if not log.state.released:
+            await self._trim(conversation_id, log)
+
+    async def _forks(self, conversation_id: str, state: State) -> dict[str, list[str]]:
+        """Return the forks of a state that still refer to entries of its conversation."""
+        logs = await asyncio.gather(*map(self._log, state.forks))
+        found = [log.state.sources.get(conversation_id) for log in logs]
+        return {fork: ids for fork, ids in zip(state.forks, found, strict=True) if ids}
 
     async def _append(
         self,
@@ -340,7 +358,7 @@ class JazzmineConversationStore(ConversationStore):
         timestamp: int | None = None,
         *,
         note: str = "[record]",
-    ) -> None:
+    ) -> _Log:
         """Append entries, or a note, with a new state, unless there are newer messages by now."""
         fields: dict[str, Any] = {"conversation_id": conversation_id, "user_id": user_id}
         if timestamp is not None:
@@ -349,11 +367,14 @@ class JazzmineConversationStore(ConversationStore):
         last = None if log.newest is None else log.newest.id
         messages = messages or [note_message(note, state, **fields)]
         try:
-            await self._store.append_messages(conversation_id, messages, expected_last=last)
+            stored = await self._store.append_messages(
+                conversation_id, messages, expected_last=last
+            )
         except IntegrityError as error:
             if await self._store.get_messages_by_ids([message.id for message in messages]):
                 raise  # These entries were stored before.
             raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
+        return _Log(state, stored[-1])
 
 
 async def _decided(conversation_id: str, attempt: Any) -> None:
