@@ -69,8 +69,12 @@ class LogRules:
         self.read("pop_message", conversation_id)
         self.last_write = None
 
-    @rule(conversation_id=conversation_ids, after=st.none() | message_ids)
-    def rewind_conversation(self, conversation_id: str, after: str | None) -> None:
+    @rule(conversation_id=conversation_ids, after=st.none() | message_ids | st.integers(0, 2))
+    def rewind_conversation(self, conversation_id: str, after: str | int | None) -> None:
+        # Of the drawn ids, few are in the drawn conversation.
+        everything = self.model.get_messages_by_conversation_id(conversation_id)
+        if isinstance(after, int):
+            after = everything[after % len(everything)].id if everything else None
         self.write("rewind_conversation", conversation_id, after=after)
 
     @rule(
