@@ -15,8 +15,8 @@ import pytest
 import redis
 
 from jazzmine.errors import LockTimeoutError
+from tests.backends.memory_processes import line_from, process, send_line
 from tests.backends.redis_apis import APIS, open_sync
-from tests.backends.redis_processes import line_from, process, send_line
 from tests.servers.redis import eventually
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
@@ -141,7 +141,7 @@ def test_a_process_that_takes_the_lock_again_at_once_does_not_exclude_another(
 ) -> None:
     store = open_store(lock_timeout=5)
     store.get_or_create("c", "user", "agent")
-    with process("update", url, "2000", "greedy") as greedy:
+    with process("update", {"storage": "redis", "url": url}, "2000", "greedy") as greedy:
         assert line_from(greedy) == "ready"
         send_line(greedy)
         eventually(lambda: store.get("c").revision > 10)
@@ -159,7 +159,7 @@ def test_a_waiting_process_that_was_killed_does_not_delay_the_queue(
     store = open_store()
     store.get_or_create("c", "user", "agent")
     with store.locked("c"):
-        with process("hold", url, "5") as waiting:
+        with process("hold", {"storage": "redis", "url": url, "lock_timeout": 5}) as waiting:
             wait_until_queued(client, 1)
             waiting.kill()
         started = time.monotonic()
@@ -177,7 +177,9 @@ def test_a_waiting_process_that_was_stopped_delays_the_queue_only_for_a_moment(
     store.get_or_create("c", "user", "agent")
     with ExitStack() as stack:
         with store.locked("c"):
-            waiting = stack.enter_context(process("hold", url, "5"))
+            waiting = stack.enter_context(
+                process("hold", {"storage": "redis", "url": url, "lock_timeout": 5})
+            )
             wait_until_queued(client, 1)
             os.kill(waiting.pid, signal.SIGSTOP)
         started = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -26,22 +27,14 @@ NEWEST = "the newest"
 
 
 class LogRules:
-    """Rules of the state machine, which has the methods that only raise errors here."""
+    """Rules of the state machine, which has the methods that are only declared here."""
 
     model: Model
     last_write: Any
-
-    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    def read(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError
-
-    def write(self, name: str, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError
-
-    def after_deletion(self) -> None:
-        raise NotImplementedError
+    call: Callable[..., Any]
+    read: Callable[..., Any]
+    write: Callable[..., None]
+    after_deletion: Callable[[], None]
 
     @rule(conversation=conversations)
     def get_or_create_conversation(self, conversation: Conversation) -> None:
