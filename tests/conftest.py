@@ -18,6 +18,8 @@ from tests.faults.sizes import SOAK
 from tests.left_out import LeftOut
 from tests.servers import run_folder
 
+_FIRST = (MESSAGE_BACKENDS[0], MEMORY_BACKENDS[0])
+
 # The machine may be busy: no example has a deadline.
 hypothesis.settings.register_profile("tests", deadline=None)
 hypothesis.settings.load_profile("tests")
@@ -100,13 +102,13 @@ def _copies(items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """Yield the tests that run on enough other back ends.
 
     On a variant of a back end each test runs with the first of its values. What is checked before
-    a hook of any back end is called (the mark `before_hooks`) needs no server.
+    a hook of any back end is called (the mark `before_hooks`) needs the first back end alone.
     """
     first = set()
     for item in items:
         for backend in _backends(item):
             function = (item.nodeid.partition("[")[0], str(backend))
-            checked = item.get_closest_marker("before_hooks") and not backend.embedded
+            checked = item.get_closest_marker("before_hooks") and backend not in _FIRST
             if checked or (backend.variant and function in first):
                 yield item
             first.add(function)

@@ -63,7 +63,7 @@ class ScriptedModel(Model):
         return ModelResponse(output=[output], usage=Usage(), response_id=f"r{number}")
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        raise NotImplementedError
+        raise AssertionError("the runs of these tests are not streamed")
 
 
 def agent() -> tuple[Agent[Any], ScriptedModel]:

@@ -29,13 +29,13 @@ class ScriptedModel(Model):
         self.inputs: list[Any] = []
 
     def update_config(self, **model_config: Any) -> None:
-        raise NotImplementedError
+        raise AssertionError("an agent does not configure its model")
 
     def get_config(self) -> Any:
         return {}
 
     def structured_output(self, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        raise NotImplementedError
+        raise AssertionError("no agent of these tests asks for structured output")
 
     async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterable[Any]:
         self.inputs.append([dict(message) for message in messages])

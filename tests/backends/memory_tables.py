@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import sqlite3
-import subprocess
-import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -25,12 +23,8 @@ __all__ = [
     "PostgresRows",
     "Rows",
     "SQLiteRows",
-    "line_from",
     "open_sync",
     "opened_backend",
-    "process",
-    "stop",
-    "tell",
 ]
 
 Config = Mapping[str, Any]
@@ -64,20 +58,20 @@ def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Rows]]:
         yield {"storage": "postgres", "schema": schema, **options}, PostgresRows(schema)
 
 
-class Rows:
+class Rows(ABC):
     """The rows of the conversation "c", read and changed without the library."""
 
     locks: str
     token: str
     blob: Callable[[bytes], Any] = bytes
 
+    @abstractmethod
     def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Run a statement with `?` for parameters, and return its rows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def after(self, seconds: float) -> Any:
         """Return a time as the tables have it."""
-        raise NotImplementedError
 
     def holder(self) -> str | None:
         """Return the token that holds the lock."""
@@ -90,9 +84,9 @@ class Rows:
         entries = queue if isinstance(queue, dict) else json.loads(queue)
         return sorted(entries, key=lambda token: entries[token][0])
 
+    @abstractmethod
     def take_lock(self, token: str | None, seconds: float = 60) -> None:
         """Have another token hold the lock, or none."""
-        raise NotImplementedError
 
     def data(self) -> bytes | None:
         """Return the JSON of the state."""
@@ -155,34 +149,3 @@ class SQLiteRows(Rows):
             token,
             self.after(seconds),
         )
-
-
-@contextmanager
-def process(what: str, config: Config, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Provide a process of `memory_holder`, and kill it at the end."""
-    module = [sys.executable, "-m", "tests.backends.memory_holder"]
-    command = [*module, what, json.dumps(dict(config)), *arguments]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) as started:
-        try:
-            yield started
-        finally:
-            started.kill()
-
-
-def line_from(started: subprocess.Popen[str]) -> str:
-    """Return the next line that a process writes."""
-    assert started.stdout is not None
-    return started.stdout.readline().strip()
-
-
-def tell(started: subprocess.Popen[str]) -> None:
-    """Send a process a line."""
-    assert started.stdin is not None
-    started.stdin.write("go\n")
-    started.stdin.flush()
-
-
-def stop(started: subprocess.Popen[str]) -> None:
-    """Suspend a process."""
-    started.send_signal(signal.SIGSTOP)

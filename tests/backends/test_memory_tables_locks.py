@@ -18,18 +18,8 @@ from typing import Any
 import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
-from tests.backends.memory_tables import (
-    APIS,
-    BACKENDS,
-    Config,
-    Rows,
-    line_from,
-    open_sync,
-    opened_backend,
-    process,
-    stop,
-    tell,
-)
+from tests.backends.memory_processes import line_from, process, send_line, stop
+from tests.backends.memory_tables import APIS, BACKENDS, Config, Rows, open_sync, opened_backend
 from tests.faults.sizes import LENIENCE
 from tests.servers import pgbouncer
 from tests.servers.redis import eventually
@@ -95,7 +85,7 @@ def test_a_stopped_holder_cannot_write_over_what_came_after_it(
 
         newer = store.end_turn("c", "the newer one", "newer")
         os.kill(holder.pid, signal.SIGCONT)
-        tell(holder)
+        send_line(holder)
         said = line_from(holder)
 
     assert said == "LockLostError"
@@ -266,7 +256,7 @@ def test_processes_lose_no_update_and_get_the_lock_in_turn(config: Config) -> No
         ]
         assert [line_from(updater) for updater in updaters] == ["ready"] * 4
         for updater in updaters:
-            tell(updater)
+            send_line(updater)
         spans = sorted(span for updater in updaters for span in json.loads(line_from(updater)))
         last = store.get("c").revision
 
@@ -309,7 +299,7 @@ def test_a_process_that_takes_the_lock_again_at_once_keeps_no_other_out(
     store.get_or_create("c", "user", "agent")
     with process("update", config, "5000", "greedy") as greedy:
         assert line_from(greedy) == "ready"
-        tell(greedy)
+        send_line(greedy)
         eventually(lambda: store.get("c").revision > 10)
         between = []
         for _ in range(10):

@@ -163,9 +163,8 @@ def test_async_methods_are_still_async(
     assert inspect.iscoroutinefunction(function) == expected["waits"]
 
 
-@pytest.mark.parametrize("module", sorted(NAMES))
-def test_a_module_of_the_predecessor_loads_no_driver(module: str) -> None:
-    code = f"import sys, {module}\nprint(*sys.modules)"
+def test_no_module_of_the_predecessor_loads_a_driver() -> None:
+    code = f"import sys, {', '.join(NAMES)}\nprint(*sys.modules)"
     command = [sys.executable, "-I", "-c", code]
     loaded = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 

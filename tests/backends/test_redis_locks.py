@@ -17,8 +17,8 @@ import pytest
 import redis
 
 from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
+from tests.backends.memory_processes import line_from, process, send_line
 from tests.backends.redis_apis import APIS, open_sync
-from tests.backends.redis_processes import line_from, process, send_line
 from tests.faults.sizes import LENIENCE
 
 LOCK, MEMORY = "wm_lock:{c}", "wm:{c}"
@@ -58,7 +58,7 @@ def test_a_stopped_holder_cannot_overwrite_a_later_update(
 ) -> None:
     store = open_store(lock_timeout=5)
     store.get_or_create("c", "user", "agent")
-    with process("hold", url, "0.4") as holder:
+    with process("hold", {"storage": "redis", "url": url, "lock_timeout": 0.4}) as holder:
         assert line_from(holder) == "held"
         os.kill(holder.pid, signal.SIGSTOP)
 
@@ -76,7 +76,7 @@ def test_a_holder_that_was_killed_blocks_no_other_for_longer_than_its_lock_lasts
 ) -> None:
     store = open_store(lock_timeout=5)
     store.get_or_create("c", "user", "agent")
-    with process("hold", url, "0.5") as holder:
+    with process("hold", {"storage": "redis", "url": url, "lock_timeout": 0.5}) as holder:
         assert line_from(holder) == "held"
         holder.kill()
     started = time.monotonic()
@@ -241,7 +241,10 @@ def test_processes_lose_no_update_of_one_conversation_and_pass_the_lock_on_fast(
     with ExitStack() as stack, open_sync(url) as store:
         store.get_or_create("c", "user", "agent")
         updaters = [
-            stack.enter_context(process("update", url, "25", f"process {n}")) for n in range(4)
+            stack.enter_context(
+                process("update", {"storage": "redis", "url": url}, "25", f"process {n}")
+            )
+            for n in range(4)
         ]
         assert [line_from(updater) for updater in updaters] == ["ready"] * 4
         for updater in updaters:

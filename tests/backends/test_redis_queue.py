@@ -14,8 +14,8 @@ import pytest
 import redis
 
 from jazzmine.errors import LockTimeoutError
+from tests.backends.memory_processes import line_from, process, send_line
 from tests.backends.redis_apis import APIS, open_sync
-from tests.backends.redis_processes import line_from, process, send_line
 from tests.backends.without_polling import never_poll
 from tests.faults.sizes import LENIENCE
 from tests.servers.redis import eventually
@@ -142,7 +142,7 @@ def test_a_process_that_takes_the_lock_again_at_once_does_not_exclude_another(
 ) -> None:
     store = open_store(lock_timeout=5)
     store.get_or_create("c", "user", "agent")
-    with process("update", url, "2000", "greedy") as greedy:
+    with process("update", {"storage": "redis", "url": url}, "2000", "greedy") as greedy:
         assert line_from(greedy) == "ready"
         send_line(greedy)
         eventually(lambda: store.get("c").revision > 10)
@@ -160,7 +160,7 @@ def test_a_waiting_process_that_was_killed_does_not_delay_the_queue(
     store = open_store()
     store.get_or_create("c", "user", "agent")
     with store.locked("c"):
-        with process("hold", url, "5") as waiting:
+        with process("hold", {"storage": "redis", "url": url, "lock_timeout": 5}) as waiting:
             [entry] = eventually(lambda: client.lrange("wm_line:{c}", 0, -1))
             waiting.kill()
         channel = entry.partition("@")[2]
@@ -178,7 +178,8 @@ def test_a_waiting_process_that_was_stopped_delays_the_queue_only_for_a_moment(
     store.get_or_create("c", "user", "agent")
     with ExitStack() as stack:
         with store.locked("c"):
-            waiting = stack.enter_context(process("wait", url, "5"))
+            config = {"storage": "redis", "url": url, "lock_timeout": 5}
+            waiting = stack.enter_context(process("wait", config))
             os.waitpid(waiting.pid, os.WUNTRACED)  # until it is suspended
             assert client.llen("wm_line:{c}") == 1
         started = time.monotonic()

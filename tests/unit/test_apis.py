@@ -107,6 +107,22 @@ def test_every_store_is_exported_by_both_apis() -> None:
     assert all(lives_in(theirs, "_sync") for theirs in PAIRS.values())
 
 
+def test_no_back_end_replaces_a_public_method() -> None:
+    stores = [api for pair in PAIRS.items() for api in pair if isinstance(api, type)]
+    bases = [store for store in stores if store.__name__ in ("MessageStore", "WorkingMemoryStore")]
+    own = [
+        f"{owner.__module__}.{owner.__name__}.{name}"
+        for store in stores
+        for owner in store.__mro__
+        if any(owner is not base and issubclass(owner, base) for base in bases)
+        for name in vars(owner)
+        if not name.startswith("_")
+    ]
+
+    assert len(bases) == 4
+    assert own == []
+
+
 @pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
 def test_a_method_has_the_same_signature_in_both_apis(ours: type, theirs: type, name: str) -> None:
     mine, other = getattr(ours, name), getattr(theirs, name)

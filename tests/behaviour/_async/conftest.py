@@ -37,9 +37,9 @@ async def store(
 ) -> AsyncIterator[MessageStore]:
     """An empty message store; `config` opens others on the same data.
 
-    Opening a store on a server takes longer than most tests.
+    Opening a store takes longer than most tests, if not in memory or on a JSON file.
     """
-    if backend.embedded or not kept:
+    if backend.fresh or not kept:
         async with await MessageStore.initialize(config) as opened:
             yield opened
     else:
@@ -70,7 +70,7 @@ async def memory_store(
     memory_backend: Backend, memory_config: Config, open_memories: dict[str, WorkingMemoryStore]
 ) -> AsyncIterator[WorkingMemoryStore]:
     """An empty working memory."""
-    if memory_backend.embedded:
+    if memory_backend.fresh:
         async with await WorkingMemoryStore.initialize(memory_config) as opened:
             yield opened
     else:

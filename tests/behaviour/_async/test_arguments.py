@@ -15,7 +15,7 @@ from jazzmine.core.message_store import MessageStore
 from tests.behaviour.calls import AFTER, CALLS, COUNTS, ITERATION, WITH_AN_ID
 from tests.behaviour.samples import conversation, ids, message, trace
 
-pytestmark = pytest.mark.before_hooks
+before_hooks = pytest.mark.before_hooks
 
 Call = Callable[[Any, Any], Any]
 
@@ -56,6 +56,7 @@ def test_every_method_is_called_in_these_tests() -> None:
 # Ids
 
 
+@before_hooks
 @with_an_id
 @wrong_id
 async def test_another_type_of_id_is_refused(store: MessageStore, call: Call, wrong: Any) -> None:
@@ -63,12 +64,14 @@ async def test_another_type_of_id_is_refused(store: MessageStore, call: Call, wr
         await call(store, wrong)
 
 
+@before_hooks
 @with_an_id
 async def test_none_is_no_id(store: MessageStore, call: Call) -> None:
     with pytest.raises(TypeError, match="must be a str, not NoneType"):
         await call(store, None)
 
 
+@before_hooks
 @with_after
 @wrong_id
 async def test_another_type_of_id_to_start_after_is_refused(
@@ -78,6 +81,7 @@ async def test_another_type_of_id_to_start_after_is_refused(
         await call(store, wrong)
 
 
+@before_hooks
 @pytest.mark.parametrize("wrong", [*WRONG_IDS, None], ids=kind)
 async def test_another_type_of_id_to_iterate_over_is_refused_at_once(
     store: MessageStore, wrong: Any
@@ -86,18 +90,21 @@ async def test_another_type_of_id_to_iterate_over_is_refused_at_once(
         store.iter_messages(wrong)
 
 
+@before_hooks
 @with_an_id
 async def test_an_empty_id_is_refused(store: MessageStore, call: Call) -> None:
     with pytest.raises(ValidationError, match="at least 1 character"):
         await call(store, "")
 
 
+@before_hooks
 @with_after
 async def test_an_empty_id_to_start_after_is_refused(store: MessageStore, call: Call) -> None:
     with pytest.raises(ValidationError, match="after"):
         await call(store, "")
 
 
+@before_hooks
 @with_an_id
 @pytest.mark.parametrize("wrong", ["\ud800", "a\udcff"], ids=ascii)
 async def test_an_id_that_is_no_unicode_text_is_refused(
@@ -107,6 +114,7 @@ async def test_an_id_that_is_no_unicode_text_is_refused(
         await call(store, wrong)
 
 
+@before_hooks
 @with_after
 async def test_an_id_to_start_after_that_is_no_unicode_text_is_refused(
     store: MessageStore, call: Call
@@ -121,6 +129,7 @@ async def test_starting_after_an_unknown_id_is_refused(store: MessageStore, call
         await call(store, "lost")
 
 
+@before_hooks
 async def test_one_string_is_not_several_ids(store: MessageStore) -> None:
     with pytest.raises(TypeError, match="several ids"):
         await store.get_messages_by_ids("m1")
@@ -140,6 +149,7 @@ async def test_a_name_that_is_a_string_is_an_id(chat: MessageStore) -> None:
 # Numbers
 
 
+@before_hooks
 @with_a_count
 @wrong_count
 async def test_another_type_of_number_is_refused(
@@ -149,6 +159,7 @@ async def test_another_type_of_number_is_refused(
         await call(store, wrong)
 
 
+@before_hooks
 @with_a_count
 async def test_a_negative_number_is_refused(store: MessageStore, call: Call) -> None:
     with pytest.raises(ValueError, match="must be 0 or more, not -1"):
@@ -156,13 +167,11 @@ async def test_a_negative_number_is_refused(store: MessageStore, call: Call) -> 
 
 
 @with_a_count
-@pytest.mark.parametrize("huge", [2**63, 10**30])
-async def test_a_huge_number_is_as_good_as_no_limit(
-    chat: MessageStore, call: Call, huge: int
-) -> None:
+async def test_a_huge_number_is_as_good_as_no_limit(chat: MessageStore, call: Call) -> None:
     await chat.store_turn(messages=[message()], trace=trace())
 
-    assert len(await call(chat, huge)) in (0, 1)
+    for huge in (2**63, 10**30):
+        assert len(await call(chat, huge)) in (0, 1)
 
 
 async def test_a_huge_limit_cuts_nothing_off(chat: MessageStore) -> None:
@@ -174,18 +183,21 @@ async def test_a_huge_limit_cuts_nothing_off(chat: MessageStore) -> None:
     assert len(await chat.get_immediate_context("c1", 2**64)) == 1
 
 
+@before_hooks
 @pytest.mark.parametrize("wrong", ["1", 1.0, True, None], ids=repr)
 async def test_another_type_of_batch_size_is_refused(store: MessageStore, wrong: Any) -> None:
     with pytest.raises(TypeError, match="batch_size must be an int"):
         store.iter_messages("c1", batch_size=wrong)
 
 
+@before_hooks
 @pytest.mark.parametrize("wrong", [0, -1])
 async def test_a_batch_of_nothing_is_refused(store: MessageStore, wrong: int) -> None:
     with pytest.raises(ValueError, match="batch_size must be 1 or more"):
         store.iter_messages("c1", batch_size=wrong)
 
 
+@before_hooks
 @pytest.mark.parametrize("wrong", [None, 1, 0, "yes", "", []], ids=repr)
 async def test_a_flag_is_true_or_false(chat: MessageStore, wrong: Any) -> None:
     await chat.store_message(message())
@@ -199,6 +211,7 @@ async def test_a_flag_is_true_or_false(chat: MessageStore, wrong: Any) -> None:
 # Records
 
 
+@before_hooks
 @pytest.mark.parametrize("write", ["store_conversation", "update_conversation"])
 @pytest.mark.parametrize("wrong", [None, {}, "c1", message(), [conversation()]], ids=kind)
 async def test_something_else_than_a_conversation_is_refused(
@@ -208,6 +221,7 @@ async def test_something_else_than_a_conversation_is_refused(
         await getattr(store, write)(wrong)
 
 
+@before_hooks
 @pytest.mark.parametrize("write", ["store_message", "update_message"])
 @pytest.mark.parametrize("wrong", [None, {}, "m1", conversation(), [message()]], ids=kind)
 async def test_something_else_than_a_message_is_refused(
@@ -217,18 +231,21 @@ async def test_something_else_than_a_message_is_refused(
         await getattr(store, write)(wrong)
 
 
+@before_hooks
 @pytest.mark.parametrize("wrong", [None, {}, "t1", message(), [trace()]], ids=kind)
 async def test_something_else_than_a_trace_is_refused(store: MessageStore, wrong: Any) -> None:
     with pytest.raises(TypeError, match="expected a TurnTrace, got a"):
         await store.store_turn_trace(wrong)
 
 
+@before_hooks
 @pytest.mark.parametrize("wrong", [None, 1, object()], ids=kind)
 async def test_several_messages_are_given_as_an_iterable(store: MessageStore, wrong: Any) -> None:
     with pytest.raises(TypeError):
         await store.store_messages(wrong)
 
 
+@before_hooks
 async def test_one_message_is_not_given_in_place_of_several(store: MessageStore) -> None:
     one: Any = message()
     expected = "expected a list of Message, got a Message"
@@ -240,6 +257,7 @@ async def test_one_message_is_not_given_in_place_of_several(store: MessageStore)
         await store.store_turn(messages=one)
 
 
+@before_hooks
 async def test_messages_are_not_given_as_a_string(store: MessageStore) -> None:
     with pytest.raises(TypeError, match="expected a Message, got a str"):
         await store.store_messages("m1")  # type: ignore[arg-type]
