@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine import IntegrityError
-from jazzmine.backends.sqlite.database import Database, Write, _Transaction
+from jazzmine.backends.sqlite.database import Database, UnflushedWrite, Write, _Transaction
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.change import Change
 
@@ -122,3 +122,27 @@ def test_another_process_may_write_before_the_second_attempt(
     with pytest.raises(IntegrityError):
         refused.outcome()
     assert stored(database) == [b"one", b"two"]
+
+
+@pytest.mark.parametrize(("flushed", "level"), [(0, 1), (1, 2)])
+def test_only_writes_that_need_not_be_flushed_are_committed_without_the_disk(
+    tmp_path: Path, flushed: int, level: int
+) -> None:
+    def synchronous(connection: sqlite3.Connection) -> int:
+        found: int = connection.execute("PRAGMA synchronous").fetchone()[0]
+        return found
+
+    database = Database(str(tmp_path / "full.db"), MESSAGE_TABLES, 5.0, "full")
+    database.open()
+    changes: list[Write] = [
+        Change(UnflushedWrite(synchronous)),
+        Change(UnflushedWrite(synchronous)),
+    ]
+    changes += [Change(synchronous) for _ in range(flushed)]
+    database.commit(changes)
+    later: Write = Change(synchronous)
+    database.commit([later])
+    database.close()
+
+    assert {change.outcome() for change in changes} == {level}
+    assert later.outcome() == 2

@@ -502,3 +502,17 @@ def test_a_call_that_was_under_way_at_close_says_so(store: SQLiteMessageStore) -
         store.get_message_by_id("m1")
     with pytest.raises(StoreClosedError, match="under way"):
         store.store_message(message("m1"))
+
+
+def test_an_erasure_is_flushed_before_it_returns(store: SQLiteMessageStore) -> None:
+    store.append_messages("c1", [message(f"m{number}") for number in range(100)])
+    executed: list[str] = []
+    with store._database._writer as connection:
+        connection.set_trace_callback(executed.append)
+
+    store.erase_user("u1")
+
+    last_delete = max(n for n, one in enumerate(executed) if one.lstrip().startswith("DELETE"))
+    later = executed[last_delete:]
+    flushed = later.index("PRAGMA synchronous = full")
+    assert any(one.startswith("PRAGMA user_version = ") for one in later[flushed:])

@@ -7,8 +7,8 @@ from time import time_ns
 from uuid import uuid4
 
 from jazzmine._async.message_store.hooks import MessageStoreHooks
+from jazzmine._async.message_store.pace import Pace
 from jazzmine._async.message_store.pages import filled
-from jazzmine._compat.async_concurrency import sleep
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import require_count, require_id, require_time
 from jazzmine.records.base import Snapshot, snapshot, snapshot_all
@@ -19,14 +19,8 @@ from jazzmine.records.messages import Conversation, Message
 
 __all__ = ["ConversationLog"]
 
-# How many records one transaction of an erasure deletes, and how many conversations one of a
-# clean-up: few enough that it blocks no other call for long.
-_ERASED_AT_ONCE = 200
+# How many conversations one transaction of a clean-up deletes.
 _PRUNED_AT_ONCE = 20
-
-# How long an erasure lets other calls go first after each transaction, in s. A write that waits for
-# the lock of an SQLite database tries again within this time.
-_ERASING_PAUSE = 0.01
 
 
 class ConversationLog(MessageStoreHooks):
@@ -194,12 +188,12 @@ class ConversationLog(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        total = erased = await self._erase(owner, _ERASED_AT_ONCE)
-        while any(erased):
-            await sleep(_ERASING_PAUSE)
-            self._check()
-            erased = await self._erase(owner, _ERASED_AT_ONCE)
+        total, pace = Erased(), Pace()
+        while any(erased := await self._erase(owner, pace.size)):
             total = Erased(*map(sum, zip(total, erased, strict=True)))
+            await pace.end_step()
+            self._check()
+            pace.begin_step()
         return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     async def prune_conversations(self, *, before: int, limit: int = 1000) -> int:

@@ -15,7 +15,7 @@ from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
-from jazzmine.backends.sqlite.database import Database
+from jazzmine.backends.sqlite.database import Database, UnflushedWrite, write_unchanged
 from jazzmine.backends.sqlite.errors import DatabaseBusy
 from jazzmine.backends.sqlite.rows import CONVERSATIONS, MESSAGES, TRACES, RecordRows, Row
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
@@ -225,10 +225,12 @@ class SQLiteMessageStore(MessageStore):
         return ids
 
     def _erase(self, user_id: str, limit: int) -> Erased:
+        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         erased: Erased = self._writes.run(
-            lambda connection: erasure.erase(connection, user_id, limit)
+            UnflushedWrite(lambda connection: erasure.erase(connection, user_id, limit))
         )
         if not any(erased):
+            self._writes.run(write_unchanged)
             run_blocking(self._database.empty_log)
         return erased
 

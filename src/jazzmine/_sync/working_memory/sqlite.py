@@ -6,7 +6,7 @@ import logging
 import os
 import random
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
@@ -15,9 +15,9 @@ from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine._sync.working_memory.leased import LeasedStoreBase, Stored
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import memory
-from jazzmine.backends.sqlite.database import Database, Write
+from jazzmine.backends.sqlite.database import Database, UnflushedWrite
 from jazzmine.backends.sqlite.errors import DatabaseBusy
-from jazzmine.backends.sqlite.memory import MemoryChange, Token
+from jazzmine.backends.sqlite.memory import Token
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
@@ -63,7 +63,7 @@ class SQLiteWorkingMemoryStore(LeasedStoreBase):
     def _begin(self, path: str) -> None:
         config = self._config
         self._database = Database(path, _TABLES, config.timeout, config.synchronous)
-        self._writes = Batcher(self._commit)
+        self._writes = Batcher(self._database.commit)
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
     def _after_fork(self) -> None:
@@ -173,12 +173,13 @@ class SQLiteWorkingMemoryStore(LeasedStoreBase):
             flush: whether the result must survive a crash of the machine.
         """
         waited = self._timeout - deadline.remaining()
-        change = MemoryChange(function, arguments, flush)
-        changed: T = self._writes.run(change, waited=waited)
-        return changed
 
-    def _commit(self, changes: Sequence[Write]) -> None:
-        self._database.commit(changes, flush=any(map(memory.is_flushed, changes)))
+        def change(connection: sqlite3.Connection) -> T:
+            return function(connection, *arguments)
+
+        write = change if flush else UnflushedWrite(change)
+        changed: T = self._writes.run(write, waited=waited)
+        return changed
 
 
 def _token(lease: Lease) -> Token:

@@ -10,7 +10,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 from jazzmine.backends.sqlite.connection import (
     Connection,
@@ -25,7 +26,7 @@ from jazzmine.change import Change
 from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError, StoreClosedError
 
-__all__ = ["Database", "Write"]
+__all__ = ["Database", "UnflushedWrite", "Write", "write_unchanged"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -35,6 +36,21 @@ Write: TypeAlias = "Change[sqlite3.Connection]"
 
 # SQLite's own pauses grow to 100 ms, which several processes that write would mostly wait.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+
+
+@dataclass(frozen=True)
+class UnflushedWrite:
+    """What changes the database without waiting for the disk.
+
+    Args:
+        function: called with a connection; a transaction has begun.
+    """
+
+    function: Callable[[sqlite3.Connection], Any]
+
+    def __call__(self, connection: sqlite3.Connection) -> Any:
+        """Call the function."""
+        return self.function(connection)
 
 
 class Database:
@@ -143,19 +159,20 @@ class Database:
 
     # Writes
 
-    def commit(self, changes: Sequence[Write], *, flush: bool = True) -> None:
+    def commit(self, changes: Sequence[Write]) -> None:
         """Apply the changes in one transaction; each change gets a result or an error.
 
         A change that has waited longer than `timeout` for another process gets a
         `LockTimeoutError`; then the others are left unclaimed.
 
         Args:
-            changes: called with a connection.
-            flush: False if none of them has to survive a crash of the machine.
+            changes: called with a connection. If all of them are `UnflushedWrite`s, they may be
+                undone by a crash of the machine.
 
         Raises:
             OSError: the file could not be written; nothing changed.
         """
+        flush = not all(isinstance(change.apply, UnflushedWrite) for change in changes)
         pauses = _pauses()
         while True:
             if self._closed:
@@ -368,8 +385,13 @@ class _Transaction:
         with suppress(sqlite3.Error):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            connection.execute(f"PRAGMA user_version = {version}")
+            write_unchanged(connection)
+
+
+def write_unchanged(connection: sqlite3.Connection) -> None:
+    """Write a page that stays as it is, so that the commit writes to the disk in any case."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.execute(f"PRAGMA user_version = {version}")
 
 
 def _pauses() -> Iterator[float]:

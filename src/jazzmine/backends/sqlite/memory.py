@@ -11,21 +11,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from jazzmine.change import Change
-
 __all__ = [
-    "MemoryChange",
     "Token",
     "conversations_of",
     "count",
     "delete",
     "erase",
     "extend",
-    "is_flushed",
     "load",
     "ping",
     "release",
@@ -57,28 +52,6 @@ class Token(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.store}.{self.number}"
-
-
-@dataclass(frozen=True)
-class MemoryChange:
-    """One of the functions of this module, and its arguments after the connection.
-
-    Args:
-        flush: whether the result must survive a crash of the machine.
-    """
-
-    function: Callable[..., Any]
-    arguments: tuple[object, ...]
-    flush: bool
-
-    def __call__(self, connection: sqlite3.Connection) -> Any:
-        """Call it; a transaction must have begun."""
-        return self.function(connection, *self.arguments)
-
-
-def is_flushed(change: Change[sqlite3.Connection]) -> bool:
-    """Whether the result of a `MemoryChange` must survive a crash of the machine."""
-    return not isinstance(change.apply, MemoryChange) or change.apply.flush
 
 
 @dataclass

@@ -135,10 +135,10 @@ CONVERSATION_OF_USER = "SELECT id FROM stored_conversations WHERE user_id = ? LI
 
 def _delete_some(owner: str) -> tuple[str, str]:
     """Return the statements that count the traces of some messages, and delete the messages."""
-    some = f"SELECT id FROM stored_messages WHERE {owner} = ? ORDER BY timestamp, seq LIMIT ?"
+    some = f"FROM stored_messages WHERE {owner} = ? ORDER BY timestamp, seq LIMIT ?"
     return (
-        f"SELECT count(*) FROM stored_turn_traces WHERE message_id IN ({some})",
-        f"DELETE FROM stored_messages WHERE id IN ({some})",
+        f"SELECT count(*) FROM stored_turn_traces WHERE message_id IN (SELECT id {some})",
+        f"DELETE FROM stored_messages WHERE seq IN (SELECT seq {some})",
     )
 
 

@@ -1,0 +1,45 @@
+"""Limits how long each step of an erasure makes other calls wait."""
+
+from __future__ import annotations
+
+import time
+
+from jazzmine._compat.sync_concurrency import sleep
+
+__all__ = ["Pace"]
+
+# How long a step may take, in s: other calls may have to wait for its locks.
+_STEP = 0.0015
+
+# A pause is a multiple of the step before it, and not longer than this, in s.
+_PAUSE_PER_STEP, _LONGEST_PAUSE = 3, 0.01
+
+# Smaller steps would cost more for their transactions than for their records.
+_SMALLEST, _LARGEST = 20, 200
+
+
+class Pace:
+    """Chooses how many records each step of an erasure deletes, and pauses after each.
+
+    A step that took too long halves the size of the next one; any other increases it.
+
+    Attributes:
+        size: how many records the next step shall delete.
+    """
+
+    def __init__(self) -> None:
+        self.size: int = _SMALLEST
+        self.begin_step()
+
+    def begin_step(self) -> None:
+        """Begin to measure the time of a step."""
+        self._began = time.monotonic()
+
+    def end_step(self) -> None:
+        """Choose the size of the next step, and let other calls go first."""
+        took = time.monotonic() - self._began
+        if took > _STEP:
+            self.size = max(self.size // 2, _SMALLEST)
+        else:
+            self.size = min(self.size + _SMALLEST, _LARGEST)
+        sleep(min(took * _PAUSE_PER_STEP, _LONGEST_PAUSE))
