@@ -507,8 +507,7 @@ def test_a_call_that_was_under_way_at_close_says_so(store: SQLiteMessageStore) -
 def test_an_erasure_is_flushed_before_it_returns(store: SQLiteMessageStore) -> None:
     store.append_messages("c1", [message(f"m{number}") for number in range(100)])
     executed: list[str] = []
-    with store._database._writer as connection:
-        connection.set_trace_callback(executed.append)
+    store._database._writer.driver().set_trace_callback(executed.append)
 
     store.erase_user("u1")
 

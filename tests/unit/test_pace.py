@@ -31,7 +31,7 @@ def test_short_steps_grow_up_to_a_limit(
     pace = Pace()
     sizes = [pace.size, *(step(pace, 0.0001, monkeypatch) for _ in range(20))]
 
-    assert sizes[:3] == [20, 40, 60]
+    assert sizes[:3] == [50, 100, 150]
     assert sizes[-1] == 200
 
 
@@ -42,7 +42,7 @@ def test_a_long_step_halves_the_next_down_to_a_limit(
     for _ in range(20):
         step(pace, 0.0001, monkeypatch)
 
-    assert [step(pace, 5.0, monkeypatch) for _ in range(5)] == [100, 50, 25, 20, 20]
+    assert [step(pace, 5.0, monkeypatch) for _ in range(5)] == [100, 50, 50, 50, 50]
 
 
 def test_pauses_are_longer_than_the_steps_up_to_a_limit(

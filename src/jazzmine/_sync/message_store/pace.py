@@ -15,7 +15,7 @@ _STEP = 0.0015
 _PAUSE_PER_STEP, _LONGEST_PAUSE = 3, 0.01
 
 # Smaller steps would cost more for their transactions than for their records.
-_SMALLEST, _LARGEST = 20, 200
+_SMALLEST, _LARGEST = 50, 200
 
 
 class Pace:
