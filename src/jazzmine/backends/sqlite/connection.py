@@ -84,7 +84,7 @@ class Connection:
         self._driver: sqlite3.Connection | None = None
         self._file = (-1, -1)
         self._flushes: bool | None = None
-        self.lock = threading.RLock()
+        self.lock: threading.RLock = threading.RLock()
         with _registering:
             _connections.add(self)
 
