@@ -19,7 +19,7 @@ from tests.backends.predecessor_names import ENUM, FILE, MADE, REQUIRED, names_o
 
 DIFFERENCES = {
     "InMemoryWorkingMemoryStore.active_count": "async, as on Redis, where the server is queried",
-    "RedisWorkingMemoryStore.active_count": "async; 0.1.42 raised NotImplementedError",
+    "RedisWorkingMemoryStore.active_count": "async; 0.1.42 refused it",
     "RedisWorkingMemoryStore.KEY_PREFIX": "an id with braces needs another key than a prefix makes",
     "RedisWorkingMemoryStore.LOCK_PREFIX": "the same",
     "RedisWorkingMemoryStore.LOCK_TIMEOUT": "each store has its own: the parameter `lock_timeout`",

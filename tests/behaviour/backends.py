@@ -126,7 +126,7 @@ MESSAGE_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True),
     Backend("toy", _toy, embedded=True, fresh=True),
     *map(_postgres, postgres.VERSIONS),
-    Backend("mongodb", _mongodb, share=0.1, remembers=True),
+    Backend("mongodb", _mongodb, share=0.2, remembers=True),
     Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
 ]
 MEMORY_BACKENDS = [

@@ -18,9 +18,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def step(pace: Pace, seconds: float, monkeypatch: pytest.MonkeyPatch) -> int:
     """Take a step of some time; return the size of the next one."""
     with monkeypatch.context() as patched:
-        patched.setattr("time.monotonic", lambda: 100.0)
-        pace.begin_step()
-        patched.setattr("time.monotonic", lambda: 100.0 + seconds)
+        ended = pace._began + seconds
+        patched.setattr("time.monotonic", lambda: ended)
         pace.end_step()
     return pace.size
 

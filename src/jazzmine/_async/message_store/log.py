@@ -193,7 +193,6 @@ class ConversationLog(MessageStoreHooks):
             total = Erased(*map(sum, zip(total, erased, strict=True)))
             await pace.end_step()
             self._check()
-            pace.begin_step()
         return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     async def prune_conversations(self, *, before: int, limit: int = 1000) -> int:

@@ -29,17 +29,14 @@ class Pace:
 
     def __init__(self) -> None:
         self.size: int = _SMALLEST
-        self.begin_step()
-
-    def begin_step(self) -> None:
-        """Begin to measure the time of a step."""
         self._began = time.monotonic()
 
     def end_step(self) -> None:
-        """Choose the size of the next step, and let other calls go first."""
+        """Choose the size of the next step, let other calls go first, and begin it."""
         took = time.monotonic() - self._began
         if took > _STEP:
             self.size = max(self.size // 2, _SMALLEST)
         else:
             self.size = min(self.size + _SMALLEST, _LARGEST)
         sleep(min(took * _PAUSE_PER_STEP, _LONGEST_PAUSE))
+        self._began = time.monotonic()

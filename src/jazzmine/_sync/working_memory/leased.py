@@ -161,7 +161,7 @@ class LeasedStoreBase(WorkingMemoryStore):
         self._background_tasks = BackgroundTasks()
 
     def _close(self) -> None:
-        for lease in self._locks.holders():
+        for lease in filter(self._is_held, self._locks.holders()):
             work = partial(self._release_in_background, lease, Deadline(1.0))
             self._background_tasks.start(work)
         self._background_tasks.close(timeout=1.0)

@@ -295,7 +295,6 @@ class _Transaction:
         self._path = database.path
         self._writer = database._writer
         self._flush = flush
-        self._connection: sqlite3.Connection | None = None
 
     def __enter__(self) -> _Transaction:
         try:
@@ -307,13 +306,12 @@ class _Transaction:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._connection is not None and self._connection.in_transaction:
+        if self._connection.in_transaction:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
     def begin(self) -> bool:
         """Begin, and return True, unless another process writes."""
-        assert self._connection is not None
         try:
             self._writer.set_flush(self._flush)
             self._connection.execute("BEGIN IMMEDIATE")
@@ -333,7 +331,6 @@ class _Transaction:
             OSError, MemoryError: the file could not be written; nothing changed.
         """
         connection = self._connection
-        assert connection is not None
         try:
             if not self._apply_all(changes, connection):
                 # Savepoints cost more than most changes do: they are for a change that failed
