@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine.deadline import Deadline
 from jazzmine.errors import IntegrityError, StoreUnavailableError
 from jazzmine.records.messages import Message
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
@@ -357,3 +359,25 @@ async def test_a_waiting_call_ends_at_its_own_deadline(schema: str) -> None:
                 await blocked
             await asyncio.gather(*waiting)
             assert time.monotonic() - started < 1.5
+
+
+async def test_a_call_that_is_cancelled_while_it_hands_over_its_connection_strands_none(
+    schema: str,
+) -> None:
+    async with opened("async", config(schema, pool_min=1, pool_max=1)) as store:
+        pool = store._client._pool
+        for steps_before, steps_between in itertools.product(range(5), range(1, 6)):
+            connection = await pool.acquire(Deadline(5.0))
+            waiting = asyncio.ensure_future(pool.acquire(Deadline(5.0)))
+            await steps(steps_before)
+            cancelled = asyncio.ensure_future(pool.release(connection))
+            await steps(steps_between)
+            cancelled.cancel()
+            await pool.release(await waiting)
+            await asyncio.gather(cancelled, return_exceptions=True)
+
+
+async def steps(count: int) -> None:
+    """Let the event loop make some steps."""
+    for _ in range(count):
+        await asyncio.sleep(0)

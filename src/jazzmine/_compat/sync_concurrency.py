@@ -130,10 +130,14 @@ def run_detached(start: Callable[[Work[None]], Task], work: Work[None], *, wait:
     """Do some work; a thread is not cancelled, and may be the last to run before the program ends.
 
     Args:
-        start: not used in the sync API.
+        start: does the work again, in a thread, if an exception of a signal handler interrupts it.
         wait: not used in the sync API: this returns when the work is done.
     """
-    work()
+    try:
+        work()
+    except BaseException:
+        start(work)
+        raise
 
 
 def run_blocking(function: Callable[..., T], *args: Any) -> T:

@@ -49,6 +49,7 @@ class PostgresPool:
         self._discarding = BackgroundTasks()
         self._reconnecting = BackgroundTasks()
         self.is_open = False
+        self._acquiring = 0  # how many calls ask for a connection
         self._pool = _Pool(
             connection_class=Connection,
             kwargs={"connector": connector},
@@ -82,7 +83,11 @@ class PostgresPool:
         if not self.is_open:
             await self.open()
         while True:
-            connection = await self._pool.getconn(deadline.remaining())
+            self._acquiring += 1
+            try:
+                connection = await self._pool.getconn(deadline.remaining())
+            finally:
+                self._acquiring -= 1
             if not connection.is_suspect:
                 return connection
             try:
@@ -98,10 +103,16 @@ class PostgresPool:
         """Put a connection that works back into the pool."""
         if connection.is_suspect:
             connection.proved_at = monotonic()
+        put_back = partial(self._put_back, connection)
+        if self._acquiring:
+            # If this were cancelled while psycopg's pool hands the connection to another call,
+            # the pool would forget that call, which would wait until its deadline.
+            await self._discarding.run(put_back, wait=True)
+            return
         try:
             await self._pool.putconn(connection)
         except BaseException:
-            self._discarding.start(partial(self._put_back, connection))
+            self._discarding.start(put_back)
             raise
 
     def discard(self, connection: Connection, error: BaseException) -> None:
