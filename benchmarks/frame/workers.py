@@ -14,7 +14,7 @@ from benchmarks.frame.environments import ROOT
 from benchmarks.frame.libraries import Library
 from benchmarks.frame.scenario import Scenario
 
-DEADLINE = 120.0
+DEADLINE = 900.0
 """Seconds after which a worker that does not answer is killed."""
 
 

@@ -27,7 +27,7 @@ def step(pace: Pace, seconds: float, monkeypatch: pytest.MonkeyPatch) -> int:
 def test_short_steps_grow_up_to_a_limit(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pace = Pace()
+    pace = Pace(50)
     sizes = [pace.size, *(step(pace, 0.0001, monkeypatch) for _ in range(20))]
 
     assert sizes[:3] == [50, 100, 150]
@@ -37,7 +37,7 @@ def test_short_steps_grow_up_to_a_limit(
 def test_a_long_step_halves_the_next_down_to_a_limit(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pace = Pace()
+    pace = Pace(50)
     for _ in range(20):
         step(pace, 0.0001, monkeypatch)
 
@@ -47,8 +47,8 @@ def test_a_long_step_halves_the_next_down_to_a_limit(
 def test_pauses_are_longer_than_the_steps_up_to_a_limit(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pace = Pace()
+    pace = Pace(50)
     for seconds in (0.001, 5.0):
         step(pace, seconds, monkeypatch)
 
-    assert pauses == [pytest.approx(0.003), 0.01]
+    assert pauses == [pytest.approx(0.004), 0.01]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
 from jazzmine._async.store import Store
@@ -173,6 +173,9 @@ class MessageStoreHooks(Store):
 
     # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
     # everything at once may ignore `limit`), and is called again until nothing is left.
+
+    # The least that a step deletes: fewer records would cost less than their transaction.
+    _smallest_step: ClassVar[int] = 50
 
     @abstractmethod
     async def _erase(self, user_id: str, limit: int) -> Erased:

@@ -188,7 +188,7 @@ class ConversationLog(MessageStoreHooks):
         """
         self._check()
         owner = require_id("user_id", user_id)
-        total, pace = Erased(), Pace()
+        total, pace = Erased(), Pace(self._smallest_step)
         while any(erased := self._erase(owner, pace.size)):
             total = Erased(*map(sum, zip(total, erased, strict=True)))
             pace.end_step()

@@ -9,13 +9,12 @@ from jazzmine._compat.sync_concurrency import sleep
 __all__ = ["Pace"]
 
 # How long a step may take, in s: other calls may have to wait for its locks.
-_STEP = 0.0015
+_STEP = 0.001
 
 # A pause is a multiple of the step before it, and not longer than this, in s.
-_PAUSE_PER_STEP, _LONGEST_PAUSE = 3, 0.01
+_PAUSE_PER_STEP, _LONGEST_PAUSE = 4, 0.01
 
-# Smaller steps would cost more for their transactions than for their records.
-_SMALLEST, _LARGEST = 50, 200
+_LARGEST = 200
 
 
 class Pace:
@@ -23,20 +22,24 @@ class Pace:
 
     A step that took too long halves the size of the next one; any other increases it.
 
+    Args:
+        smallest: how many records a step deletes at least.
+
     Attributes:
         size: how many records the next step shall delete.
     """
 
-    def __init__(self) -> None:
-        self.size: int = _SMALLEST
+    def __init__(self, smallest: int) -> None:
+        self._smallest = smallest
+        self.size: int = smallest
         self._began = time.monotonic()
 
     def end_step(self) -> None:
         """Choose the size of the next step, let other calls go first, and begin it."""
         took = time.monotonic() - self._began
         if took > _STEP:
-            self.size = max(self.size // 2, _SMALLEST)
+            self.size = max(self.size // 2, self._smallest)
         else:
-            self.size = min(self.size + _SMALLEST, _LARGEST)
+            self.size = min(self.size + self._smallest, _LARGEST)
         sleep(min(took * _PAUSE_PER_STEP, _LONGEST_PAUSE))
         self._began = time.monotonic()

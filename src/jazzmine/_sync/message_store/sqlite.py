@@ -44,6 +44,9 @@ class SQLiteMessageStore(MessageStore):
 
     _system_name = "sqlite"
 
+    # All other writes wait for each step, and not just those of its records.
+    _smallest_step = 10
+
     def __init__(self, config: SQLiteConfig) -> None:
         super().__init__()
         self._config = config
