@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TypeVar
 
-from jazzmine._async.message_store.factory import new_store
 from jazzmine._async.message_store.log import ConversationLog
 from jazzmine._async.message_store.pages import filled
 from jazzmine._async.tracing import traced
-from jazzmine.config import message_store_config
 from jazzmine.records.arguments import require_count, require_id, require_usage_key
 from jazzmine.records.base import Record, snapshot, snapshot_all
 from jazzmine.records.messages import Conversation, Message
@@ -56,6 +54,10 @@ class MessageStore(ConversationLog):
             StoreUnavailableError: the server cannot be reached.
             OSError, JSONDecodeError, ValidationError: the file cannot be read.
         """
+        # Only a program that opens a store pays for this import.
+        from jazzmine._async.message_store.factory import new_store
+        from jazzmine.config import message_store_config
+
         store: MessageStore = new_store(message_store_config(config))
         return await store._opened()
 

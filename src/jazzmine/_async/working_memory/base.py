@@ -9,9 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 from jazzmine._async.tracing import traced
-from jazzmine._async.working_memory.factory import new_store
 from jazzmine._async.working_memory.hooks import Lease, WorkingMemoryHooks
-from jazzmine.config import working_memory_config
 from jazzmine.errors import LockLostError, NotFoundError, StaleWorkingMemoryError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
@@ -60,6 +58,10 @@ class WorkingMemoryStore(WorkingMemoryHooks):
             ImportError: the back end's driver is not installed.
             StoreUnavailableError: the server cannot be reached.
         """
+        # Only a program that opens a store pays for this import.
+        from jazzmine._async.working_memory.factory import new_store
+        from jazzmine.config import working_memory_config
+
         store: WorkingMemoryStore = new_store(working_memory_config(config))
         return await store._opened()
 
