@@ -45,6 +45,7 @@ class SQLiteMessageStore(MessageStore):
     _system_name = "sqlite"
 
     def __init__(self, config: SQLiteConfig) -> None:
+        SQLiteConfig.require(config)
         super().__init__()
         self._config = config
         self._begin(os.fspath(config.path))
