@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import time
@@ -99,6 +100,17 @@ def test_a_silent_host_does_not_keep_the_store_from_another(server: mongodb.Serv
             store.store_conversation(conversation())
 
         assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE
+
+
+def test_the_error_says_why_no_server_was_reached() -> None:
+    with pytest.raises(StoreUnavailableError) as caught:
+        MessageStore.initialize({**config_of(1, 2), "timeout": 0.5})
+
+    reasons = r"127\.0\.0\.1:[12]: \S*.*Connection refused"
+    assert re.fullmatch(
+        rf"MongoDB at 127\.0\.0\.1:1, 127\.0\.0\.1:2 cannot be reached: {reasons},{reasons}",
+        str(caught.value),
+    )
 
 
 def test_connecting_leaves_time_for_another_attempt(proxy: Proxy) -> None:

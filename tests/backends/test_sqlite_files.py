@@ -33,6 +33,17 @@ with MessageStore.initialize({"storage": "sqlite", "path": sys.argv[1]}) as stor
     store.ping()
 """
 
+FEW_DESCRIPTORS = """
+import errno, sys
+from tests.backends.few_descriptors import descriptors_left
+from tests.backends.sqlite_stores import opened
+with descriptors_left(int(sys.argv[2])):
+    try:
+        opened(sys.argv[1]).close()
+    except OSError as error:
+        assert error.errno == errno.EMFILE, error
+"""
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -235,6 +246,16 @@ def test_a_folder_or_a_pipe_is_refused(path: Path) -> None:
 def test_a_missing_folder_is_not_created(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         opened(path.parent / "absent" / "messages.db")
+
+
+@pytest.mark.parametrize("spare", range(4))
+def test_a_process_with_too_few_descriptors_says_so(path: Path, spare: int) -> None:
+    opened(path).close()
+
+    command = [sys.executable, "-c", FEW_DESCRIPTORS, str(path), str(spare)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_an_old_sqlite_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,8 @@ class Tables(dict[type[Record], dict[str, Row]]):
         kind, row = type(record), record.model_dump(mode="json")
         owner, field = _OWNERS.get(kind, (kind, ""))
         if field and row[field] not in self[owner]:
-            raise IntegrityError(f"the {owner.__name__} {row[field]!r} is not stored")
+            name = owner.__name__.lower()
+            raise IntegrityError(f"the {name} {row[field]!r} is not stored; store the {name} first")
         if kind is TurnTrace:
             if self[kind].get(row["id"], row)["message_id"] != row["message_id"]:
                 raise IntegrityError(f"trace {row['id']!r} belongs to another message")

@@ -38,6 +38,15 @@ class BackendConfig:
                 checks[str(option.type)](option.name, getattr(self, option.name))
 
     @classmethod
+    def require(cls, config: object) -> None:
+        """Raise `TypeError` unless the argument of a store's class is such a configuration."""
+        if not isinstance(config, cls):
+            raise TypeError(
+                f"config must be of type {cls.__name__}, not {type(config).__name__}; to open a"
+                " store by its URL or a mapping, call initialize()"
+            )
+
+    @classmethod
     def from_url(cls, url: str) -> BackendConfig:
         """Return the configuration that a URL with one of the `schemes` describes.
 

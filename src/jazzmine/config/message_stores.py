@@ -151,7 +151,11 @@ class PostgresConfig(BackendConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         require_number("pool_min", self.pool_min, least=0)
-        require_number("pool_max", self.pool_max, least=max(1, self.pool_min))
+        require_number("pool_max", self.pool_max, least=1)
+        if self.pool_max < self.pool_min:
+            raise ConfigurationError(
+                f"pool_max must not be less than pool_min: {self.pool_max} < {self.pool_min}"
+            )
         if set(self.schema) & set("\"'$%") or len(self.schema.encode(errors="replace")) > 63:
             raise ConfigurationError(
                 "schema must be at most 63 bytes without quotes, dollar and per cent signs"

@@ -16,7 +16,7 @@ each_write = pytest.mark.parametrize("write", ["store_message", "update_message"
 async def test_a_message_of_no_stored_conversation_is_refused(
     chat: MessageStore, write: str
 ) -> None:
-    with pytest.raises(IntegrityError, match="nowhere") as caught:
+    with pytest.raises(IntegrityError, match=r"nowhere.*; store the conversation first") as caught:
         await getattr(chat, write)(message(conversation_id="nowhere"))
 
     assert isinstance(caught.value, JazzmineError)

@@ -78,6 +78,7 @@ class MongoDBMessageStore(MessageStore):
     _erasure: MongoDBErasure
 
     def __init__(self, config: MongoDBConfig) -> None:
+        MongoDBConfig.require(config)
         super().__init__()
         self._config = config
 

@@ -42,6 +42,7 @@ class PostgresWorkingMemoryStore(LeasedStoreBase):
     _pauses = (0.005, 0.05)
 
     def __init__(self, config: PostgresMemoryConfig) -> None:
+        PostgresMemoryConfig.require(config)
         super().__init__(config.ttl_seconds, config.lock_timeout, config.timeout)
         self._client = _open_client(config)
         self._place = f"{config.schema}.working_memory_corrupt"

@@ -52,6 +52,7 @@ class SQLiteWorkingMemoryStore(LeasedStoreBase):
     _release_seconds = 1.0
 
     def __init__(self, config: SQLiteMemoryConfig) -> None:
+        SQLiteMemoryConfig.require(config)
         super().__init__(config.ttl_seconds, config.lock_timeout, config.timeout)
         self._config = config
         self._begin(os.fspath(config.path))

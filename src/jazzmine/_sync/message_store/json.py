@@ -45,6 +45,7 @@ class JSONMessageStore(MessageStore):
     _system_name = "jazzmine.json"
 
     def __init__(self, config: JSONStoreConfig) -> None:
+        JSONStoreConfig.require(config)
         super().__init__()
         self._config = config
         self._begin(os.fspath(config.path))

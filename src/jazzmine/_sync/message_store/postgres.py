@@ -49,6 +49,7 @@ class PostgresMessageStore(PostgresLog):
     _system_name = "postgresql"
 
     def __init__(self, config: PostgresConfig) -> None:
+        PostgresConfig.require(config)
         super().__init__(_open_client(config))
         self._single_messages = self._client.batcher(self._store_all)
 

@@ -48,6 +48,7 @@ class SQLiteMessageStore(MessageStore):
     _smallest_step = 10
 
     def __init__(self, config: SQLiteConfig) -> None:
+        SQLiteConfig.require(config)
         super().__init__()
         self._config = config
         self._begin(os.fspath(config.path))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from contextlib import suppress
 from typing import Any
 
@@ -205,7 +206,7 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
     if isinstance(error, DuplicateKeyError):
         return IntegrityError(f"an id belongs to another record: {_taken(error)}")
     if isinstance(error, ServerSelectionTimeoutError):
-        return ServerNotFoundError(f"MongoDB at {servers} cannot be reached")
+        return _unreachable(error, servers)
     if _AUTHENTICATION_FAILED in codes:
         return StoreUnavailableError(f"MongoDB at {servers} refused the user name or password")
     if isinstance(error, ConfigurationError):
@@ -216,11 +217,18 @@ def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception
     if _is_transient(error) or error.timeout or codes & _TIMED_OUT:
         if not reached:
             # The deadline passed between two searches for a server.
-            return ServerNotFoundError(f"MongoDB at {servers} cannot be reached")
+            return _unreachable(error, servers)
         return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
     if isinstance(error, WriteConcernError):
         return StoreUnavailableError(f"MongoDB at {servers} did not confirm the write: {error}")
     return error
+
+
+def _unreachable(error: PyMongoError, servers: str) -> ServerNotFoundError:
+    # The driver's text has its settings after each server, and ends with all that it knows of them.
+    text = re.sub(r" \(configured timeouts: [^)]*\)", "", str(error))
+    reason = re.split(", Timeout: |, full error: ", text)[0]
+    return ServerNotFoundError(f"MongoDB at {servers} cannot be reached: {reason}")
 
 
 def _taken(error: DuplicateKeyError) -> str:

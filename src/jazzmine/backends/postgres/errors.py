@@ -88,7 +88,7 @@ def translated(error: Exception, address: Address) -> JazzmineError:
     """Return our error for an error of the driver after which the call is not tried again."""
     if isinstance(error, errors.ForeignKeyViolation):
         kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
-        return IntegrityError(f"the {kind}{_key_of(error)} is not stored; nothing was written")
+        return IntegrityError(f"the {kind}{_key_of(error)} is not stored; store the {kind} first")
     if isinstance(error, errors.UniqueViolation):
         return IntegrityError(
             f"the trace{_key_of(error)} belongs to another message; nothing was written"

@@ -16,6 +16,7 @@ _BUSY = (
     "database schema is locked",
     "locking protocol",
 )
+_FILES = 3  # the database, and its -wal and -shm files
 _TOO_LARGE = ("string or blob too big", "string longer than INT_MAX bytes", "BLOB longer than")
 
 # Python 3.10 does not have the code of the error, but its text begins the same in every version.
@@ -68,6 +69,23 @@ def translated(error: Exception, path: str) -> Exception:
 
 
 def _os_error(code: int, text: str, path: str) -> OSError:
-    if code == errno.EACCES and not os.path.isdir(os.path.dirname(path)):
-        code = errno.ENOENT
+    if code == errno.EACCES:
+        code = _refusal(path)
     return OSError(code, f"{os.strerror(code)} ({text})", path)
+
+
+def _refusal(path: str) -> int:
+    """Return why SQLite cannot open its files, which it does not say.
+
+    If the folder is gone, or there are too few descriptors, the folder cannot be opened either.
+    """
+    taken: list[int] = []
+    try:
+        for _ in range(_FILES):
+            taken.append(os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY))
+    except OSError as error:
+        return error.errno or errno.EACCES
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+    return errno.EACCES
