@@ -20,6 +20,7 @@ from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
 from tests.backends.postgres_samples import behind, config, conversation, message
+from tests.faults.sizes import LENIENCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
@@ -88,7 +89,7 @@ async def test_calls_at_once_are_late_together_and_not_one_after_the_other(
             for connection in proxy.open:
                 connection.hold()
             calls = [seconds(store.get_message_by_id("m1")) for _ in range(4)]
-            assert max(await asyncio.gather(*calls)) < 2.0
+            assert max(await asyncio.gather(*calls)) < 2.0 + LENIENCE
             assert await seconds(store.ping()) < 1.5
             await store.ping()
 
@@ -136,7 +137,7 @@ async def test_the_time_for_connecting_that_the_address_names_is_kept(
         with pytest.raises(StoreUnavailableError):
             async with opened(api, config(schema, dsn=dsn, timeout=20.0)):
                 pass
-        assert 0.9 < time.monotonic() - started < 3.0
+        assert 0.9 < time.monotonic() - started < 3.0 + LENIENCE
 
 
 def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
@@ -179,7 +180,7 @@ async def test_a_connection_attempt_that_times_out_leaves_no_connection(api: str
             connecting = asyncio.to_thread(SyncConnection.connect_within, 0.3, dsn)
         with pytest.raises(psycopg.errors.ConnectionTimeout, match=r"within 0\.3 s") as raised:
             await connecting
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 1.5 + LENIENCE
         await until_closed(proxy)
         del raised  # the error may be kept; that must not keep the socket
 

@@ -137,7 +137,7 @@ def test_a_server_that_is_gone_is_reported_at_the_deadline() -> None:
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{server.port}") as raised:
                 store.ping()
-            assert 1.0 < time.monotonic() - started < 2.0
+            assert 1.0 < time.monotonic() - started < 2.0 + LENIENCE
             assert postgres.PASSWORD not in f"{raised.value!r} {raised.value.__cause__!r}"
 
 
@@ -152,7 +152,7 @@ async def test_a_call_to_a_silent_server_ends_at_the_deadline(proxy: Proxy, sche
         started = time.monotonic()
         calls = [store.store_message(message(f"m{n}")) for n in range(6)]
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
-        assert time.monotonic() - started < 1.5
+        assert time.monotonic() - started < 1.5 + LENIENCE
         assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
         proxy.swallow_requests = False
         proxy.cut()
@@ -167,7 +167,7 @@ def test_a_sync_call_gives_a_silent_server_up_at_the_deadline(proxy: Proxy, sche
         started = time.monotonic()
         with pytest.raises(StoreUnavailableError, match="within 1 s"):
             store.ping()
-        assert 0.9 < time.monotonic() - started < 1.5
+        assert 0.9 < time.monotonic() - started < 1.5 + LENIENCE
         proxy.swallow_replies = False
         store.ping()
 
@@ -194,7 +194,7 @@ async def test_a_call_without_a_free_connection_ends_at_the_deadline(
             started = time.monotonic()
             calls = [store.store_conversation(conversation()), store.ping()]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
-            assert time.monotonic() - started < 1.5
+            assert time.monotonic() - started < 1.5 + LENIENCE
             assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
         await store.ping()
 
