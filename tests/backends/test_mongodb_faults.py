@@ -287,6 +287,10 @@ def test_a_forked_child_opens_its_own_client(shared: Config) -> None:
         assert names == ["child0", "child1", "child2", "parent"]
 
 
+# If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
+@pytest.mark.filterwarnings(
+    "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("name", ["a read", "a write", "a transaction"])
 async def test_a_cancelled_call_leaves_the_store_usable(
     server: mongodb.Server, config: Config, name: str

@@ -310,3 +310,5 @@ class MongoDBClient(Commands):
             await self._replace_connections()
         except (PyMongoError, JazzmineError):
             pass
+        except RuntimeError:
+            pass  # the program ends: the driver starts no more threads to look up a host
