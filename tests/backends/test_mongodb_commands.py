@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
 from jazzmine._sync.message_store.mongodb_erasure import MongoDBErasure
 from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
@@ -209,7 +210,8 @@ def test_a_change_of_a_log_is_one_transaction(
 def test_a_long_conversation_is_pruned_in_several_transactions(
     store: MessageStore, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jazzmine._sync.message_store.mongodb_erasure._PRUNED_AT_ONCE", 2)
+    monkeypatch.setattr(MongoDBMessageStore, "_smallest_step", 2)
+    monkeypatch.setattr("jazzmine._sync.message_store.pace._LARGEST", 2)
     store.append_messages("c1", messages("m3", "m4", "m5"))
     commands.clear()
 
@@ -224,7 +226,8 @@ def test_a_long_conversation_is_pruned_in_several_transactions(
 def test_what_is_pruned_in_parts_begins_with_the_oldest_messages_and_ends_when_it_is_used(
     store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jazzmine._sync.message_store.mongodb_erasure._PRUNED_AT_ONCE", 2)
+    monkeypatch.setattr(MongoDBMessageStore, "_smallest_step", 2)
+    monkeypatch.setattr("jazzmine._sync.message_store.pace._LARGEST", 2)
     store.append_messages("c1", messages("m3", "m4", "m5"))
     part = MongoDBErasure._erase_part
 

@@ -69,11 +69,13 @@ def test_the_names_of_all_migrations_are_known() -> None:
         *(f"jazzmine_{call}" for call in ("append", "erase", "fork", "prune", "rewind")),
         "jazzmine_append_to_each",
         "jazzmine_delete_message",
+        "jazzmine_delete_some",
         "jazzmine_fork_source",
         "jazzmine_forked_id",
         "jazzmine_lock_conversations",
         "jazzmine_lock_to_delete",
         "jazzmine_newest",
+        "jazzmine_oldest_messages",
         "jazzmine_trace_numbers",
     }
 

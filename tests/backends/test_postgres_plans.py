@@ -266,6 +266,15 @@ def test_sums_use_the_index_that_the_filter_allows(
     assert indexes(filled, summarize(conditions, by), **given) == {index}
 
 
+def test_the_conversations_to_prune_are_found_in_their_order(
+    filled: tuple[psycopg.Connection[Any], str],
+) -> None:
+    cursor = {"time": -(2**63), "seq": 0}
+    found = indexes(filled, log_sql.OLD_CONVERSATIONS, before=300_000, limit=50, **cursor)
+    assert "Seq Scan" not in found
+    assert "idx_conv_updated" in found
+
+
 def blocks(filled: tuple[psycopg.Connection[Any], str], statement: str, **given: object) -> int:
     """How many blocks of tables and indexes a statement reads."""
     connection, schema = filled
@@ -305,7 +314,9 @@ FUNCTIONS = {
     "erase": "jazzmine_erase('u7', 20)",
     "erase elsewhere": "jazzmine_erase('elsewhere', 20)",
     "erase traces": "jazzmine_erase('traced', 20)",
-    "prune": "jazzmine_prune(300000, 1)",
+    "prune": "jazzmine_prune('{c0,c7}', 300000, 20)",
+    "oldest messages": "jazzmine_oldest_messages('{c7,c8}', 20)",
+    "delete some": "jazzmine_delete_some('{c7}', '{m7,m20006}')",
 }
 ELSEWHERE_ROWS = """
 UPDATE $schema.messages SET user_id = 'elsewhere' WHERE timestamp < 100;
@@ -423,7 +434,7 @@ def test_the_functions_of_a_log_and_of_erasure_read_no_whole_table(
         connection.execute(bind(ELSEWHERE_ROWS, filled[1]))
         connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
         connection.execute("SET LOCAL track_functions = 'none'")
-        blocks(filled, "SELECT * FROM $schema.jazzmine_prune(-1, 1)")  # reads the catalogs
+        blocks(filled, "SELECT * FROM $schema.jazzmine_prune('{c7}', -1, 1)")  # reads the catalogs
         connection.execute("SAVEPOINT before")
         blocks(filled, f"SELECT * FROM $schema.{call}")
         connection.execute("ROLLBACK TO before")

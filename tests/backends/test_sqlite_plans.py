@@ -59,6 +59,7 @@ def test_the_first_page_of_all_conversations_is_read_in_the_order_of_an_index(
         (sql.TRACES_OF_CONVERSATION, "idx_tt_conv"),
         (sql.DELETE_TRACES_OF_USER, "idx_tt_user"),
         (sql.CONVERSATION_OF_USER, "idx_conv_user"),
+        (sql.IS_OLD, "idx_msg_conv"),
     ],
 )
 def test_a_statement_searches_an_index_in_its_order(
@@ -68,6 +69,16 @@ def test_a_statement_searches_an_index_in_its_order(
 
     assert f"INDEX {index}" in plan
     assert "TEMP B-TREE" not in plan
+    assert "SCAN" not in plan
+
+
+def test_the_conversations_to_prune_are_chosen_in_the_order_of_an_index(
+    connection: sqlite3.Connection,
+) -> None:
+    plan = plan_of(connection, sql.OLD_CONVERSATIONS)
+
+    assert "SEARCH old USING COVERING INDEX idx_conv_updated" in plan
+    assert "SEARCH stored_messages USING COVERING INDEX idx_msg_conv" in plan
     assert "SCAN" not in plan
 
 

@@ -28,4 +28,4 @@ def test_the_back_ends_list_by_queries(kind: type, name: str) -> None:
 
 
 def test_the_lists_by_default_are_known() -> None:
-    assert len(READS_EVERYTHING) == 9
+    assert len(READS_EVERYTHING) == 10

@@ -35,6 +35,10 @@ class Erased(NamedTuple):
     messages: int = 0
     traces: int = 0
 
+    def plus(self, other: Erased) -> Erased:
+        """Return the sums of both."""
+        return Erased(*map(sum, zip(self, other, strict=True)))
+
 
 class Newest(NamedTuple):
     """The newest message of a conversation, flagged or not."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -267,3 +269,84 @@ async def test_a_conversation_that_goes_on_meanwhile_is_pruned_whole_or_stays(
     for name, alive in zip(names, went_on, strict=True):
         found = ids(await store.get_messages_by_conversation_id(name))
         assert found == ([f"{name}-1", f"{name}-2"] if alive else [])
+
+
+async def fill_long(store: MessageStore, *names: str) -> list[str]:
+    """Store old conversations with more records than one step deletes; return the first's ids."""
+    for number, name in enumerate(names):
+        await store.store_conversation(conversation(name, last_updated_at=number))
+        given = [message(f"{name}-{n:03}", conversation_id=name, timestamp=n) for n in range(LONG)]
+        await store.store_messages(given)
+        await store.store_turn_trace(trace(given[-1].id))
+    return [f"{names[0]}-{n:03}" for n in range(LONG)]
+
+
+LONG = 250
+WRITES_ALL_AT_ONCE = ("json", "toy")
+
+
+async def test_a_long_conversation_is_pruned_in_steps_its_oldest_messages_first(
+    config: Config, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = await fill_long(store, "c1", "c2")
+    prune, left = store._prune, [len(given)]
+
+    async def step(*args: Any) -> Any:
+        result = await prune(*args)
+        found = ids(await store.get_messages_by_conversation_id("c1"))
+        assert found == given[len(given) - len(found) :]
+        assert (await store.get_conversation_by_id("c1") is None) <= (found == [])
+        left.append(len(found))
+        return result
+
+    monkeypatch.setattr(store, "_prune", step)
+    assert await store.prune_conversations(before=LONG, limit=1) == 1
+
+    if config["storage"] not in WRITES_ALL_AT_ONCE:
+        assert all(before - after <= 200 for before, after in pairwise(left))
+    assert await store.get_conversation_by_id("c1") is None
+    assert len(await store.get_messages_by_conversation_id("c2")) == LONG
+    assert ids(await store.find_turn_traces(TraceFilter())) == ids([trace("c2-249")])
+
+
+async def test_a_conversation_that_goes_on_between_two_steps_keeps_the_rest(
+    config: Config, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = await fill_long(store, "c1")
+    prune, later = store._prune, message("later", conversation_id="c1")
+
+    async def step(*args: Any) -> Any:
+        result = await prune(*args)
+        async with await MessageStore.initialize(config) as other:
+            with suppress(IntegrityError):
+                await other.append_messages("c1", [later], expected_last=given[-1])
+        return result
+
+    monkeypatch.setattr(store, "_prune", step)
+    pruned = await store.prune_conversations(before=NOW)
+
+    found = ids(await store.get_messages_by_conversation_id("c1"))
+    kept = found[:-1]
+    assert found == ([] if pruned else [*given[len(given) - len(kept) :], "later"])
+    assert pruned == (config["storage"] in WRITES_ALL_AT_ONCE)
+
+
+async def test_a_prune_that_failed_half_way_is_finished_by_the_next_one(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill_long(store, "c1")
+
+    async def fail_after(*args: Any) -> Any:
+        await prune(*args)
+        raise InterruptedError
+
+    prune = store._prune
+    monkeypatch.setattr(store, "_prune", fail_after)
+    with pytest.raises(InterruptedError):
+        await store.prune_conversations(before=NOW)
+    monkeypatch.undo()
+    left = await store.get_messages_by_conversation_id("c1")
+
+    assert await store.prune_conversations(before=NOW) == bool(left)
+    assert await store.get_conversation_by_id("c1") is None
+    assert await store.find_turn_traces(TraceFilter()) == []

@@ -91,14 +91,14 @@ class ToyMessageStore(MessageStore):
             after = [len(rows) for rows in tables.values()]
             return log.Erased(*(n - left for n, left in zip(before, after, strict=True)))
 
-    def _prune(self, before: int, limit: int) -> int:
+    def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
         with self._data.changes() as tables:
-            rows = sorted(tables.rows(Conversation), key=lambda row: row["last_updated_at"])
-            for row in rows:
+            pruned = 0
+            for row in (row for one in ids for row in tables.rows(Conversation, id=one)):
                 times = [message["timestamp"] for message in tables.messages(row["id"])]
-                if max([row["last_updated_at"], *times]) < before and limit:
-                    limit -= tables.remove(Conversation, row["id"])
-            return len(rows) - len(tables[Conversation])
+                if max([row["last_updated_at"], *times]) < before:
+                    pruned += tables.remove(Conversation, row["id"])
+            return pruned, len(ids)
 
     # A conversation as a log
 

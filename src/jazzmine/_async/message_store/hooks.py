@@ -192,14 +192,20 @@ class MessageStoreHooks(Store):
         """
 
     @abstractmethod
-    async def _prune(self, before: int, limit: int) -> int:
-        """Delete up to `limit` conversations, oldest `last_updated_at` first, with what is in them.
+    async def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        """Delete some of the records of old conversations, those of the first one first.
 
-        Only those whose `last_updated_at` and messages' `timestamp`s all are less than `before`;
-        each is deleted only if that is still true in the transaction.
+        Of each, the oldest messages first, and the conversation in one step with the last of them.
+        One that has a `last_updated_at` or a message's `timestamp` of `before` or later in the
+        transaction is left as it is.
+
+        Args:
+            ids: the conversations, at least one.
+            before: a time, in ms.
+            limit: about how many records to delete at most; at least 1.
 
         Returns:
-            How many were deleted; fewer than `limit` if there are no more.
+            How many conversations were deleted, and how many of the first ids need no other step.
         """
 
     # One record, or None; one that cannot be read raises `ValidationError`.
@@ -314,6 +320,21 @@ class MessageStoreHooks(Store):
             kind: which records.
             size: how many at a time, at the most.
         """
+
+    async def _iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        """Yield the ids of the conversations to prune, oldest `last_updated_at` first.
+
+        Those whose `last_updated_at` is less than `before`. Some that have a newer message may be
+        there, which `_prune` leaves as they are.
+
+        Args:
+            before: a time, in ms.
+            size: how many at a time; a back end that writes everything at once may ignore it.
+        """
+        found = await self._scan("conversations", "last_updated_at")
+        old = [one.id for one in found if one.last_updated_at < before]
+        for start in range(0, len(old), size):
+            yield old[start : start + size]
 
     async def _scan(self, kind: RecordKind, order: str, **values: str) -> list[Any]:
         """Return the records of a kind that have these values, ascending by a field."""

@@ -235,8 +235,12 @@ class MongoDBMessageStore(MessageStore):
     async def _erase(self, user_id: str, limit: int) -> Erased:
         return await self._erasure.erase(user_id, limit)
 
-    async def _prune(self, before: int, limit: int) -> int:
-        return await self._erasure.prune(before, limit)
+    async def _iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        async for ids in self._erasure.iter_old(before, size):
+            yield ids
+
+    async def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        return await self._erasure.prune(ids, before, limit)
 
     # Traces
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine._async.message_store.mongodb_log_locks import LogLocks
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from jazzmine._async.message_store.mongodb_writes import MongoDBWrites
 
 __all__ = ["MongoDBErasure"]
-
-_CANDIDATES = 100
-_PRUNED_AT_ONCE = 1_000
 
 
 class MongoDBErasure:
@@ -113,49 +110,51 @@ class MongoDBErasure:
             erased = erased._replace(conversations=gone.deleted_count)
         return erased
 
-    async def prune(self, before: int, limit: int) -> int:
-        """Delete up to `limit` conversations that are older than `before`; return how many."""
-        client, pruned, last = self._client, 0, None
-        while True:
-            page = (client.conversations, older_than(before), last)
-            candidates = await client.read(self._find_oldest, *page)
-            for candidate in candidates:
-                last = OLDEST_CONVERSATIONS.cursor(candidate)
-                found = candidate.get("id") or UNKNOWN_ID
-                pruned += await self._prune_one(found, before)
-                if pruned == limit:
-                    return pruned
-            if len(candidates) < _CANDIDATES:
-                return pruned
+    async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        """Yield the ids of conversations that were last updated before a time, oldest first."""
+        client, query, last = self._client, older_than(before), None
+        while found := await client.read(
+            self._find_oldest, client.conversations, query, last, size
+        ):
+            last = OLDEST_CONVERSATIONS.cursor(found[-1])
+            yield [one.get("id") or UNKNOWN_ID for one in found]
+
+    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        """Delete up to `limit` messages of the first conversation, and it after the last.
+
+        Returns:
+            How many conversations were deleted, and how many need no other step.
+        """
+        first = ids[0]
+        if await self._client.read(self._is_used, None, first, before):
+            return 0, 1
+        wanted = (self._locks.run, first, self._prune, first, before, limit)
+        known = self._writes.known_conversations
+        try:
+            known.forget([first])
+            pruned: Erased = await self._writes.delete([first], *wanted)
+        finally:
+            known.forget([first])
+        is_done = pruned.conversations or not any(pruned)
+        return pruned.conversations, int(is_done)
 
     async def _find_oldest(
-        self, conversations: Collection, query: Document, last: Document | None
+        self, conversations: Collection, query: Document, last: Document | None, size: int
     ) -> list[Document]:
         listing = OLDEST_CONVERSATIONS
         query = query if last is None else listing.after(query, last)
         projection = {"id": 1, listing.field: 1}
-        found = conversations.find(query, projection, sort=listing.sort, limit=_CANDIDATES)
+        found = conversations.find(query, projection, sort=listing.sort, limit=size)
         return await found.to_list()
 
-    async def _prune_one(self, conversation_id: str, before: int) -> bool:
-        if await self._client.read(self._is_used, None, conversation_id, before):
-            return False
-        ids = [conversation_id]
-        wanted = (self._locks.run, conversation_id, self._prune, conversation_id, before)
-        while True:
-            try:
-                self._writes.known_conversations.forget(ids)
-                pruned: Erased = await self._writes.delete(ids, *wanted)
-            finally:
-                self._writes.known_conversations.forget(ids)
-            if pruned.conversations or not any(pruned):
-                return bool(pruned.conversations)
-
-    async def _prune(self, session: Session | None, conversation_id: str, before: int) -> Erased:
-        return await self._client.transaction(session, self._prune_part, conversation_id, before)
+    async def _prune(
+        self, session: Session | None, conversation_id: str, before: int, limit: int
+    ) -> Erased:
+        work = self._prune_part
+        return await self._client.transaction(session, work, conversation_id, before, limit)
 
     async def _prune_part(
-        self, session: Session | None, conversation_id: str, before: int
+        self, session: Session | None, conversation_id: str, before: int, limit: int
     ) -> Erased:
         old = older_than(before)
         query = {**old, **equal(id=conversation_id)}
@@ -164,7 +163,7 @@ class MongoDBErasure:
             return Erased()
         if await self._is_used(session, conversation_id, before):
             return Erased()
-        return await self._erase_part(session, conversation_id, old, _PRUNED_AT_ONCE)
+        return await self._erase_part(session, conversation_id, old, limit)
 
     async def _is_used(self, session: Session | None, conversation_id: str, before: int) -> bool:
         """Return whether a conversation has a message of a time or later."""

@@ -238,11 +238,24 @@ class SQLiteMessageStore(MessageStore):
             await run_blocking(self._database.empty_log)
         return erased
 
-    async def _prune(self, before: int, limit: int) -> int:
-        pruned: int = await self._writes.run(
-            lambda connection: erasure.prune(connection, before, limit)
+    async def _iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        cursor: Row = (queries.MIN_INT, 0)
+
+        def page(connection: sqlite3.Connection) -> list[Row]:
+            parameters = [before, *cursor, before, size]
+            return connection.execute(sql.OLD_CONVERSATIONS, parameters).fetchall()
+
+        while rows := await self._read(page, None):
+            cursor = rows[-1][1:]
+            yield [str(row[0], "utf-8") for row in rows]
+
+    async def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        pruned, done = await self._writes.run(
+            UnflushedWrite(lambda connection: erasure.prune(connection, ids, before, limit))
         )
-        return pruned
+        if done == len(ids):
+            await self._writes.run(write_unchanged)
+        return pruned, done
 
     # Traces
 

@@ -16,7 +16,12 @@ from jazzmine.backends.json.file import JSONFile
 from jazzmine.backends.json.lines import read_conversation, read_message, read_trace
 from jazzmine.backends.json.log_changes import append, create, erase, fork, pop, prune, rewind
 from jazzmine.backends.json.pending_changes import PendingChanges
-from jazzmine.backends.json.queries import candidate_rows, newest_rows, traces_found
+from jazzmine.backends.json.queries import (
+    candidate_rows,
+    newest_rows,
+    old_conversations,
+    traces_found,
+)
 from jazzmine.backends.json.record_reader import RecordReader
 from jazzmine.backends.json.tables import ConversationRow, Index, MessageRow, Row, Tables, TraceRow
 from jazzmine.backends.trace_queries import summarize
@@ -211,9 +216,12 @@ class JSONMessageStore(MessageStore):
         erased: Erased = self._writes.run(erase_all)
         return erased
 
-    def _prune(self, before: int, limit: int) -> int:
-        pruned: int = self._writes.run(lambda draft: prune(draft, before, limit))
-        return pruned
+    def _iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        yield self._read(lambda tables: old_conversations(tables, before))
+
+    def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        pruned: int = self._writes.run(lambda draft: prune(draft, ids, before))
+        return pruned, len(ids)
 
     # Traces
 

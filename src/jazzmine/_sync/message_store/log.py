@@ -19,8 +19,8 @@ from jazzmine.records.messages import Conversation, Message
 
 __all__ = ["ConversationLog"]
 
-# How many conversations one transaction of a clean-up deletes.
-_PRUNED_AT_ONCE = 20
+# How many conversations are chosen at a time to be pruned.
+_OLD_AT_ONCE = 50
 
 
 class ConversationLog(MessageStoreHooks):
@@ -190,13 +190,16 @@ class ConversationLog(MessageStoreHooks):
         owner = require_id("user_id", user_id)
         total, pace = Erased(), Pace(self._smallest_step)
         while any(erased := self._erase(owner, pace.size)):
-            total = Erased(*map(sum, zip(total, erased, strict=True)))
+            total = total.plus(erased)
             pace.end_step()
             self._check()
         return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
 
     def prune_conversations(self, *, before: int, limit: int = 1000) -> int:
         """Delete old conversations with everything in them, oldest `last_updated_at` first.
+
+        A long conversation is deleted in several transactions, its oldest messages first. If it is
+        written to meanwhile, or the call fails, the rest of it stays; a later call deletes that.
 
         Args:
             before: ms since the Unix epoch, UTC; a conversation with a `last_updated_at`, or a
@@ -208,13 +211,14 @@ class ConversationLog(MessageStoreHooks):
         """
         self._check()
         bound, wanted = require_time("before", before), require_count("limit", limit)
-        pruned = 0
-        while pruned < wanted:
-            self._check()
-            size = min(wanted - pruned, _PRUNED_AT_ONCE)
-            deleted = self._prune(bound, size)
-            pruned += deleted
-            if deleted < size:
+        pruned, pace = 0, Pace(self._smallest_step)
+        for ids in self._iter_old(bound, _OLD_AT_ONCE):
+            while ids and pruned < wanted:
+                deleted, done = self._prune(ids[: wanted - pruned], bound, pace.size)
+                pruned, ids = pruned + deleted, ids[done:]
+                pace.end_step()
+                self._check()
+            if pruned == wanted:
                 break
         return pruned
 

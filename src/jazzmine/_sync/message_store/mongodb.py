@@ -235,8 +235,12 @@ class MongoDBMessageStore(MessageStore):
     def _erase(self, user_id: str, limit: int) -> Erased:
         return self._erasure.erase(user_id, limit)
 
-    def _prune(self, before: int, limit: int) -> int:
-        return self._erasure.prune(before, limit)
+    def _iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        for ids in self._erasure.iter_old(before, size):
+            yield ids
+
+    def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        return self._erasure.prune(ids, before, limit)
 
     # Traces
 

@@ -1,4 +1,4 @@
-"""Limits how long each step of an erasure makes other calls wait."""
+"""Limits how long each step of an erasure or a prune makes other calls wait."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LARGEST = 200
 
 
 class Pace:
-    """Chooses how many records each step of an erasure deletes, and pauses after each.
+    """Chooses how many records each step of an erasure or a prune deletes, and pauses after each.
 
     A step that took too long halves the size of the next one; any other increases it.
 

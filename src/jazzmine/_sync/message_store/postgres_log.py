@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -173,7 +173,7 @@ class PostgresLog(MessageStore):
         return forked_ids(result)
 
     def _erase(self, user_id: str, limit: int) -> Erased:
-        parameters = {"user": to_text(user_id), "limit": min(limit, 2**31 - 1)}
+        parameters = {"user": to_text(user_id), "limit": limit}
         must_repeat = True
         while must_repeat:
             _, result = self._client.change(log_sql.ERASE, parameters, is_repeatable=False)
@@ -184,14 +184,15 @@ class PostgresLog(MessageStore):
             self._client.erase_results(to_text(user_id))
         return erased
 
-    def _prune(self, before: int, limit: int) -> int:
-        pruned, must_repeat = 0, True
-        while must_repeat and pruned < limit:
-            parameters = {"before": before, "limit": min(limit - pruned, 2**31 - 1)}
-            deleted, result = self._client.change(
-                log_sql.PRUNE, parameters, is_repeatable=False
-            )
-            assert deleted is not None
-            pruned += deleted
-            must_repeat = result is not None
-        return pruned
+    def _iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
+        while rows := self._client.rows(log_sql.OLD_CONVERSATIONS, parameters):
+            _, parameters["time"], parameters["seq"] = rows[-1]
+            yield [row[0] for row in rows]
+
+    def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        parameters = {"ids": ids, "before": before, "limit": limit}
+        pruned, result = self._client.change(log_sql.PRUNE, parameters, is_repeatable=False)
+        assert pruned is not None
+        assert result is not None
+        return pruned, int(result)

@@ -238,11 +238,24 @@ class SQLiteMessageStore(MessageStore):
             run_blocking(self._database.empty_log)
         return erased
 
-    def _prune(self, before: int, limit: int) -> int:
-        pruned: int = self._writes.run(
-            lambda connection: erasure.prune(connection, before, limit)
+    def _iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        cursor: Row = (queries.MIN_INT, 0)
+
+        def page(connection: sqlite3.Connection) -> list[Row]:
+            parameters = [before, *cursor, before, size]
+            return connection.execute(sql.OLD_CONVERSATIONS, parameters).fetchall()
+
+        while rows := self._read(page, None):
+            cursor = rows[-1][1:]
+            yield [str(row[0], "utf-8") for row in rows]
+
+    def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+        pruned, done = self._writes.run(
+            UnflushedWrite(lambda connection: erasure.prune(connection, ids, before, limit))
         )
-        return pruned
+        if done == len(ids):
+            self._writes.run(write_unchanged)
+        return pruned, done
 
     # Traces
 

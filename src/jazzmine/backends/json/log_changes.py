@@ -130,14 +130,14 @@ def erase(draft: PendingChanges, user_id: str) -> Erased:
     return Erased(len(conversations), len(messages), len(traces))
 
 
-def prune(draft: PendingChanges, before: int, limit: int) -> int:
-    """Delete up to `limit` conversations that are older than `before`; return how many."""
+def prune(draft: PendingChanges, ids: Sequence[str], before: int) -> int:
+    """Delete those of some conversations that are older than `before`; return how many."""
     pruned = 0
-    for row in draft.conversations_before(before):
-        if pruned == limit:
-            break
-        newest = draft.newest_message(row.id)
+    for one in ids:
+        row, newest = draft.conversation(one), draft.newest_message(one)
+        if row is None or row.last_updated_at >= before:
+            continue
         if newest is None or newest.timestamp < before:
-            draft.delete_conversation(row.id)
+            draft.delete_conversation(one)
             pruned += 1
     return pruned

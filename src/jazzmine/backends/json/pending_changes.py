@@ -109,15 +109,6 @@ class PendingChanges:
         rows = map(self.conversation, dict.fromkeys(ids))
         return [row for row in rows if row is not None and row.user_id == user_id]
 
-    def conversations_before(self, time: int) -> list[ConversationRow]:
-        """Return the rows of the conversations with an earlier `last_updated_at`, oldest first."""
-        ids = list(self._tables.conversations)
-        for layer in self._layers():
-            ids.extend(layer.conversations)
-        rows = map(self.conversation, dict.fromkeys(ids))
-        found = [row for row in rows if row is not None and row.last_updated_at < time]
-        return sorted(found, key=attrgetter("last_updated_at", "sequence"))
-
     def messages_of(self, by: str, owner: str) -> list[MessageRow]:
         """Return the rows of the messages of a conversation or a user, oldest first."""
         ids = [row.id for row in self._tables.messages_by[by].rows(owner)]

@@ -1,9 +1,9 @@
-"""Find traces in the tables: by the narrowest index, then by comparing each trace."""
+"""Find rows in the tables by their indexes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
+from itertools import islice, takewhile
 from operator import attrgetter
 
 from jazzmine.backends.json.lines import read_trace
@@ -14,7 +14,7 @@ from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["candidate_rows", "newest_rows", "traces_found"]
+__all__ = ["candidate_rows", "newest_rows", "old_conversations", "traces_found"]
 
 
 def newest_rows(
@@ -34,6 +34,12 @@ def newest_rows(
     if flagged:
         rows = sorted([*rows, *flagged], key=attrgetter("timestamp", "sequence"))[: -limit - 1 : -1]
     return rows
+
+
+def old_conversations(tables: Tables, before: int) -> list[str]:
+    """Return the ids of the conversations with an earlier `last_updated_at`, oldest first."""
+    rows = tables.conversations_by_update.rows("")
+    return [row.id for row in takewhile(lambda row: row.last_updated_at < before, rows)]
 
 
 def candidate_rows(tables: Tables, where: TraceFilter, after: str | None) -> list[TraceRow]:

@@ -19,6 +19,7 @@ __all__ = [
     "CREATE_CONVERSATION",
     "ERASE",
     "FORK",
+    "OLD_CONVERSATIONS",
     "POP",
     "PRUNE",
     "REWIND",
@@ -153,7 +154,8 @@ source AS MATERIALIZED (
 
 REWIND = f"main AS ({_calling('jazzmine_rewind', '%(owner)s::text', '%(after)s::text')})"
 ERASE = f"main AS ({_calling('jazzmine_erase', '%(user)s::text', '%(limit)s::integer')})"
-PRUNE = f"main AS ({_calling('jazzmine_prune', '%(before)s::bigint', '%(limit)s::integer')})"
+_PRUNE = _calling("jazzmine_prune", "%(ids)s::text[]", "%(before)s::bigint", "%(limit)s::integer")
+PRUNE = f"main AS ({_PRUNE})"
 
 # Neither `written` nor `result` means that another transaction has stored it meanwhile.
 CREATE_CONVERSATION = f"""
@@ -173,6 +175,17 @@ stored AS (
 
 
 # Reads
+
+# The ids of the conversations to prune, each with the cursor of the next page.
+OLD_CONVERSATIONS = f"""
+SELECT id, last_updated_at, seq FROM {CONVERSATIONS.qualified} AS one
+WHERE last_updated_at < %(before)s::bigint
+    AND (last_updated_at, seq) > (%(time)s::bigint, %(seq)s::bigint)
+    AND coalesce((
+        SELECT timestamp FROM {MESSAGES.qualified} WHERE conversation_id = one.id
+        ORDER BY timestamp DESC, seq DESC LIMIT 1) < %(before)s::bigint, true)
+ORDER BY last_updated_at, seq LIMIT %(limit)s::bigint
+"""
 
 
 # The messages that are not flagged have an index, and the flagged ones of an assistant.

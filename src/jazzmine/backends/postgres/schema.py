@@ -142,6 +142,8 @@ MESSAGES = Component(
         "jazzmine_fork_source",
         "jazzmine_trace_numbers",
         "jazzmine_fork",
+        "jazzmine_oldest_messages",
+        "jazzmine_delete_some",
         "jazzmine_erase",
         "jazzmine_prune",
     ),

@@ -3,48 +3,64 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.records.conversation_log import Erased
 
 __all__ = ["erase", "prune"]
 
 
 def erase(connection: sqlite3.Connection, user_id: str, limit: int) -> Erased:
-    """Delete up to `limit` records of a user, and return how many; 0 of each if none is left."""
-    rest = limit_of(limit)
-    traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, rest]).rowcount
-    conversations = messages = 0
-    rest -= traces
-    found = _delete_messages(connection, "user_id", user_id, rest)
-    messages, traces, rest = messages + found[0], traces + found[1], rest - found[0]
-    while rest > 0:
+    """Delete about `limit` records of a user, and return how many; 0 of each if none is left."""
+    traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, limit]).rowcount
+    erased = Erased(traces=traces)
+    if traces < limit:
+        erased = erased.plus(_delete_messages(connection, "user_id", user_id, limit - traces))
+    while (rest := limit - sum(erased)) > 0:
         row = connection.execute(sql.CONVERSATION_OF_USER, [user_id]).fetchone()
         if row is None:
             break
-        found = _delete_messages(connection, "conversation_id", row[0], rest)
-        messages, traces, rest = messages + found[0], traces + found[1], rest - found[0]
-        # With the last of its messages, or later with the others.
-        if rest > 0:
-            connection.execute(sql.DELETE_CONVERSATION, [row[0]])
-            conversations, rest = conversations + 1, rest - 1
-    return Erased(conversations, messages, traces)
+        erased = erased.plus(_delete_conversation(connection, row[0], rest))
+    return erased
+
+
+def prune(
+    connection: sqlite3.Connection, ids: Sequence[str], before: int, limit: int
+) -> tuple[int, int]:
+    """Delete about `limit` records of old conversations, those of the first one first.
+
+    Returns:
+        How many conversations were deleted, and how many of the first ids need no other step.
+    """
+    erased = Erased()
+    for done, conversation_id in enumerate(ids):
+        rest = limit - sum(erased)
+        if rest <= 0:
+            return erased.conversations, done
+        if connection.execute(sql.IS_OLD, [conversation_id, before, before]).fetchone():
+            part = _delete_conversation(connection, conversation_id, rest)
+            erased = erased.plus(part)
+            if not part.conversations:
+                return erased.conversations, done
+    return erased.conversations, len(ids)
+
+
+def _delete_conversation(
+    connection: sqlite3.Connection, conversation_id: str, limit: int
+) -> Erased:
+    """Delete the oldest messages of a conversation, and it with the last, or later with others."""
+    erased = _delete_messages(connection, "conversation_id", conversation_id, limit)
+    if erased.messages < limit:
+        connection.execute(sql.DELETE_CONVERSATION, [conversation_id])
+        erased = erased._replace(conversations=1)
+    return erased
 
 
 def _delete_messages(
     connection: sqlite3.Connection, owner: str, owner_id: str, limit: int
-) -> tuple[int, int]:
-    """Delete up to `limit` messages; return how many there were, and how many traces of theirs."""
-    if limit <= 0:
-        return 0, 0
+) -> Erased:
+    """Delete up to `limit` messages with their traces."""
     count, delete = sql.DELETE_SOME_MESSAGES[owner]
     (traces,) = connection.execute(count, [owner_id, limit]).fetchone()
-    return connection.execute(delete, [owner_id, limit]).rowcount, traces
-
-
-def prune(connection: sqlite3.Connection, before: int, limit: int) -> int:
-    """Delete up to `limit` conversations that are older than `before`; return how many."""
-    rows = connection.execute(sql.OLD_CONVERSATIONS, [before, before, limit_of(limit)]).fetchall()
-    connection.executemany(sql.DELETE_CONVERSATION, rows)
-    return len(rows)
+    return Erased(0, connection.execute(delete, [owner_id, limit]).rowcount, traces)

@@ -17,6 +17,7 @@ __all__ = [
     "DELETE_TRACES_OF_USER",
     "HAS_CONVERSATION",
     "HAS_MESSAGE",
+    "IS_OLD",
     "LOG_END",
     "MESSAGE",
     "MESSAGES_UNTIL",
@@ -145,14 +146,18 @@ def _delete_some(owner: str) -> tuple[str, str]:
 DELETE_SOME_MESSAGES = {owner: _delete_some(owner) for owner in ("user_id", "conversation_id")}
 
 # The conversations are chosen from the index alone, and their rows are not read.
-OLD_CONVERSATIONS = """
-SELECT id FROM stored_conversations WHERE seq IN (
-    SELECT seq FROM stored_conversations AS old WHERE last_updated_at < ?
-    AND NOT EXISTS (
-        SELECT 1 FROM stored_messages
-        WHERE conversation_id = (SELECT id FROM stored_conversations WHERE seq = old.seq)
-        AND timestamp >= ?)
+_LATER_MESSAGE = "SELECT 1 FROM stored_messages WHERE conversation_id = {} AND timestamp >= ?"
+OLD_CONVERSATIONS = f"""
+SELECT id, last_updated_at, seq FROM stored_conversations WHERE seq IN (
+    SELECT seq FROM stored_conversations AS old
+    WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?) AND NOT EXISTS (
+        {_LATER_MESSAGE.format("(SELECT id FROM stored_conversations WHERE seq = old.seq)")})
     ORDER BY last_updated_at, seq LIMIT ?)
+ORDER BY last_updated_at, seq
+"""
+IS_OLD = f"""
+SELECT 1 FROM stored_conversations AS old WHERE id = ? AND last_updated_at < ?
+AND NOT EXISTS ({_LATER_MESSAGE.format("old.id")})
 """
 
 

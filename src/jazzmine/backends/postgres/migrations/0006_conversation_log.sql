@@ -248,9 +248,45 @@ END
 $fork$;
 
 -- Erasure and retention: each call deletes a bounded number of records. They are looked up anew
--- under the locks. If none is left then, the call is repeated, because a transaction that locked
--- more rows would not lock them in order.
+-- under the locks.
 
+-- The oldest messages of conversations, at most `size`, beginning with the first conversation.
+CREATE FUNCTION $schema.jazzmine_oldest_messages(owners text[], size integer) RETURNS text[]
+    LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $oldest$
+SELECT ARRAY(
+    SELECT page.id FROM unnest(owners) AS one (id) CROSS JOIN LATERAL (
+        SELECT id FROM $schema.messages WHERE conversation_id = one.id
+        ORDER BY timestamp, seq LIMIT size) AS page
+    LIMIT size)
+$oldest$;
+
+-- Deletes messages with their traces, and those of the conversations `owned`, which the caller has
+-- locked, that have no message left. Returns how many of each kind.
+CREATE FUNCTION $schema.jazzmine_delete_some(
+    owned text[], chosen text[], OUT conversations bigint, OUT messages bigint, OUT traces bigint
+) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $delete$
+#variable_conflict use_column
+DECLARE
+    locked text[] := ARRAY(
+        SELECT id FROM $schema.messages
+        WHERE id = ANY(chosen) AND (owned = '{}' OR conversation_id = ANY(owned))
+        ORDER BY id COLLATE "C" FOR UPDATE);
+BEGIN
+    DELETE FROM $schema.turn_traces WHERE message_id = ANY(locked);
+    GET DIAGNOSTICS traces = ROW_COUNT;
+    DELETE FROM $schema.messages WHERE id = ANY(locked);
+    GET DIAGNOSTICS messages = ROW_COUNT;
+    DELETE FROM $schema.conversations AS one WHERE id = ANY(owned)
+        AND (
+            SELECT id FROM $schema.messages WHERE conversation_id = one.id
+            ORDER BY timestamp, seq LIMIT 1) IS NULL;
+    GET DIAGNOSTICS conversations = ROW_COUNT;
+END
+$delete$;
+
+-- If nothing that was found is left when it is locked, the call is repeated, because a transaction
+-- that locked more rows would not lock them in order.
+--
 -- result: how many conversations, messages and traces were deleted; and whether to repeat the call.
 CREATE FUNCTION $schema.jazzmine_erase(
     erased_user text, size integer, OUT written bigint, OUT result text, OUT users text[]
@@ -261,7 +297,7 @@ DECLARE
     owners text[];
     chosen text[];
     is_found boolean;
-    conversations bigint;
+    conversations bigint := 0;
     messages bigint := 0;
     traces bigint;
 BEGIN
@@ -274,11 +310,7 @@ BEGIN
             SELECT id FROM $schema.conversations
             WHERE id = ANY(owned) AND user_id = erased_user
             ORDER BY id COLLATE "C" FOR UPDATE);
-        chosen := ARRAY(
-            SELECT page.id FROM unnest(owned) AS one (id) CROSS JOIN LATERAL (
-                SELECT id FROM $schema.messages WHERE conversation_id = one.id
-                ORDER BY timestamp, seq LIMIT size) AS page
-            LIMIT size);
+        chosen := $schema.jazzmine_oldest_messages(owned, size);
     ELSE
         SELECT array_agg(id), array_agg(conversation_id) INTO chosen, owners FROM (
             SELECT id, conversation_id FROM $schema.messages WHERE user_id = erased_user
@@ -288,13 +320,8 @@ BEGIN
         ORDER BY id COLLATE "C" FOR KEY SHARE;
     END IF;
     IF is_found THEN
-        chosen := ARRAY(
-            SELECT id FROM $schema.messages WHERE id = ANY(chosen)
-            ORDER BY id COLLATE "C" FOR UPDATE);
-        DELETE FROM $schema.turn_traces WHERE message_id = ANY(chosen);
-        GET DIAGNOSTICS traces = ROW_COUNT;
-        DELETE FROM $schema.messages WHERE id = ANY(chosen);
-        GET DIAGNOSTICS messages = ROW_COUNT;
+        SELECT * INTO conversations, messages, traces
+        FROM $schema.jazzmine_delete_some(owned, chosen);
     ELSE
         SELECT array_agg(id), array_agg(message_id) INTO chosen, owners FROM (
             SELECT id, message_id FROM $schema.turn_traces WHERE user_id = erased_user
@@ -305,11 +332,6 @@ BEGIN
         DELETE FROM $schema.turn_traces WHERE id = ANY(chosen) AND user_id = erased_user;
         GET DIAGNOSTICS traces = ROW_COUNT;
     END IF;
-    DELETE FROM $schema.conversations AS one WHERE id = ANY(owned)
-        AND (
-            SELECT id FROM $schema.messages WHERE conversation_id = one.id
-            ORDER BY timestamp, seq LIMIT 1) IS NULL;
-    GET DIAGNOSTICS conversations = ROW_COUNT;
     written := 1;
     result := json_build_array(
         conversations, messages, traces, is_found AND conversations + messages + traces = 0);
@@ -317,30 +339,31 @@ BEGIN
 END
 $erase$;
 
--- written: how many conversations were deleted; result: 'repeat' if that is fewer than were found.
+-- Deletes about `size` records of those of the conversations that are older than `before`.
+--
+-- written: how many conversations were deleted; result: how many of the first ids need no other call.
 CREATE FUNCTION $schema.jazzmine_prune(
-    before bigint, size integer, OUT written bigint, OUT result text, OUT users text[]
+    ids text[], before bigint, size integer, OUT written bigint, OUT result text, OUT users text[]
 ) LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $prune$
 #variable_conflict use_column
 DECLARE
-    chosen text[];
-    locked text[];
+    owned text[] := ARRAY(
+        SELECT id FROM $schema.conversations WHERE id = ANY(ids)
+        ORDER BY id COLLATE "C" FOR UPDATE);
 BEGIN
-    chosen := ARRAY(
-        SELECT id FROM $schema.conversations AS one
-        WHERE last_updated_at < before AND coalesce((
+    owned := ARRAY(
+        SELECT one.id FROM unnest(ids) WITH ORDINALITY AS given (id, place)
+            JOIN $schema.conversations AS one USING (id)
+        WHERE one.id = ANY(owned) AND last_updated_at < before AND coalesce((
             SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
             ORDER BY timestamp DESC, seq DESC LIMIT 1) < before, true)
-        ORDER BY last_updated_at, seq LIMIT size);
-    locked := $schema.jazzmine_lock_to_delete(chosen);
-    DELETE FROM $schema.conversations AS one
-    WHERE id = ANY(locked) AND last_updated_at < before AND coalesce((
-        SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
-        ORDER BY timestamp DESC, seq DESC LIMIT 1) < before, true);
-    GET DIAGNOSTICS written = ROW_COUNT;
-    IF written < cardinality(chosen) THEN
-        result := 'repeat';
-        users := '{}';
-    END IF;
+        ORDER BY given.place);
+    SELECT conversations INTO written FROM $schema.jazzmine_delete_some(
+        owned, $schema.jazzmine_oldest_messages(owned, size));
+    SELECT coalesce(min(given.place) - 1, cardinality(ids))::text INTO result
+    FROM unnest(ids) WITH ORDINALITY AS given (id, place)
+        JOIN $schema.conversations AS one USING (id)
+    WHERE one.id = ANY(owned);
+    users := '{}';
 END
 $prune$;
