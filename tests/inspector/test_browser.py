@@ -79,6 +79,12 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
     assert problems == []
 
 
+async def open_whole(page: Page, path: str) -> None:
+    """Open a page, and wait for the part that it loads by itself."""
+    await page.goto(path)
+    await expect(page.locator("[data-hx-trigger=load]")).to_have_count(0)
+
+
 async def test_the_address_opens_the_first_page_without_the_token(
     browser: Browser, program: Served
 ) -> None:
@@ -212,7 +218,7 @@ FOCUSED = """() => {
 async def test_the_keyboard_reaches_each_control_in_order_with_a_visible_focus(
     page: Page, path: str
 ) -> None:
-    await page.goto(path)
+    await open_whole(page, path)
     expected = await page.evaluate(
         """() => [...document.querySelectorAll(
             "a[href], button, input, summary, [tabindex='0']")]
@@ -243,8 +249,7 @@ async def test_the_skip_link_leads_to_the_content(page: Page) -> None:
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_narrow_page_is_not_wider_than_the_screen(page: Page, path: str) -> None:
-    await page.goto(path)
-    await page.wait_for_timeout(100)
+    await open_whole(page, path)
     for width in (768, 320):
         await page.set_viewport_size({"width": width, "height": 700})
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
@@ -279,8 +284,7 @@ CONTRASTS = """() => {
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_each_text_has_the_contrast_of_wcag_aa(page: Page, path: str) -> None:
-    await page.goto(path)
-    await page.wait_for_timeout(100)
+    await open_whole(page, path)
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     for scheme in schemes:
         await page.emulate_media(color_scheme=scheme)
@@ -291,8 +295,7 @@ async def test_each_text_has_the_contrast_of_wcag_aa(page: Page, path: str) -> N
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_each_page_has_one_heading_and_names_for_its_controls(page: Page, path: str) -> None:
-    await page.goto(path)
-    await page.wait_for_timeout(100)
+    await open_whole(page, path)
     assert await page.locator("h1").count() == 1
     unnamed = await page.evaluate(
         """() => [...document.querySelectorAll("a, button, input, summary, svg[role=img]")]
