@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
@@ -55,9 +55,9 @@ async def browser() -> AsyncIterator[Browser]:
         yield browser
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def context(browser: Browser, program: Served) -> AsyncIterator[BrowserContext]:
-    """A browser that has opened the address; it may change its settings."""
+    """A browser that has opened the address: it may change its settings. All tests share it."""
     context = await browser.new_context(base_url=program.base)
     page = await context.new_page()
     await page.goto(program.address)
@@ -75,7 +75,14 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: problems.append(f"a dialog: {dialog.message}"))
     yield page
+    await page.close()
     assert problems == []
+
+
+async def open_whole(page: Page, path: str) -> None:
+    """Open a page, and wait for the part that it loads by itself."""
+    await page.goto(path)
+    await expect(page.locator("[data-hx-trigger=load]")).to_have_count(0)
 
 
 async def test_the_address_opens_the_first_page_without_the_token(
@@ -122,6 +129,7 @@ async def test_the_policy_stops_what_would_slip_through(context: BrowserContext)
     )
     assert await page.evaluate("window.ran") is None
     assert any("Content Security Policy" in each for each in refused)
+    await page.close()
 
 
 # What happens without loading a page
@@ -210,7 +218,7 @@ FOCUSED = """() => {
 async def test_the_keyboard_reaches_each_control_in_order_with_a_visible_focus(
     page: Page, path: str
 ) -> None:
-    await page.goto(path)
+    await open_whole(page, path)
     expected = await page.evaluate(
         """() => [...document.querySelectorAll(
             "a[href], button, input, summary, [tabindex='0']")]
@@ -240,14 +248,11 @@ async def test_the_skip_link_leads_to_the_content(page: Page) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("width", [320, 768])
-async def test_a_narrow_page_is_not_wider_than_the_screen(
-    page: Page, path: str, width: int
-) -> None:
-    await page.set_viewport_size({"width": width, "height": 700})
-    await page.goto(path)
-    await page.wait_for_timeout(100)
-    assert await page.evaluate("document.documentElement.scrollWidth") <= width
+async def test_a_narrow_page_is_not_wider_than_the_screen(page: Page, path: str) -> None:
+    await open_whole(page, path)
+    for width in (768, 320):
+        await page.set_viewport_size({"width": width, "height": 700})
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 CONTRASTS = """() => {
@@ -278,20 +283,19 @@ CONTRASTS = """() => {
 
 
 @pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_each_text_has_the_contrast_of_wcag_aa(page: Page, path: str, scheme: Any) -> None:
-    await page.emulate_media(color_scheme=scheme)
-    await page.goto(path)
-    await page.wait_for_timeout(100)
-    found = await page.evaluate(CONTRASTS)
-    assert len(found) > 10
-    assert [each for each in found if not each[0]] == []
+async def test_each_text_has_the_contrast_of_wcag_aa(page: Page, path: str) -> None:
+    await open_whole(page, path)
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        await page.emulate_media(color_scheme=scheme)
+        found = await page.evaluate(CONTRASTS)
+        assert len(found) > 10
+        assert [each for each in found if not each[0]] == []
 
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_each_page_has_one_heading_and_names_for_its_controls(page: Page, path: str) -> None:
-    await page.goto(path)
-    await page.wait_for_timeout(100)
+    await open_whole(page, path)
     assert await page.locator("h1").count() == 1
     unnamed = await page.evaluate(
         """() => [...document.querySelectorAll("a, button, input, summary, svg[role=img]")]

@@ -19,7 +19,7 @@ from jazzmine.errors import LockTimeoutError, NotFoundError, StaleWorkingMemoryE
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy, clear_deeply
 from tests.behaviour.support.async_support import Started, gather, pause
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import LENIENCE, size
 
 
 async def change_in_block(
@@ -336,26 +336,27 @@ async def test_a_lock_for_which_a_call_timed_out_is_free_at_the_end_of_the_block
 
 
 async def test_of_many_at_once_no_update_is_lost(memory_store: WorkingMemoryStore) -> None:
+    count = size(10, 50)
     await memory_store.get_or_create("c", "user", "agent")
     await memory_store.begin_turn("c", TurnCache(1))
 
-    async def record_fifty(caller: int) -> None:
-        for number in range(50):
+    async def record(caller: int) -> None:
+        for number in range(count):
             await memory_store.record_tool_call("c", ToolCallRecord(f"{caller}", {"n": number}))
 
-    await gather(*(partial(record_fifty, caller) for caller in range(16)))
+    await gather(*(partial(record, caller) for caller in range(16)))
 
     stored = await memory_store.get("c")
     assert stored is not None
     assert stored.current_turn is not None
     calls = stored.current_turn.tool_calls
-    assert [call.call_index for call in calls] == list(range(800))
-    assert stored.revision == 802
+    assert [call.call_index for call in calls] == list(range(16 * count))
+    assert stored.revision == 16 * count + 2
     by_caller = {
         caller: [call.arguments["n"] for call in calls if call.tool_name == f"{caller}"]
         for caller in range(16)
     }
-    assert by_caller == {caller: list(range(50)) for caller in range(16)}
+    assert by_caller == {caller: list(range(count)) for caller in range(16)}
 
 
 async def test_updates_of_all_kinds_at_once_are_all_kept(memory_store: WorkingMemoryStore) -> None:

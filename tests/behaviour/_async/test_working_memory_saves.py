@@ -15,7 +15,8 @@ from jazzmine.core.working_memory import (
     WorkingMemoryStore,
 )
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.behaviour.memory_samples import TTL, busy, timeless
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import busy, timeless
 from tests.behaviour.support.async_support import pause, settle
 
 
@@ -157,15 +158,16 @@ async def test_a_working_memory_that_another_created_again_since_is_refused(
 
 
 async def test_a_working_memory_that_expired_since_is_refused(
-    brief_memory_store: WorkingMemoryStore,
+    memory_config: Config,
 ) -> None:
-    memory = await brief_memory_store.get_or_create("c", "ann", "shop")
-    await pause(1.05 * TTL)
+    async with await WorkingMemoryStore.initialize({**memory_config, "ttl_seconds": 0.5}) as store:
+        memory = await store.get_or_create("c", "ann", "shop")
+        await pause(0.6)
 
-    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
-        await brief_memory_store.save(memory)
+        with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+            await store.save(memory)
 
-    assert await brief_memory_store.get("c") is None
+        assert await store.get("c") is None
 
 
 async def test_a_block_cannot_pass_its_working_memory_off_as_another(

@@ -15,7 +15,8 @@ from jazzmine.sync.working_memory import (
     WorkingMemoryStore,
 )
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.behaviour.memory_samples import TTL, busy, timeless
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import busy, timeless
 from tests.behaviour.support.sync_support import pause, settle
 
 
@@ -157,15 +158,16 @@ def test_a_working_memory_that_another_created_again_since_is_refused(
 
 
 def test_a_working_memory_that_expired_since_is_refused(
-    brief_memory_store: WorkingMemoryStore,
+    memory_config: Config,
 ) -> None:
-    memory = brief_memory_store.get_or_create("c", "ann", "shop")
-    pause(1.05 * TTL)
+    with WorkingMemoryStore.initialize({**memory_config, "ttl_seconds": 0.5}) as store:
+        memory = store.get_or_create("c", "ann", "shop")
+        pause(0.6)
 
-    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
-        brief_memory_store.save(memory)
+        with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+            store.save(memory)
 
-    assert brief_memory_store.get("c") is None
+        assert store.get("c") is None
 
 
 def test_a_block_cannot_pass_its_working_memory_off_as_another(
