@@ -14,6 +14,7 @@ _STEP = 0.001
 # A pause is a multiple of the step before it, and not longer than this, in s.
 _PAUSE_PER_STEP, _LONGEST_PAUSE = 4, 0.01
 
+# How many records a step deletes at most.
 _LARGEST = 200
 
 
