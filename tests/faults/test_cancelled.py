@@ -97,10 +97,12 @@ def locks_of(config: Config) -> list[Any]:
     return rows.run(f"SELECT conversation_id FROM {rows.locks} WHERE {rows.token} IS NOT NULL")
 
 
-async def cancel_at_random(store: Any, calls: list[Callable[[Any], Any]], seed: int) -> None:
+async def cancel_at_random(
+    store: Any, calls: list[Callable[[Any], Any]], seed: int, cancellations: int = CANCELLATIONS
+) -> None:
     """Cancel calls at random, and fail if another call is affected."""
     chance = random.Random(seed)
-    for number in range(0, CANCELLATIONS, 2):
+    for number in range(0, cancellations, 2):
         tasks = [asyncio.ensure_future(chance.choice(calls)(store)) for _ in range(4)]
         if chance.random() < 0.5:
             for _ in range(chance.randrange(12)):

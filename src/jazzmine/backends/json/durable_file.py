@@ -59,8 +59,10 @@ class FileView:
         return (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)
 
     def close(self) -> None:
-        """Close the descriptor."""
-        os.close(self.fd)
+        """Close the descriptor, once: its number may belong to another file afterwards."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def open_regular_file(path: str) -> int:

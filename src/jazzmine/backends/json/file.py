@@ -189,9 +189,9 @@ class JSONFile:
             return read_changes(self.path, self.tables, file, read_all, self.repairs)
 
     def _set_view(self, view: FileView | None) -> None:
-        if self._view is not None:
-            self._close_in_background(self._view)
-        self._view = view
+        former, self._view = self._view, view
+        if former is not None:
+            self._close_in_background(former)
 
     def _close_in_background(self, view: FileView) -> None:
         try:
