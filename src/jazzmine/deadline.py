@@ -1,4 +1,4 @@
-"""The time by which a call has to be over, and the pauses between its attempts."""
+"""The time by which a call has to be over, the pauses between its attempts, and times in ms."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import random
 from collections.abc import Iterator
 from time import monotonic
 
-__all__ = ["Deadline", "backoff"]
+__all__ = ["Deadline", "backoff", "milliseconds"]
+
+# Drivers and servers refuse times for a call of 2**31 ms (25 days) or more.
+_LONGEST_CALL = 2_000_000.0
+
+# They refuse expiry dates beyond 64 bits; this is 30,000 years.
+_LONGEST = 1e12
 
 
 class Deadline:
     """The time at which a call must have ended.
 
     Args:
-        timeout: the time until then, in s.
+        timeout: the time until then, in s; one of more than 23 days counts as 23 days.
     """
 
     __slots__ = ("_at",)
 
     def __init__(self, timeout: float) -> None:
-        self._at = monotonic() + timeout
+        self._at = monotonic() + min(timeout, _LONGEST_CALL)
 
     def __lt__(self, other: Deadline) -> bool:
         return self._at < other._at
@@ -44,3 +50,8 @@ def backoff(first: float, longest: float) -> Iterator[float]:
     while True:
         yield pause * random.uniform(0.5, 1.0)
         pause = min(2 * pause, longest)
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time as servers take it: in ms, never 0, and never longer than 30,000 years."""
+    return max(1, round(min(seconds, _LONGEST) * 1000))

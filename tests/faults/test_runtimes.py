@@ -1,4 +1,4 @@
-"""The async API on event loops other than asyncio's default, and the sync API in greenlets."""
+"""The stores on other event loops than asyncio's default, in greenlets, and without threads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from jazzmine.core import MessageStore
+from tests.behaviour.samples import conversation
 from tests.faults import test_cancelled
 from tests.faults.test_cancelled import STORES, cancel_at_random, config_of, is_whole, opened
 
@@ -71,3 +74,22 @@ def test_greenlets_share_the_sync_stores(tmp_path: Path) -> None:
     }
     assert list(found) == STORES
     assert [name for name, one in found.items() if one["found"] != one["stored"]] == []
+
+
+@pytest.mark.parametrize("name", ["json", "sqlite"])
+async def test_a_write_without_a_free_thread_fails_and_the_next_one_succeeds(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with config_of(name, tmp_path) as config:
+        async with await MessageStore.initialize(config) as store:
+            with monkeypatch.context() as patched:
+                patched.setattr(threading.Thread, "start", refuse)
+                with pytest.raises(RuntimeError, match="new thread"):
+                    await store.store_conversation(conversation("c1"))
+
+            await asyncio.wait_for(store.store_conversation(conversation("c2")), 20)
+
+            assert await store.get_conversation_by_id("c1") is None

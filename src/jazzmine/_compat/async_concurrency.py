@@ -200,9 +200,9 @@ class Executor:
             with suppress(RuntimeError):  # the loop was closed
                 loop.call_soon_threadsafe(finish, error)
 
-        self.is_busy = True
         if self._end is None:
             self._end = self._start()
+        self.is_busy = True
         self._functions.put(work)
         await done
 

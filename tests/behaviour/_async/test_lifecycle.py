@@ -16,6 +16,12 @@ from tests.behaviour.samples import conversation, full_message, full_trace, mess
 from tests.behaviour.support.async_support import take
 
 VARIABLE = "JAZZMINE_MESSAGE_STORE"
+TIME_LIMITS = {
+    "json": ["lock_timeout"],
+    "sqlite": ["timeout"],
+    "postgres": ["timeout", "migration_timeout"],
+    "mongodb": ["timeout", "migration_timeout"],
+}
 
 
 @pytest.fixture
@@ -100,6 +106,15 @@ async def test_a_store_is_closed_when_its_block_raises(config: Config) -> None:
 async def fail_inside(store: MessageStore) -> None:
     async with store:
         raise LookupError("out")
+
+
+@pytest.mark.parametrize("seconds", [100_000.0, 1e308])
+async def test_a_time_limit_of_any_length_is_accepted(seconds: float, config: Config) -> None:
+    limits = TIME_LIMITS.get(str(config["storage"]), [])
+    async with await MessageStore.initialize({**config, **dict.fromkeys(limits, seconds)}) as store:
+        await store.store_conversation(conversation("c1"))
+
+        assert len(await store.append_messages("c1", [message("m1")])) == 1
 
 
 async def test_entering_a_store_returns_the_store(config: Config) -> None:

@@ -24,6 +24,17 @@ async def test_a_mapping_opens_a_store(memory_config: Config) -> None:
         assert await store.active_count() == 0
 
 
+@pytest.mark.parametrize("seconds", [100_000.0, 1e308])
+async def test_a_time_limit_of_any_length_is_accepted(
+    seconds: float, memory_config: Config
+) -> None:
+    limits = {"timeout": seconds, "lock_timeout": seconds, "ttl_seconds": seconds}
+    async with await WorkingMemoryStore.initialize({**memory_config, **limits}) as store:
+        await store.get_or_create("c1", "u1", "a1")
+
+        assert (await store.end_turn("c1", "Hello", "greet")).last_agent_response == "Hello"
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -24,6 +24,17 @@ def test_a_mapping_opens_a_store(memory_config: Config) -> None:
         assert store.active_count() == 0
 
 
+@pytest.mark.parametrize("seconds", [100_000.0, 1e308])
+def test_a_time_limit_of_any_length_is_accepted(
+    seconds: float, memory_config: Config
+) -> None:
+    limits = {"timeout": seconds, "lock_timeout": seconds, "ttl_seconds": seconds}
+    with WorkingMemoryStore.initialize({**memory_config, **limits}) as store:
+        store.get_or_create("c1", "u1", "a1")
+
+        assert (store.end_turn("c1", "Hello", "greet")).last_agent_response == "Hello"
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -11,11 +11,10 @@ from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine._sync.working_memory.leased import LeasedStoreBase, Stored
 from jazzmine._compat.sync_concurrency import Event
 from jazzmine.backends.postgres import memory_statements as sql
-from jazzmine.backends.postgres.memory_statements import milliseconds
 from jazzmine.backends.postgres.schema import MEMORY
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import JazzmineError
 from jazzmine.records.unknown_fields import FORMAT
 

@@ -15,9 +15,9 @@ from jazzmine._compat.sync_concurrency import Event
 from jazzmine._compat.sync_redis import AnyRedis, client_for, cluster_for, require_client
 from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import redis_driver, settings_of, wrong_option
-from jazzmine.backends.redis.keys import keys_of, milliseconds
+from jazzmine.backends.redis.keys import keys_of
 from jazzmine.config import RedisConfig
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import InvalidAddressError
 
 __all__ = ["RedisWorkingMemoryStore"]

@@ -24,7 +24,7 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import (
     IntegrityError,
     InvalidAddressError,
@@ -122,7 +122,7 @@ def client_options(uri: str, timeout: float) -> dict[str, Any]:
     # An attempt to connect must leave time for another one. A connection that was idle for long
     # is closed, because a firewall may have dropped it.
     options = {
-        "connectTimeoutMS": max(1, min(20_000, round(timeout * 1000 / 3))),
+        "connectTimeoutMS": min(20_000, milliseconds(timeout / 3)),
         "maxIdleTimeMS": 60_000,
     }
     given = uri.partition("?")[2].lower()

@@ -12,9 +12,13 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from jazzmine.deadline import milliseconds
 from jazzmine.errors import InvalidAddressError
 
 __all__ = ["Address", "Endpoint"]
+
+# Linux refuses more, in s (https://man7.org/linux/man-pages/man7/tcp.7.html).
+_LONGEST_KEEPALIVE = 32767
 
 _PASSES = {"prefer-standby": ("standby", "any")}
 
@@ -158,14 +162,14 @@ def _keepalives(parts: Mapping[str, Any], timeout: float) -> dict[str, int]:
     # These options close a connection that a firewall has dropped, if it is idle (in seconds), or
     # has sent data that is not acknowledged (in milliseconds).
     own = {
-        "keepalives_idle": max(1, math.ceil(timeout / 2)),
-        "keepalives_interval": max(1, math.ceil(timeout / 6)),
+        "keepalives_idle": min(max(1, math.ceil(timeout / 2)), _LONGEST_KEEPALIVE),
+        "keepalives_interval": min(max(1, math.ceil(timeout / 6)), _LONGEST_KEEPALIVE),
         "keepalives_count": 3,
-        "tcp_user_timeout": max(1000, math.ceil(timeout * 1000)),
+        "tcp_user_timeout": max(1000, min(milliseconds(timeout), 2**31 - 1)),
     }
     if str(parts.get("keepalives")) == "0":
         return {}
-    return {key: min(value, 2**31 - 1) for key, value in own.items() if key not in parts}
+    return {key: value for key, value in own.items() if key not in parts}
 
 
 def _connect_timeout(parts: Mapping[str, Any]) -> float | None:

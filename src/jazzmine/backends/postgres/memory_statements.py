@@ -22,13 +22,9 @@ __all__ = [
     "SWEPT_AT_ONCE",
     "TAKE",
     "channel",
-    "milliseconds",
 ]
 
 SWEPT_AT_ONCE = 500
-
-# The server's times end in the year 294276.
-_LONGEST = 1000 * 365 * 24 * 3600 * 1000
 
 TAKE = """
 SELECT wait_ms, data_found FROM $schema.jazzmine_memory_take(
@@ -112,8 +108,3 @@ RETURNING 1
 def channel(store: str) -> str:
     """Return the channel on which a store is notified that a lock was handed over to it."""
     return f"jazzmine_memory_{store}"
-
-
-def milliseconds(seconds: float) -> int:
-    """Return a time as the statements take it, never 0."""
-    return int(max(1, min(_LONGEST, round(seconds * 1000))))

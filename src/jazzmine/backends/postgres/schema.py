@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
+
+from jazzmine.deadline import milliseconds
 
 __all__ = [
     "DECLARE_ROWS",
@@ -183,7 +184,7 @@ def migrations(folder: str = "migrations") -> tuple[Migration, ...]:
 
 def in_ms(seconds: float) -> int:
     """Return a time for the parameter of `LIMIT_TIME`, in which zero would be no limit."""
-    return min(max(1, math.ceil(seconds * 1000)), 2**31 - 1)
+    return min(milliseconds(seconds), 2**31 - 1)
 
 
 def quoted(schema: str) -> str:

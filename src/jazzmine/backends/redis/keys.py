@@ -35,7 +35,6 @@ __all__ = [
     "Script",
     "conversation_of",
     "keys_of",
-    "milliseconds",
 ]
 
 ANY_MEMORY = "wm:{*}"
@@ -99,8 +98,3 @@ RELEASE = _script("release")
 RENEW = _script("renew")
 SAVE = _script("save")
 SET_ASIDE = _script("set_aside")
-
-
-def milliseconds(seconds: float) -> int:
-    """Return a time as Redis takes it, never 0."""
-    return max(1, round(seconds * 1000))
