@@ -206,6 +206,25 @@ async def until_closed(proxy: Proxy) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.parametrize("api", APIS)
+async def test_attempts_to_connect_are_as_many_with_a_large_pool(
+    api: str, schema: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with network("direct", schema, pool_min=10, timeout=1.0 + LENIENCE) as (proxy, options):
+        async with opened(api, options) as store:
+            await store.ping()
+            proxy.target = 1  # nothing listens there
+            proxy.cut()
+            with pytest.raises(StoreUnavailableError):
+                await store.ping()
+            await asyncio.sleep(1.0)
+            caplog.clear()
+            await asyncio.sleep(3.0)
+            assert 1 <= caplog.text.count("failed after 0 sec") <= 9
+            proxy.target = postgres.port_of(postgres.dsn())
+            await store.ping()
+
+
 # Several hosts
 
 

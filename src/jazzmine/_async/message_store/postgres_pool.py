@@ -48,6 +48,7 @@ class PostgresPool:
         self._connector = connector
         self._discarding = BackgroundTasks()
         self._reconnecting = BackgroundTasks()
+        self._is_pausing = False  # before the next attempt to connect
         self.is_open = False
         self._acquiring = 0  # how many calls ask for a connection
         self._pool = _Pool(
@@ -174,10 +175,14 @@ class PostgresPool:
         await self._pool.putconn(connection)
 
     def _reconnect(self, _: Any) -> None:
-        # psycopg's pool would retry at longer and longer intervals, and then no more.
-        self._reconnecting.start(self._grow)
+        # psycopg's pool would retry at longer and longer intervals, and then no more. All its
+        # connections fail at once; one attempt after a pause is made for all of them.
+        if not self._is_pausing:
+            self._is_pausing = True
+            self._reconnecting.start(self._grow)
 
     async def _grow(self) -> None:
         await sleep(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+        self._is_pausing = False
         if not self._pool.closed:
             await self._pool.check()
