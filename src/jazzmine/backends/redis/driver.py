@@ -30,7 +30,7 @@ def redis_driver() -> ModuleType:
 class Remedy(Enum):
     """What to do about a command that failed."""
 
-    GIVE_UP = auto()  # nothing helps: wrong credentials, or a cluster without a cluster's client
+    GIVE_UP = auto()  # nothing helps: wrong credentials or database, or not the client of a cluster
     RAISE = auto()  # it is the server's answer
     RECONNECT = auto()  # repeat it over another connection
     WAIT = auto()  # repeat it
@@ -40,12 +40,16 @@ class Remedy(Enum):
 _PASSING = re.compile(
     r"(?:^|[ -])(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED) "
 )
+# Each new connection selects its database; a node of a cluster has one alone.
+_NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
 
 
 def remedy_for(error: BaseException) -> Remedy:
     """Say what to do about an error of redis-py or of the network."""
     known = redis_driver().exceptions
     if isinstance(error, (known.AskError, known.AuthenticationError, known.AuthorizationError)):
+        return Remedy.GIVE_UP
+    if isinstance(error, known.ResponseError) and str(error).startswith(_NO_DATABASE):
         return Remedy.GIVE_UP
     if isinstance(error, known.MaxConnectionsError):
         return Remedy.WAIT
