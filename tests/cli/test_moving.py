@@ -64,6 +64,32 @@ def test_each_line_names_its_kind_and_the_last_one_counts_them(url: str) -> None
 # Refusals
 
 
+@pytest.mark.parametrize("option", ["--html", "--output"])
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("nodir/page", "No such file or directory"), ("", "Is a directory"),
+     ("/dev/full", "No space left on device")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_written_is_named_and_is_not_the_store(
+    option: str, place: str, reason: str, url: str, tmp_path: Path
+) -> None:
+    target = tmp_path / place
+    before = sorted(tmp_path.iterdir())
+    ran = run("export", "c1", option, str(target), "--store", url)
+    assert (ran.status, ran.errors) == (1, f"jazzmine: {target}: {reason}\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("none", "No such file or directory"), ("", "Is a directory")]
+)
+def test_a_file_that_cannot_be_imported_is_named_and_is_not_the_store(
+    name: str, reason: str, url: str, tmp_path: Path
+) -> None:
+    ran = run("import", str(tmp_path / name), "--store", url)
+    assert (ran.status, ran.errors) == (1, f"jazzmine: {tmp_path / name}: {reason}\n")
+
+
 def test_a_file_that_was_cut_off_is_noticed(url: str, tmp_path: Path) -> None:
     lines = run("export", "--store", url).output.splitlines(keepends=True)
     target = f"json:{tmp_path / 'copy.json'}"
