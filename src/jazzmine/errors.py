@@ -44,7 +44,7 @@ class JazzmineError(Exception):
 
 
 class ConfigurationError(JazzmineError, ValueError):
-    """The configuration has an unknown key or a wrong value, or the server's schema is not usable."""
+    """The configuration has an unknown key or a wrong value, or the schema cannot be used."""
 
 
 class InvalidAddressError(ConfigurationError, ConnectionError):

@@ -142,7 +142,7 @@ def _written(path: Path | None) -> Iterator[Write]:
         else:
             # What people said to an agent is for the user's eyes, as the store's own file is: 0600.
             descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
-            file = open(descriptor, "w", encoding="utf-8")
+            file = os.fdopen(descriptor, "w", encoding="utf-8")
     except OSError as error:
         _refuse(error, path)
 
