@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
-from typing import Any
 
 from jazzmine.config.base import BackendConfig, hint
 from jazzmine.config.message_stores import (
@@ -89,19 +88,11 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     scheme = url.partition(":")[0].lower()
     for kind in kinds:
         if scheme in kind.schemes:
-            address, options = split_options(url, _options_of(kind))
+            address, options = split_options(url, kind.url_options())
             return replace(kind.from_url(address), **options)
     # The text does not repeat the URL, which may contain a password.
     known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
     raise InvalidAddressError(f"the URL names no known storage; it must begin with one of {known}")
-
-
-# What the address itself says, and no option of a URL.
-_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db"})
-
-
-def _options_of(kind: type[BackendConfig]) -> dict[str, Any]:
-    return {one.name: one.default for one in fields(kind) if one.name not in _ADDRESSES}
 
 
 def _read_mapping(

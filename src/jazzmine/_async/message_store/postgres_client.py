@@ -75,7 +75,7 @@ class PostgresClient:
     def __init__(self, config: PostgresConfig, component: Component) -> None:
         self._config = config
         self._component = component
-        self._address = Address.of(config.dsn, config.timeout)
+        self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._pools_of_parents: list[PostgresPool] = []
         self._start()
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import Enum, auto
 from inspect import signature
 from types import ModuleType
 from typing import Any
-from urllib.parse import parse_qs
 
 
 def redis_driver() -> ModuleType:
@@ -59,25 +56,10 @@ def remedy_for(error: BaseException) -> Remedy:
     return Remedy.RECONNECT
 
 
-def wrong_option(url: str, error: Exception, own: Iterable[str]) -> str:
-    """Say which option of a URL redis-py refused, or nothing if it was not an option.
-
-    A part of a password that holds a question mark looks like an option: only known names are
-    repeated.
-
-    Args:
-        own: the names of the store's own options, which may be meant as well.
-    """
+def option_names() -> set[str]:
+    """Return the names of the options that a URL may have."""
     driver = redis_driver()
-    accepted = {*signature(driver.Redis).parameters, *driver.connection.URL_QUERY_ARGUMENT_PARSERS}
-    for name in parse_qs(url.partition("?")[2]):
-        if f"'{name}'" in str(error):
-            if name in accepted:
-                return f": the value of {name!r} is wrong"
-            nearest = get_close_matches(name, {*accepted, *own}, 1)
-            meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            return ": it has an unknown option" + meant
-    return ""
+    return {*signature(driver.Redis).parameters, *driver.connection.URL_QUERY_ARGUMENT_PARSERS}
 
 
 def is_cluster(client: Any) -> bool:
