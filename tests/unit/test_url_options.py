@@ -77,6 +77,15 @@ def test_a_path_with_two_slashes_is_not_taken_for_one_in_the_root_folder(scheme:
         message_store_config(f"{scheme}:///agent.db")
 
 
+def test_a_url_of_the_other_kind_of_store_is_said_to_be_one() -> None:
+    with pytest.raises(InvalidAddressError, match=r"^redis: is no message store; it must begin"):
+        message_store_config("redis://:sesame@h")
+    with pytest.raises(InvalidAddressError, match=r"^mongodb: is no working memory; it must begin"):
+        working_memory_config("mongodb://u:sesame@h/db")
+    with pytest.raises(InvalidAddressError, match=r"^the URL names no known storage"):
+        message_store_config("sesame:x")
+
+
 def test_an_unknown_option_of_a_memory_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown option 'ttl' .* allowed: ttl_seconds"):
         working_memory_config("memory:?ttl=5")

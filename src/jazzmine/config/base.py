@@ -89,8 +89,8 @@ def path_of(url: str) -> str:
     scheme, _, path = url.partition(":")
     if path.startswith("//"):
         raise InvalidAddressError(
-            f"the path comes directly after {scheme}: - {scheme}:agent.{scheme} is in the current"
-            f" folder, {scheme}:/srv/agent.{scheme} in /srv"
+            f"the path comes directly after {scheme}: - {scheme}:FILE is in the current folder,"
+            f" {scheme}:/FOLDER/FILE in /FOLDER"
         )
     return path
 

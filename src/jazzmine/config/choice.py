@@ -92,7 +92,10 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
             return replace(kind.from_url(address), **options)
     # The text does not repeat the URL, which may contain a password.
     known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
-    raise InvalidAddressError(f"the URL names no known storage; it must begin with one of {known}")
+    others = {other for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES) for other in kind.schemes}
+    what = "message store" if kinds is _MESSAGE_STORES else "working memory"
+    wrong = f"{scheme}: is no {what}" if scheme in others else "the URL names no known storage"
+    raise InvalidAddressError(f"{wrong}; it must begin with one of {known}")
 
 
 def _read_mapping(
@@ -110,9 +113,12 @@ def _read_mapping(
     names = [option.name for option in known]
     for key in options:
         if key not in names:
+            # Perhaps the storage was forgotten, and this one is the default.
+            others = [one.storage for one in kinds if key in (field.name for field in fields(one))]
+            meant = f"; it is one of {' and '.join(map(repr, others))}"
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"
-                f"{hint(str(key), ['storage', *names])}"
+                f"{meant if others else hint(str(key), ['storage', *names])}"
             )
     for option in known:
         if option.default is MISSING and option.name not in options:
