@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from jazzmine.cli.records import KINDS
 from jazzmine.sync import MessageStore
 from tests.cli.conftest import ESCAPES
-from tests.cli.program import all_records, objects, run, run_program
+from tests.cli.program import COMMAND, all_records, environment, objects, run, run_program
 
 # Round trips
 
@@ -78,6 +79,16 @@ def test_a_file_that_cannot_be_written_is_named_and_is_not_the_store(
     ran = run("export", "c1", option, str(target), "--store", url)
     assert (ran.status, ran.errors) == (1, f"jazzmine: {target}: {reason}\n")
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_behind_standard_output_is_not_the_store(url: str) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, "export", "--store", url],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=120,
+        )  # fmt: skip
+    assert ran.stderr == "jazzmine: standard output: No space left on device\n"
+    assert ran.returncode == 1
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from tempfile import mkstemp
-from typing import IO, Annotated, Any, NoReturn
+from typing import IO, Annotated, Any
 
 import typer
 from pydantic import ValidationError
@@ -120,11 +120,23 @@ def _write_lines(
     write(json.dumps({_END: counts}) + "\n")
 
 
-def _refuse(error: OSError, path: Path | str) -> NoReturn:
-    """Raise the error for a file that the user named and that cannot be read or written."""
-    if isinstance(error, BrokenPipeError):
-        raise error
-    raise Refused(f"{path}: {error.strerror or error}") from error
+@contextmanager
+def _errors_of(file: Path | str) -> Iterator[None]:
+    """Distinguish the errors of a file that the user named from those of a store."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Refused(f"{file}: {error.strerror or error}") from error
+
+
+def _writer(file: IO[str], name: Path | str) -> Write:
+    def write(text: str) -> None:
+        with _errors_of(name):
+            file.write(text)
+
+    return write
 
 
 @contextmanager
@@ -132,34 +144,24 @@ def _written(path: Path | None) -> Iterator[Write]:
     """Give what writes to a file, which appears when it is complete, or to standard output."""
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        yield sys.stdout.write
+        yield _writer(sys.stdout, "standard output")
+        with _errors_of("standard output"):
+            sys.stdout.flush()
         return
-    is_special = path.exists() and not path.is_file()  # a pipe, or /dev/stdout
     part = ""
-    try:
-        if is_special:
+    with _errors_of(path):
+        if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
             file = path.open("w", encoding="utf-8")
         else:
             # What people said to an agent is for the user's eyes, as the store's own file is: 0600.
             descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
             file = os.fdopen(descriptor, "w", encoding="utf-8")
-    except OSError as error:
-        _refuse(error, path)
-
-    def write(text: str) -> None:
-        try:
-            file.write(text)
-        except OSError as error:  # not the store's
-            _refuse(error, path)
-
     try:
-        yield write
-        try:
+        yield _writer(file, path)
+        with _errors_of(path):
             file.close()
             if part:
                 os.replace(part, path)
-        except OSError as error:
-            _refuse(error, path)
     except BaseException:
         with suppress(OSError):
             file.close()
@@ -206,10 +208,8 @@ def import_lines(
 def _opened(file: str) -> IO[bytes]:
     if file == "-":
         return sys.stdin.buffer
-    try:
+    with _errors_of(file):
         return open(file, "rb")
-    except OSError as error:
-        _refuse(error, file)
 
 
 def _import(
