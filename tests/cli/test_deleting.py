@@ -103,6 +103,12 @@ def test_old_conversations_are_pruned(filled_url: str, before: str, left: list[s
     assert found == {"conversations": 3 - len(left)}
 
 
+def test_it_is_said_before_which_time_was_pruned(url: str) -> None:
+    # A number of seconds is a time in January 1970.
+    ran = run("prune", "--before", "1700000000", "--yes", "--store", url)
+    assert ran.output == "pruned 0 conversations last touched before 1970-01-20 16:13:20Z\n"
+
+
 @pytest.mark.parametrize("before", ["2999-01-01", str(10**15)])
 def test_a_time_in_the_future_prunes_nothing(url: str, before: str) -> None:
     stored = all_records(url)

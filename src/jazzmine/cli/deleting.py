@@ -101,4 +101,4 @@ def prune(
     if as_json:
         print_json({"conversations": pruned})
     else:
-        write(f"pruned {pruned:,} conversations")
+        write(f"pruned {pruned:,} conversations last touched before {when(before)}")
