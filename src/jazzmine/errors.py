@@ -44,7 +44,7 @@ class JazzmineError(Exception):
 
 
 class ConfigurationError(JazzmineError, ValueError):
-    """The configuration names an unknown storage or key, or a value of a wrong type."""
+    """The configuration has an unknown key or a wrong value, or the schema cannot be used."""
 
 
 class InvalidAddressError(ConfigurationError, ConnectionError):

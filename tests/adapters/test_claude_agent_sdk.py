@@ -284,6 +284,14 @@ async def test_of_entries_with_a_bad_one_none_is_stored(sessions: Any) -> None:
     assert await sessions.load(KEY) is None
 
 
+@pytest.mark.parametrize("one", [entries("a")[0], "a"])
+async def test_one_entry_instead_of_a_list_is_refused(sessions: Any, one: object) -> None:
+    with pytest.raises(TypeError, match="entries must be a list"):
+        await sessions.append(KEY, one)
+
+    assert await sessions.load(KEY) is None
+
+
 async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageStore) -> None:
     use = {"type": "tool_use", "id": "t", "name": "Read", "input": {"path": "a.py"}}
     result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "1"}]}

@@ -172,6 +172,14 @@ async def test_of_items_with_a_bad_one_none_is_stored(session: Any) -> None:
     assert await session.get_items() == []
 
 
+@pytest.mark.parametrize("one", [{"role": "user", "content": "1"}, "1"])
+async def test_one_item_instead_of_a_list_is_refused(session: Any, one: object) -> None:
+    with pytest.raises(TypeError, match="items must be a list"):
+        await session.add_items(one)
+
+    assert await session.get_items() == []
+
+
 async def test_a_person_can_read_the_conversation(session: Any, store: MessageStore) -> None:
     parts = [{"type": "input_text", "text": "Look:"}, {"type": "input_image", "image_url": "data:"}]
     await session.add_items(

@@ -21,10 +21,10 @@ from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import config, conversation, message
 from tests.servers import postgres
 
-SHORT = 1.0
+SHORT = 2.0
 """The deadline of a call, in s; the changes take longer."""
 
-HELD = 2.5
+HELD = 3.0
 """How long a table is locked, in s."""
 
 

@@ -16,33 +16,8 @@ from jazzmine.backends.postgres.schema import bind
 from jazzmine.backends.postgres.trace_statements import CONDITIONS, find_traces, summarize
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
+from tests.backends.postgres_plans import FILL, FILTERS, METHODS
 from tests.servers import postgres
-
-FILL = """
-INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
-SELECT 'c' || n, 'u' || n % 200, 'a' || n % 50, 'title', n, n FROM generate_series(1, 2000) AS n;
-
-INSERT INTO $schema.messages
-    (id, conversation_id, user_id, role, original_content, timestamp, is_flagged)
-SELECT 'm' || n, 'c' || n % 2000 + 1, 'u' || n % 200, 'user', 'text ' || n, n, n % 100 = 0
-FROM generate_series(1, 200000) AS n;
-
-INSERT INTO $schema.turn_traces (
-    id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms, ended_at_ms,
-    total_latency_ms, total_tokens, detected_intent, errors, tool_traces, llm_calls)
-SELECT
-    't' || n, 'm' || n * 4, 'c' || n * 4 % 2000 + 1, 'u' || n % 200, 'a' || n % 50, n, n * 1000,
-    n * 1000 + 5, n * 37 % 10000, n * 91 % 20000, 'intent ' || n % 100,
-    CASE WHEN n % 100 = 0 THEN '["failed"]' ELSE '[]' END::jsonb,
-    jsonb_build_array(jsonb_build_object(
-        'sandbox', 's' || n % 500, 'success', n % 3 > 0, 'final_data', jsonb_build_object('n', n))),
-    jsonb_build_array(jsonb_build_object(
-        'model', 'model ' || n % 300, 'total_tokens', n % 1000, 'prompt_tokens', 1,
-        'completion_tokens', 1, 'latency_ms', n % 700))
-FROM generate_series(1, 50000) AS n;
-
-ANALYZE $schema.conversations, $schema.messages, $schema.turn_traces
-"""
 
 
 @pytest.fixture(scope="module", params=postgres.VERSIONS)
@@ -79,112 +54,6 @@ def indexes(
     return found
 
 
-MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"], "later_conversations": []}
-PAGE = {"owner": "u7", "limit": 20}
-METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
-    "store conversation": (
-        sql.STORE_CONVERSATION,
-        {"conversation": "{}"},
-        {"conversations_pkey"},
-    ),
-    "store message": (
-        sql.STORE_MESSAGE,
-        MESSAGES_GIVEN,
-        {"messages_pkey"},
-    ),
-    "store messages": (
-        sql.STORE_MESSAGES,
-        MESSAGES_GIVEN,
-        {"messages_pkey"},
-    ),
-    "store trace": (sql.STORE_TRACE, {"trace": "{}"}, {"turn_traces_message_id_key"}),
-    "store turn": (
-        sql.store_turn(conversation=True, messages=True, trace=True),
-        {"conversation": "{}", "trace": "{}", **MESSAGES_GIVEN},
-        {"conversations_pkey", "messages_pkey", "turn_traces_message_id_key"},
-    ),
-    "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
-    "of user": (sql.conversations_page("user_id", 20, False), PAGE, {"idx_conv_user"}),
-    "of user, after": (
-        sql.conversations_page("user_id", 20, True),
-        {**PAGE, "after": "c7"},
-        {"idx_conv_user", "conversations_pkey"},
-    ),
-    "of agent": (
-        sql.conversations_page("agent_id", 20, False),
-        {**PAGE, "owner": "a7"},
-        {"idx_conv_agent"},
-    ),
-    "of agent, after": (
-        sql.conversations_page("agent_id", 20, True),
-        {**PAGE, "owner": "a7", "after": "c7"},
-        {"idx_conv_agent", "conversations_pkey"},
-    ),
-    "message": (sql.MESSAGE, {"id": "m7"}, {"messages_pkey"}),
-    "messages": (sql.MESSAGES_BY_IDS, {"ids": ["m7", "m8"]}, {"messages_pkey"}),
-    "in conversation": (
-        sql.messages_page("conversation_id", 20, False),
-        {**PAGE, "owner": "c7"},
-        {"idx_msg_conv"},
-    ),
-    "in conversation, after": (
-        sql.messages_page("conversation_id", 20, True),
-        {**PAGE, "owner": "c7", "after": "m6"},
-        {"idx_msg_conv", "messages_pkey"},
-    ),
-    "messages of user": (sql.messages_page("user_id", 20, False), PAGE, {"idx_msg_user"}),
-    "messages of user, after": (
-        sql.messages_page("user_id", 20, True),
-        {**PAGE, "after": "m7"},
-        {"idx_msg_user", "messages_pkey"},
-    ),
-    "next messages": (
-        sql.next_messages(500),
-        {"owner": "c7", "limit": 500, "timestamp": 9, "seq": 9},
-        {"idx_msg_conv"},
-    ),
-    "context": (
-        log_sql.newest(20, False, False),
-        {"owner": "c7", "limit": 20},
-        {"idx_msg_visible"},
-    ),
-    "context window": (
-        log_sql.newest(20, True, False),
-        {"owner": "c7", "limit": 20},
-        {"idx_msg_visible", "idx_msg_flagged_calls"},
-    ),
-    "context window, after": (
-        log_sql.newest(20, True, True),
-        {"owner": "c7", "limit": 20, "after": "m6"},
-        {"idx_msg_visible", "idx_msg_flagged_calls", "messages_pkey"},
-    ),
-    "flag": (sql.FLAG_MESSAGE, {"id": "m7", "flagged": True}, {"messages_pkey"}),
-    "delete message": (
-        sql.DELETE_MESSAGE,
-        {"id": "m7"},
-        {"messages_pkey", "conversations_pkey"},
-    ),
-    "delete conversation": (
-        sql.DELETE_CONVERSATION,
-        {"id": "c7"},
-        {"conversations_pkey"},
-    ),
-    "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
-    "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),
-    "traces of conversation": (sql.TRACES_OF_CONVERSATION, {"owner": "c5"}, {"idx_tt_conv"}),
-    "traces of agent": (
-        sql.traces_of_agent(100, 0),
-        {"owner": "a7", "limit": 100},
-        {"idx_tt_agent_time"},
-    ),
-    "traces of agent, later": (
-        sql.traces_of_agent(100, 100),
-        {"owner": "a7", "limit": 100, "offset": 100},
-        {"idx_tt_agent_time", "idx_tt_time"},
-    ),
-}
-
-
 @pytest.mark.parametrize(("statement", "given", "expected"), METHODS.values(), ids=METHODS)
 def test_each_method_uses_its_index(
     filled: tuple[psycopg.Connection[Any], str],
@@ -210,27 +79,6 @@ def test_each_method_uses_its_index_when_it_is_planned_once_for_all_values(
     finally:
         connection.execute("RESET plan_cache_mode")
         connection.prepare_threshold = None
-
-
-FILTERS: dict[str, tuple[TraceFilter, str]] = {
-    "nothing": (TraceFilter(), "idx_tt_time"),
-    "agent_id": (TraceFilter(agent_id="a7"), "idx_tt_agent_time"),
-    "user_id": (TraceFilter(user_id="u7"), "idx_tt_user"),
-    "conversation_id": (TraceFilter(conversation_id="c5"), "idx_tt_conv"),
-    "intent": (TraceFilter(intent="intent 7"), "idx_tt_intent"),
-    "started": (TraceFilter(started_from=900_000, started_until=950_000), "idx_tt_time"),
-    "agent and time": (
-        TraceFilter(agent_id="a7", started_from=900_000, started_until=5_000_000),
-        "idx_tt_agent_time",
-    ),
-    "min_total_tokens": (TraceFilter(min_total_tokens=19_990), "idx_tt_tokens"),
-    "min_latency_ms": (TraceFilter(min_latency_ms=9_995), "idx_tt_latency"),
-    "has_errors": (TraceFilter(has_errors=True), "idx_tt_failed"),
-    "no errors": (TraceFilter(has_errors=False), "idx_tt_time"),
-    "tool": (TraceFilter(tool={"sandbox": "s7", "success": False}), "idx_tt_tool_gin"),
-    "tool, nested": (TraceFilter(tool={"final_data": {"n": 7}}), "idx_tt_tool_gin"),
-    "llm_call": (TraceFilter(llm_call={"model": "model 7"}), "idx_tt_llm_gin"),
-}
 
 
 @pytest.mark.parametrize(("where", "index"), FILTERS.values(), ids=FILTERS)

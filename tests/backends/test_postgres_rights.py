@@ -13,7 +13,7 @@ import pytest
 
 from jazzmine.backends.postgres.schema import MESSAGES, Migration, migrations
 from jazzmine.errors import ConfigurationError
-from jazzmine.sync import MessageStore
+from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
@@ -117,8 +117,41 @@ def test_a_table_that_is_gone_is_named(
     admin: psycopg.Connection[tuple[Any, ...]], schema: str, granted: str
 ) -> None:
     admin.execute(f'DROP TABLE "{schema}".turn_traces'.encode())
-    with pytest.raises(ConfigurationError, match="turn_traces"):
+    with pytest.raises(ConfigurationError, match="lacks tables: turn_traces; restore"):
         open_as(granted, schema)
+
+
+def test_a_table_that_is_dropped_while_a_store_is_open_is_named(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        admin.execute(f'DROP TABLE "{schema}".messages CASCADE'.encode())
+        with pytest.raises(ConfigurationError, match=r"\.messages. does not exist; the schema was"):
+            store.get_message_by_id("m1")
+        with pytest.raises(ConfigurationError, match=r"\.messages. does not exist"):
+            store.store_message(message())
+        assert store.get_conversation_by_id("c1") == conversation()
+
+
+def test_a_schema_that_is_dropped_while_a_store_is_open_is_named_and_made_anew(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        admin.execute(f'DROP SCHEMA "{schema}" CASCADE'.encode())
+        with pytest.raises(ConfigurationError, match=schema):
+            store.store_conversation(conversation())
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+
+
+def test_a_table_of_working_memory_that_is_dropped_meanwhile_is_named(
+    admin: psycopg.Connection[tuple[Any, ...]], schema: str
+) -> None:
+    with WorkingMemoryStore.initialize(config(schema)) as store:
+        admin.execute(f'DROP TABLE "{schema}".working_memory CASCADE'.encode())
+        with pytest.raises(ConfigurationError, match=r"\.working_memory. does not exist"):
+            store.get_or_create("c1", "ada", "desk")
 
 
 def test_a_role_that_may_not_make_a_schema_gets_an_error(

@@ -21,7 +21,7 @@ from redis.crc import key_slot
 
 from jazzmine.core import working_memory as core
 from jazzmine.core.working_memory import TurnCache
-from jazzmine.errors import ConfigurationError, LockTimeoutError
+from jazzmine.errors import ConfigurationError, LockTimeoutError, StoreUnavailableError
 from jazzmine.sync import working_memory as sync
 from tests.servers.redis import Cluster, running
 
@@ -262,6 +262,12 @@ async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
         assert await store.active_count() == 20
         for number in range(20):
             assert await store.delete(f"c{number}") is True
+
+
+def test_the_url_of_a_node_with_a_database_that_clusters_lack_is_refused() -> None:
+    url = running(Cluster).primaries[1].url.rpartition("/")[0]
+    with pytest.raises(StoreUnavailableError, match="SELECT is not allowed in cluster mode"):
+        sync.WorkingMemoryStore.initialize(f"{url}/3")
 
 
 def test_a_client_of_one_node_of_a_cluster_is_refused_at_once() -> None:

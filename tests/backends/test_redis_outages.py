@@ -183,6 +183,15 @@ def test_a_server_that_is_silent_from_the_start_ends_opening_at_the_deadline(api
         assert time.monotonic() - started < LATEST
 
 
+def test_a_database_that_the_server_does_not_have_is_refused_at_once(
+    api: Any, server: Server
+) -> None:
+    url = server.url.rpartition("/")[0]
+
+    with pytest.raises(StoreUnavailableError, match="DB index is out of range"):
+        api(f"{url}/99", timeout=5)
+
+
 def test_a_wrong_password_is_refused_at_once_and_repeated_nowhere(
     api: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -61,7 +61,7 @@ def test_without_a_working_memory_it_says_so(url: str) -> None:
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])
 @pytest.mark.parametrize(
-    "command", [["erase", "--user", "u1"], ["prune", "--before", "2030-01-01"]]
+    "command", [["erase", "--user", "u1"], ["prune", "--before", "2025-01-01"]]
 )
 def test_any_answer_but_yes_deletes_nothing(url: str, command: list[str], answer: str) -> None:
     before = all_records(url)
@@ -72,7 +72,7 @@ def test_any_answer_but_yes_deletes_nothing(url: str, command: list[str], answer
 
 
 @pytest.mark.parametrize(
-    "command", [["erase", "--user", "u1"], ["prune", "--before", "2030-01-01"]]
+    "command", [["erase", "--user", "u1"], ["prune", "--before", "2025-01-01"]]
 )
 def test_yes_deletes(url: str, command: list[str]) -> None:
     assert run(*command, "--store", url, stdin="y\n").status == 0
@@ -101,6 +101,21 @@ def test_old_conversations_are_pruned(filled_url: str, before: str, left: list[s
     )
     assert ids(filled_url) == left
     assert found == {"conversations": 3 - len(left)}
+
+
+def test_it_is_said_before_which_time_was_pruned(url: str) -> None:
+    # A number of seconds is a time in January 1970.
+    ran = run("prune", "--before", "1700000000", "--yes", "--store", url)
+    assert ran.output == "pruned 0 conversations last touched before 1970-01-20 16:13:20Z\n"
+
+
+@pytest.mark.parametrize("before", ["2999-01-01", str(10**15)])
+def test_a_time_in_the_future_prunes_nothing(url: str, before: str) -> None:
+    stored = all_records(url)
+    ran = run("prune", "--before", before, "--yes", "--store", url)
+    assert ran.status == 2
+    assert "in the future" in ran.errors
+    assert all_records(url) == stored
 
 
 def test_a_date_that_cannot_be_read_is_a_wrong_usage(url: str) -> None:

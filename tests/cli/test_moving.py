@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 from jazzmine.cli.records import KINDS
 from jazzmine.sync import MessageStore
 from tests.cli.conftest import ESCAPES
-from tests.cli.program import all_records, objects, run, run_program
+from tests.cli.program import COMMAND, all_records, environment, objects, run, run_program
 
 # Round trips
 
@@ -62,6 +63,42 @@ def test_each_line_names_its_kind_and_the_last_one_counts_them(url: str) -> None
 
 
 # Refusals
+
+
+@pytest.mark.parametrize("option", ["--html", "--output"])
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [("nodir/page", "No such file or directory"), ("", "Is a directory"),
+     ("/dev/full", "No space left on device")],
+)  # fmt: skip
+def test_a_file_that_cannot_be_written_is_named_and_is_not_the_store(
+    option: str, place: str, reason: str, url: str, tmp_path: Path
+) -> None:
+    target = tmp_path / place
+    before = sorted(tmp_path.iterdir())
+    ran = run("export", "c1", option, str(target), "--store", url)
+    assert (ran.status, ran.errors) == (1, f"jazzmine: {target}: {reason}\n")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_full_disk_behind_standard_output_is_not_the_store(url: str) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, "export", "--store", url],
+            stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=120,
+        )  # fmt: skip
+    assert ran.stderr == "jazzmine: standard output: No space left on device\n"
+    assert ran.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("none", "No such file or directory"), ("", "Is a directory")]
+)
+def test_a_file_that_cannot_be_imported_is_named_and_is_not_the_store(
+    name: str, reason: str, url: str, tmp_path: Path
+) -> None:
+    ran = run("import", str(tmp_path / name), "--store", url)
+    assert (ran.status, ran.errors) == (1, f"jazzmine: {tmp_path / name}: {reason}\n")
 
 
 def test_a_file_that_was_cut_off_is_noticed(url: str, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from jazzmine import Conversation, Message, TurnTrace
 from jazzmine.sync import MessageStore, WorkingMemoryStore
+from jazzmine.sync.working_memory import ActiveFlowState, PendingConfirmation, ToolCallRecord
 from tests.behaviour.samples import NOW
 from tests.cli.program import objects, run
 from tests.servers import redis_configs
@@ -234,6 +235,27 @@ def test_working_memory_is_shown(tmp_path: Path) -> None:
     assert "user_id: u1\\x1b[2J" in shown.output
     assert found["conversation_id"] == "c1"
     assert missing.status == 1
+
+
+def test_the_times_of_a_working_memory_are_shown_in_utc(tmp_path: Path) -> None:
+    memory = f"sqlite:{tmp_path}/agent.db"
+    with WorkingMemoryStore.initialize(memory) as store:
+        store.get_or_create("c1", "u1", "a1")
+        flow = ActiveFlowState("f", "n", "flow", started_at=1e9)
+        store.start_flow("c1", flow)
+        store.record_tool_call("c1", ToolCallRecord("t", {"called_at": 5.0}, called_at=1e9 + 1))
+        store.request_confirmation("c1", PendingConfirmation("f", "pay", {}, 1, 1e9 + 2))
+    lines = [line.strip() for line in run("memory", "c1", "--memory", memory).output.splitlines()]
+    (found,) = objects(run("memory", "c1", "--memory", memory, "--json").output)
+    for shown in (
+        "started_at: 2001-09-09 01:46:40Z",
+        "called_at: 2001-09-09 01:46:41Z",
+        "requested_at: 2001-09-09 01:46:42Z",
+        "called_at: 5.0",
+    ):
+        assert shown in lines
+    assert not any(line.startswith(("created_at: 1", "last_updated: 1")) for line in lines)
+    assert found["active_flow"]["started_at"] == 1e9
 
 
 def test_working_memory_of_this_process_alone_is_a_wrong_usage() -> None:

@@ -247,6 +247,14 @@ KINDS: dict[str, type[FaultyStore]] = {
 }
 
 
+def _initialized(initialize: Callable[[], Any]) -> Any:
+    """Return a store whose `timeout` may be too short to open it on a busy machine."""
+    for _ in range(9):
+        with suppress(StoreUnavailableError):
+            return initialize()
+    return initialize()
+
+
 @contextmanager
 def opened(name: str, api: str, timeout: float) -> Iterator[FaultyStore]:
     """Open a store of an API for a block; `timeout` is that of its calls, in s."""
@@ -258,7 +266,8 @@ def opened(name: str, api: str, timeout: float) -> Iterator[FaultyStore]:
         network = stack.enter_context(NETWORKS[name]())
         runner: Any = stack.enter_context(APIS[api]())
         initialize = sync_store.initialize if api == "sync" else async_store.initialize
-        store = runner.run(initialize({**network.through, "timeout": timeout}))
-        stack.callback(lambda: runner.run(store.close()))
         beside = stack.enter_context(sync_store.initialize(network.beside))
+        config = {**network.through, "timeout": timeout}
+        store = _initialized(lambda: runner.run(initialize(config)))
+        stack.callback(lambda: runner.run(store.close()))
         yield KINDS[name](network, runner, store, beside)

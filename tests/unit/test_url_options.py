@@ -15,6 +15,7 @@ from jazzmine.config import (
     working_memory_config,
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
+from jazzmine.sync import MessageStore, WorkingMemoryStore
 
 
 def test_options_are_taken_out_of_the_url_of_a_database() -> None:
@@ -76,11 +77,53 @@ def test_a_path_with_two_slashes_is_not_taken_for_one_in_the_root_folder(scheme:
         message_store_config(f"{scheme}:///agent.db")
 
 
+def test_a_url_of_the_other_kind_of_store_is_said_to_be_one() -> None:
+    with pytest.raises(InvalidAddressError, match=r"^redis: is no message store; it must begin"):
+        message_store_config("redis://:sesame@h")
+    with pytest.raises(InvalidAddressError, match=r"^mongodb: is no working memory; it must begin"):
+        working_memory_config("mongodb://u:sesame@h/db")
+    with pytest.raises(InvalidAddressError, match=r"^the URL names no known storage"):
+        message_store_config("sesame:x")
+
+
 def test_an_unknown_option_of_a_memory_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"unknown option 'ttl' .* allowed: ttl_seconds"):
         working_memory_config("memory:?ttl=5")
     with pytest.raises(ConfigurationError, match="nothing may follow memory:"):
         working_memory_config("memory:here?ttl=5")
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("postgresql://h/db?pool_mix=3", "an unknown option; did you mean 'pool_min'?"),
+        ("postgresql://h/db?pool_max=3&sslmod=x", "an unknown option; did you mean 'sslmode'?"),
+        ("postgresql://h/db?zzzz=", "an unknown option"),
+        ("mongodb://h/db?timout=3", "an unknown option; did you mean 'timeout'?"),
+        ("mongodb://h/db?readPreferense=x", "an unknown option; did you mean 'readpreference'?"),
+        ("mongodb://h/db?maxPoolSize=x", "the value of 'maxPoolSize' is wrong"),
+    ],
+)  # fmt: skip
+def test_an_option_that_the_driver_refuses_has_a_hint(url: str, said: str) -> None:
+    with pytest.raises(InvalidAddressError) as raised:
+        MessageStore.initialize(url)
+    assert str(raised.value).endswith(f": it has {said}" if "unknown" in said else f": {said}")
+    assert raised.value.__cause__ is None
+
+
+def test_an_option_of_the_working_memory_may_be_meant() -> None:
+    with pytest.raises(InvalidAddressError, match="did you mean 'ttl_seconds'"):
+        WorkingMemoryStore.initialize("postgresql://h/db?ttl_secnds=3")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:hunter?2=3@h/db?zzzz=1", "mongodb://me:hunter?2=3@h/db"]
+)
+def test_a_part_of_a_password_that_looks_like_an_option_is_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidAddressError) as raised:
+        MessageStore.initialize(url)
+    assert "hunter" not in str(raised.value)
+    assert "2" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,12 @@ def test_registered_slots_make_an_active_flow_collect_them() -> None:
     assert memory.current_flow_can_be_interrupted
 
 
+@pytest.mark.parametrize("one", [Slot("day", "", "date"), {"day": Slot("day", "", "date")}])
+def test_what_is_no_list_of_slots_is_refused(one: object) -> None:
+    with pytest.raises(TypeError, match=r"slots must be a list of Slot, not (Slot|dict)"):
+        in_flow().register_slots(one)  # type: ignore[arg-type]
+
+
 def test_slots_that_are_not_pending_leave_the_flow_active() -> None:
     memory = in_flow()
 

@@ -34,7 +34,9 @@ def require_client(client: Any) -> None:
     from redis.asyncio import Redis, RedisCluster
 
     if not isinstance(client, (Redis, RedisCluster)):
-        raise TypeError(f"redis_client must be a {AnyRedis}, not {type(client)!r}")
+        raise TypeError(
+            f"redis_client must be a {AnyRedis}, not {type(client)!r}; initialize() takes a URL"
+        )
 
 
 def client_for(url: str, reply_timeout: float) -> AnyRedis:

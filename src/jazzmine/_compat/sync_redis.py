@@ -44,7 +44,9 @@ def require_client(client: Any) -> None:
     """Raise `TypeError` unless this is a sync client; warn where no time-out can end a call."""
     driver = redis_driver()
     if not isinstance(client, (driver.Redis, driver.RedisCluster)):
-        raise TypeError(f"redis_client must be a {AnyRedis}, not {type(client)!r}")
+        raise TypeError(
+            f"redis_client must be a {AnyRedis}, not {type(client)!r}; initialize() takes a URL"
+        )
     if settings_of(client)["socket_timeout"] is None:
         text = "redis_client has no socket_timeout: a call may wait for a silent server for ever"
         warnings.warn(text, RuntimeWarning, stacklevel=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
@@ -19,6 +19,7 @@ __all__ = [
     "as_async",
     "finished",
     "require_session_id",
+    "require_several",
     "retry_conflicts",
     "retry_conflicts_sync",
 ]
@@ -76,6 +77,15 @@ def require_session_id(session_id: object, name: str = "session_id") -> str:
     if not isinstance(session_id, str):
         raise TypeError(f"{name} must be a str, not {type(session_id).__name__}")
     return session_id
+
+
+def require_several(items: object, name: str) -> None:
+    """Raise `TypeError` if one item, or a text, was passed instead of a list.
+
+    Iterating over it would give its keys, or its characters.
+    """
+    if isinstance(items, Mapping | str | bytes):
+        raise TypeError(f"{name} must be a list, not {type(items).__name__}")
 
 
 def as_async(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:

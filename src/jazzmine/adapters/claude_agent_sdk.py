@@ -10,7 +10,13 @@ from uuid import UUID, uuid4, uuid5
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._calls import Conversations, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._calls import (
+    Conversations,
+    finished,
+    require_session_id,
+    require_several,
+    retry_conflicts,
+)
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._versions import supported
@@ -72,8 +78,10 @@ class JazzmineSessionStore:
         always added. The session's summary changes in the same step.
 
         Raises:
-            TypeError, ValueError: an entry cannot be stored, or an id in the key is missing.
+            TypeError, ValueError: an entry cannot be stored, one is passed instead of a list, or
+                an id in the key is missing.
         """
+        require_several(entries, "entries")
         conversation_id = self._conversation_id(key)
         unsaved: dict[str, _Unsaved] = {}
         for entry in entries:

@@ -8,7 +8,12 @@ from typing import Any
 
 from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
 from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._calls import Conversations, finished, require_session_id
+from jazzmine.adapters._calls import (
+    Conversations,
+    finished,
+    require_session_id,
+    require_several,
+)
 from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
 from jazzmine.adapters._versions import supported
 from jazzmine.records.messages import Message, MessageRole
@@ -77,8 +82,10 @@ class JazzmineSession:
         """Append items to the session, all of them or none.
 
         Raises:
-            TypeError, ValueError: an item cannot be stored; none is.
+            TypeError, ValueError: an item cannot be stored, or one is passed instead of a list;
+                none is stored.
         """
+        require_several(items, "items")
         ids = {"conversation_id": self.session_id, "user_id": self._conversations.user_id}
         messages = [item_message(_KEY, item, _described(item), **ids) for item in items]
         if messages:

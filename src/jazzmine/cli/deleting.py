@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import nullcontext
 from typing import Annotated
 
@@ -84,6 +85,11 @@ def prune(
 
     Example: `jazzmine prune --before 2025-01-01`
     """
+    if before > time.time() * 1000:
+        raise typer.BadParameter(
+            f"{when(before)} is in the future: that would delete every conversation",
+            param_hint="--before",
+        )
     with message_store(context, store) as opened:
         confirm(f"Delete the conversations last touched before {when(before)}?", yes)
         pruned = 0
@@ -95,4 +101,4 @@ def prune(
     if as_json:
         print_json({"conversations": pruned})
     else:
-        write(f"pruned {pruned:,} conversations")
+        write(f"pruned {pruned:,} conversations last touched before {when(before)}")

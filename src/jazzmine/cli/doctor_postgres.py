@@ -31,7 +31,7 @@ def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
     Raises:
         StoreUnavailableError: no server can be reached, or it refuses the connection.
     """
-    address = Address.of(config.dsn, config.timeout)
+    address = Address.of(config.dsn, config.timeout, config.url_options())
     yield from _check_hosts(config, address)
     connector = Connector(config, address)
     failure: Exception

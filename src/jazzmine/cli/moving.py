@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from tempfile import mkstemp
@@ -35,6 +35,8 @@ _NAMES: dict[RecordKind, str] = {
     "traces": "trace",
 }
 _END = "end"
+
+Write = Callable[[str], object]
 
 
 def add_commands(app: typer.Typer) -> None:
@@ -83,11 +85,12 @@ def export(
         if conversation is not None:
             conversation_of(opened, conversation)
         if html is not None and conversation is not None:
-            with _written(html) as file:
-                file.writelines(conversation_page(opened, conversation))
+            with _written(html) as write:
+                for part in conversation_page(opened, conversation):
+                    write(part)
             return
-        with _written(output) as file, counting() as counter:
-            _write_lines(file, _exported(opened, conversation), counter)
+        with _written(output) as write, counting() as counter:
+            _write_lines(write, _exported(opened, conversation), counter)
 
 
 def _exported(
@@ -104,38 +107,66 @@ def _exported(
 
 
 def _write_lines(
-    file: IO[str], exported: Iterable[tuple[RecordKind, Iterable[Record]]], counter: Counter
+    write: Write, exported: Iterable[tuple[RecordKind, Iterable[Record]]], counter: Counter
 ) -> None:
     counts: dict[RecordKind, int] = {}
     for kind, records in exported:
         counts[kind] = 0
         counter.begin(f"exporting {kind}")
         for record in records:
-            file.write(f'{{"{_NAMES[kind]}":{record.model_dump_json()}}}\n')
+            write(f'{{"{_NAMES[kind]}":{record.model_dump_json()}}}\n')
             counts[kind] += 1
             counter.step()
-    file.write(json.dumps({_END: counts}) + "\n")
+    write(json.dumps({_END: counts}) + "\n")
 
 
 @contextmanager
-def _written(path: Path | None) -> Iterator[IO[str]]:
-    """Give what to write to: a file, which appears when it is complete, or standard output."""
+def _errors_of(file: Path | str) -> Iterator[None]:
+    """Distinguish the errors of a file that the user named from those of a store."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Refused(f"{file}: {error.strerror or error}") from error
+
+
+def _writer(file: IO[str], name: Path | str) -> Write:
+    def write(text: str) -> None:
+        with _errors_of(name):
+            file.write(text)
+
+    return write
+
+
+@contextmanager
+def _written(path: Path | None) -> Iterator[Write]:
+    """Give what writes to a file, which appears when it is complete, or to standard output."""
     if path is None or str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-        yield sys.stdout
+        yield _writer(sys.stdout, "standard output")
+        with _errors_of("standard output"):
+            sys.stdout.flush()
         return
-    if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
-        with path.open("w", encoding="utf-8") as file:
-            yield file
-        return
-    # What people said to an agent is for the user's eyes, as the store's own file is: mode 0600.
-    descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
+    part = ""
+    with _errors_of(path):
+        if path.exists() and not path.is_file():  # a pipe, or /dev/stdout
+            file = path.open("w", encoding="utf-8")
+        else:
+            # What people said to an agent is for the user's eyes, as the store's own file is: 0600.
+            descriptor, part = mkstemp(dir=path.parent, prefix=f"{path.name}.")
+            file = os.fdopen(descriptor, "w", encoding="utf-8")
     try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            yield file
-        os.replace(part, path)
+        yield _writer(file, path)
+        with _errors_of(path):
+            file.close()
+            if part:
+                os.replace(part, path)
     except BaseException:
-        os.unlink(part)
+        with suppress(OSError):
+            file.close()
+        if part:
+            os.unlink(part)
         raise
 
 
@@ -160,7 +191,7 @@ def import_lines(
     Example: `jazzmine import all.jsonl --store postgresql://localhost/agents`
     """
     with (
-        sys.stdin.buffer if file == "-" else Path(file).open("rb") as lines,
+        _opened(file) as lines,
         message_store(context, store, create=True) as opened,
         counting() as counter,
     ):
@@ -172,6 +203,13 @@ def import_lines(
         raise Refused(
             "there is no last line as `export` writes it: lines may be missing (--partial)"
         )
+
+
+def _opened(file: str) -> IO[bytes]:
+    if file == "-":
+        return sys.stdin.buffer
+    with _errors_of(file):
+        return open(file, "rb")
 
 
 def _import(

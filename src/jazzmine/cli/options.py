@@ -111,7 +111,7 @@ def open_store(url: str | None, *, create: bool = False) -> Iterator[MessageStor
         yield store
 
 
-def store_config(url: str | None, hint: str = f"--store or {MESSAGE_STORE}") -> BackendConfig:
+def store_config(url: str | None, hint: str = "--store") -> BackendConfig:
     """Return the configuration of a message store.
 
     Raises:
@@ -120,7 +120,8 @@ def store_config(url: str | None, hint: str = f"--store or {MESSAGE_STORE}") -> 
     try:
         return message_store_config(url)
     except ConfigurationError as error:
-        raise typer.BadParameter(str(error), param_hint=hint) from None
+        # The text names the environment variable, if the URL is from there.
+        raise typer.BadParameter(str(error), param_hint=hint if url else None) from None
 
 
 def require_messages(config: BackendConfig) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,6 +35,7 @@ from jazzmine.cli.rendering import (
 )
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.usage import TraceFilter
+from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import MessageStore
 
 __all__ = ["add_commands", "conversation_of"]
@@ -43,6 +44,8 @@ AfterOption = Annotated[
     str | None,
     typer.Option("--after", metavar="ID", help="Begin after this one: the next page."),
 ]
+# The fields of a working memory that are times, in s.
+_TIMES = {"called_at", "created_at", "last_updated", "requested_at", "started_at"}
 LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, help="How many at the most.")]
 
 
@@ -269,6 +272,17 @@ def show_memory(
     if as_json:
         print_json(found.to_dict())
         return
-    for name, value in found.to_dict().items():
+    for name, value in _with_readable_times(found).items():
         if value not in (None, "", [], {}):
             show_value(name, value, "")
+
+
+def _with_readable_times(memory: WorkingMemory) -> dict[str, Any]:
+    """Return a working memory as a dict, with its own times as text; a tool's data stays."""
+    shown = memory.to_dict()
+    flow, turn = shown["active_flow"] or {}, shown["current_turn"] or {}
+    calls = [*flow.get("tool_call_history", ()), *turn.get("tool_calls", ())]
+    for part in (shown, flow, shown["pending_confirmation"] or {}, *calls):
+        for name in _TIMES & part.keys():
+            part[name] = when(round(part[name] * 1000))
+    return shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
@@ -18,6 +18,10 @@ __all__ = [
     "require_seconds",
     "require_text",
 ]
+
+
+# What the address itself says.
+_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db"})
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,11 @@ class BackendConfig:
         for option in fields(self):
             if option.type in checks:
                 checks[str(option.type)](option.name, getattr(self, option.name))
+
+    @classmethod
+    def url_options(cls) -> dict[str, Any]:
+        """Return the options that may be in a URL after the address, with their defaults."""
+        return {one.name: one.default for one in fields(cls) if one.name not in _ADDRESSES}
 
     @classmethod
     def require(cls, config: object) -> None:
@@ -80,8 +89,8 @@ def path_of(url: str) -> str:
     scheme, _, path = url.partition(":")
     if path.startswith("//"):
         raise InvalidAddressError(
-            f"the path comes directly after {scheme}: - {scheme}:agent.{scheme} is in the current"
-            f" folder, {scheme}:/srv/agent.{scheme} in /srv"
+            f"the path comes directly after {scheme}: - {scheme}:FILE is in the current folder,"
+            f" {scheme}:/FOLDER/FILE in /FOLDER"
         )
     return path
 
@@ -90,8 +99,9 @@ def refuse_options(kind: type[BackendConfig], query: str) -> None:
     """Raise if anything is left of a URL's query after the options of a back end were read."""
     if query:
         name = query.partition("=")[0]
-        names = [option.name for option in fields(kind) if option.name != "path"]
-        raise ConfigurationError(f"unknown option {name!r} in the URL{hint(name, names)}")
+        raise ConfigurationError(
+            f"unknown option {name!r} in the URL{hint(name, kind.url_options())}"
+        )
 
 
 def require_text(key: str, value: object) -> None:

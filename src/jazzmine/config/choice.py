@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
-from typing import Any
 
 from jazzmine.config.base import BackendConfig, hint
 from jazzmine.config.message_stores import (
@@ -89,19 +88,14 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     scheme = url.partition(":")[0].lower()
     for kind in kinds:
         if scheme in kind.schemes:
-            address, options = split_options(url, _options_of(kind))
+            address, options = split_options(url, kind.url_options())
             return replace(kind.from_url(address), **options)
     # The text does not repeat the URL, which may contain a password.
     known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
-    raise InvalidAddressError(f"the URL names no known storage; it must begin with one of {known}")
-
-
-# What the address itself says, and no option of a URL.
-_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db"})
-
-
-def _options_of(kind: type[BackendConfig]) -> dict[str, Any]:
-    return {one.name: one.default for one in fields(kind) if one.name not in _ADDRESSES}
+    others = {other for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES) for other in kind.schemes}
+    what = "message store" if kinds is _MESSAGE_STORES else "working memory"
+    wrong = f"{scheme}: is no {what}" if scheme in others else "the URL names no known storage"
+    raise InvalidAddressError(f"{wrong}; it must begin with one of {known}")
 
 
 def _read_mapping(
@@ -119,9 +113,12 @@ def _read_mapping(
     names = [option.name for option in known]
     for key in options:
         if key not in names:
+            # Perhaps the storage was forgotten, and this one is the default.
+            others = [one.storage for one in kinds if key in (field.name for field in fields(one))]
+            meant = f"; it is one of {' and '.join(map(repr, others))}"
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"
-                f"{hint(str(key), ['storage', *names])}"
+                f"{meant if others else hint(str(key), ['storage', *names])}"
             )
     for option in known:
         if option.default is MISSING and option.name not in options:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jazzmine.records.conversation_state import ConversationState
@@ -235,6 +235,8 @@ class WorkingMemory(ConversationState):
 
     def register_slots(self, slots: Iterable[Slot]) -> bool:
         """Add slots for the active flow to collect; slots with a known name are not changed."""
+        if isinstance(slots, Slot | Mapping):
+            raise TypeError(f"slots must be a list of Slot, not {type(slots).__name__}")
         asked = [checked_copy(slot, Slot, "slots") for slot in slots]
         flow = self.active_flow
         if flow is None:

@@ -253,7 +253,14 @@ def test_an_empty_variable_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPa
         ({"pth": "a.json"}, "allowed: storage, path, fsync, lock_timeout"),
         ({"Path": "a.json"}, "unknown key 'Path' .* did you mean 'path'"),
         ({1: "a.json"}, "unknown key 1"),
-        ({"dsn": "postgresql://u:secret@h/d"}, "unknown key 'dsn'"),
+        (
+            {"dsn": "postgresql://u:secret@h/d"},
+            "unknown key 'dsn' for storage 'json'; it is one of 'postgres'$",
+        ),
+        (
+            {"storage": "mongodb", "path": "a"},
+            "unknown key 'path' for storage 'mongodb'; it is one of 'json' and 'sqlite'$",
+        ),
         ({"path": 1}, "path must be a string, not int"),
         ({"path": ""}, "path must not be empty"),
         ({"path": b"a.json"}, "path must be a string, not bytes"),

@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from jazzmine._async.message_store.postgres_connection import Connection, Connector
+from jazzmine._async.message_store.postgres_fence import Fence
 from jazzmine._async.message_store.postgres_migration import bring_up_to_date, pending_migrations
 from jazzmine._async.message_store.postgres_pool import PostgresPool
 from jazzmine._compat.async_concurrency import sleep
@@ -32,12 +33,8 @@ from jazzmine.backends.postgres.errors import (
 from jazzmine.backends.postgres.leases import (
     DELETE_ALL,
     ERASE_RESULTS,
-    RETIRE,
-    WRITES_OF_AN_ID,
     counted,
     fenced,
-    is_lease_gone,
-    new_id,
     recorded,
 )
 from jazzmine.backends.postgres.schema import (
@@ -75,14 +72,14 @@ class PostgresClient:
     def __init__(self, config: PostgresConfig, component: Component) -> None:
         self._config = config
         self._component = component
-        self._address = Address.of(config.dsn, config.timeout)
+        self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._pools_of_parents: list[PostgresPool] = []
         self._start()
 
     def _start(self) -> None:
         self._connector = Connector(self._config, self._address, self._component.has_leases)
         self._pool = PostgresPool(self._config, self._connector)
-        self._doubtful: set[int] = set()  # the leases of writes that may still take effect
+        self._fence = Fence(self._config.schema)
 
     async def open(self) -> None:
         """Bring the schema up to date and open the pool; nothing is left open if it raises.
@@ -309,10 +306,7 @@ class PostgresClient:
     ) -> list[TupleRow]:
         connection.deadline = deadline
         try:
-            if statement.write is None:
-                rows = await self._read(connection, statement)
-            else:
-                rows = await self._write(connection, statement, statement.write)
+            rows = await self._fence.send(connection, statement)
         except BaseException as error:
             is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
             if is_idle and not is_disconnect(error):
@@ -323,48 +317,6 @@ class PostgresClient:
                 raise LostConnection(str(error)) from error
             raise
         await self._pool.release(connection)
-        return rows
-
-    async def _read(self, connection: Connection, statement: Statement) -> list[TupleRow]:
-        if self._doubtful and connection.refusal is None:
-            await self._retire(connection, self._doubtful.copy())
-        return await self._execute(connection, statement, statement.parameters)
-
-    async def _write(
-        self, connection: Connection, statement: Statement, write: Attempts
-    ) -> list[TupleRow]:
-        if connection.refusal is not None:
-            raise connection.refusal
-        if self._doubtful or write.doubtful:
-            leases = await self._retire(connection, self._doubtful | write.doubtful.keys())
-            if (outcome := write.outcome(leases)) is not None:
-                return [outcome]
-        lease, calls = connection.lease, connection.calls + 1
-        next_lease = lease if calls % WRITES_OF_AN_ID else new_id()
-        fence = {"lease": lease, "next_lease": next_lease, "calls": calls}
-        try:
-            rows = await self._execute(connection, statement, {**statement.parameters, **fence})
-        except BaseException as error:
-            if _is_unknown(connection, error):
-                write.doubt({lease, next_lease}, calls)
-                self._doubtful.update(write.doubtful)
-            raise
-        connection.lease, connection.calls = next_lease, calls
-        return rows
-
-    async def _execute(
-        self, connection: Connection, statement: Statement, parameters: Parameters
-    ) -> list[TupleRow]:
-        cursor = await connection.execute(
-            statement.sql, parameters, prepare=statement.prepare, binary=True
-        )
-        return await cursor.fetchall() if statement.has_rows else []
-
-    async def _retire(self, connection: Connection, leases: set[int]) -> list[TupleRow]:
-        # This waits for those that are about to be committed.
-        statement = Statement(self._bind(RETIRE), {"leases": list(leases)}, prepare=False)
-        rows = await self._execute(connection, statement, statement.parameters)
-        self._doubtful -= leases
         return rows
 
     async def _delete_leases(self) -> None:
@@ -403,9 +355,3 @@ class PostgresClient:
 
     def _expired(self) -> StoreUnavailableError:
         return self._exceeded(PoolTimeout("no connection was free"))
-
-
-def _is_unknown(connection: Connection, error: BaseException) -> bool:
-    """Return whether a write that raised an error may have taken effect, or may do so later."""
-    is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-    return not is_idle and not is_lease_gone(error)

@@ -48,6 +48,7 @@ class PostgresPool:
         self._connector = connector
         self._discarding = BackgroundTasks()
         self._reconnecting = BackgroundTasks()
+        self._next_attempt = 0.0  # when the pool tries to connect again, by the monotonic clock
         self.is_open = False
         self._acquiring = 0  # how many calls ask for a connection
         self._pool = _Pool(
@@ -174,10 +175,16 @@ class PostgresPool:
         await self._pool.putconn(connection)
 
     def _reconnect(self, _: Any) -> None:
-        # psycopg's pool would retry at longer and longer intervals, and then no more.
-        self._reconnecting.start(self._grow)
+        # psycopg's pool would retry at longer and longer intervals, and then no more. All its
+        # connections fail at once; one attempt after a pause is made for all of them.
+        now = monotonic()
+        if now >= self._next_attempt:
+            pause = random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures)
+            self._next_attempt = now + pause
+            self._reconnecting.start(partial(self._grow, pause))
 
-    async def _grow(self) -> None:
-        await sleep(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+    async def _grow(self, pause: float) -> None:
+        await sleep(pause)
+        self._next_attempt = 0.0
         if not self._pool.closed:
             await self._pool.check()

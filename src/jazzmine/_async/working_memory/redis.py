@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import fields
 from typing import Any
 
 from jazzmine._async.working_memory.hooks import Lease
@@ -13,8 +12,9 @@ from jazzmine._async.working_memory.redis_client import RedisClient
 from jazzmine._async.working_memory.redis_wakeups import RedisWakeUps
 from jazzmine._compat.async_concurrency import Event
 from jazzmine._compat.async_redis import AnyRedis, client_for, cluster_for, require_client
+from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
-from jazzmine.backends.redis.driver import redis_driver, settings_of, wrong_option
+from jazzmine.backends.redis.driver import option_names, redis_driver, settings_of
 from jazzmine.backends.redis.keys import keys_of
 from jazzmine.config import RedisConfig
 from jazzmine.deadline import Deadline, milliseconds
@@ -69,7 +69,7 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
             client = client_for(config.url, _reply_timeout(config.timeout, config.lock_timeout))
         except (TypeError, ValueError) as error:
             # The driver's text may repeat the URL, and with it the password.
-            wrong = wrong_option(config.url, error, [option.name for option in fields(config)])
+            wrong = wrong_option(config.url, error, option_names(), config.url_options())
             raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
         store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
         store._config = config

@@ -73,7 +73,7 @@ class MongoDBClient(Commands):
 
     def __init__(self, config: MongoDBConfig) -> None:
         self._config = config
-        self._names = server_names(config.uri)
+        self._names = server_names(config.uri, config.url_options())
         self._inherited: list[Client] = []
         self.has_transactions = False
         self.has_percentiles = False

@@ -146,12 +146,12 @@ def check_rights(connection: Connection, schema: str, component: Component) -> N
     missing = _rows(connection, MISSING_RIGHTS, parameters)
     if not missing:
         return
-    names = ", ".join(row[0] for row in missing)
-    if any(row[1] is None for row in missing):
+    if gone := sorted({table for _, grant, table in missing if grant is None}):
         raise ConfigurationError(
             f"schema {schema!r} is up to date by its table {component.versions},"
-            f" but lacks tables: {names}"
+            f" but lacks tables: {', '.join(gone)}; restore them from a backup"
         )
+    names = ", ".join(row[0] for row in missing)
     grants = "; ".join(row[1] for row in missing)
     raise ConfigurationError(f"the role lacks rights in schema {schema!r}: {names}. {grants}")
 

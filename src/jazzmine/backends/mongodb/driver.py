@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from contextlib import suppress
+from collections.abc import Iterable
 from typing import Any
 
 from bson.codec_options import DatetimeConversion
 from pymongo import ReadPreference, WriteConcern
+from pymongo.common import VALIDATORS
 from pymongo.errors import (
     BulkWriteError,
     ConfigurationError,
@@ -24,6 +25,7 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 from pymongo.uri_parser import parse_uri
 
+from jazzmine.backends.addresses import wrong_option
 from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import (
     IntegrityError,
@@ -87,8 +89,11 @@ class ServerNotFoundError(StoreUnavailableError, ServerSelectionTimeoutError):
     """No server for the call was found before the deadline."""
 
 
-def server_names(uri: str) -> str:
+def server_names(uri: str, options: Iterable[str]) -> str:
     """Return the hosts and ports in a URI, for error messages.
+
+    Args:
+        options: the store's own options, one of which an unknown one may mean.
 
     Raises:
         InvalidAddressError: the URI cannot be parsed.
@@ -97,20 +102,30 @@ def server_names(uri: str) -> str:
         # The names of its servers come from DNS, which the client queries when it connects.
         return uri[len("mongodb+srv://") :].partition("/")[0].partition("?")[0].rpartition("@")[2]
     nodes: list[tuple[str, int | None]] = []
-    with suppress(PyMongoError, ValueError, TypeError):
+    wrong = ""
+    try:
         nodes = parse_uri(uri, validate=True, warn=False)["nodelist"]
+    except (PyMongoError, ValueError, TypeError) as error:
+        wrong = wrong_option(uri, error, VALIDATORS, options)
     if not nodes:
         # Raised outside the except block: the driver's error may contain the password.
-        raise invalid_address()
+        raise invalid_address(wrong)
     return ", ".join(host if port is None else f"{host}:{port}" for host, port in nodes)
 
 
-def invalid_address() -> InvalidAddressError:
-    """Return the error for a URI that cannot be parsed, without the URI, which has a password."""
-    return InvalidAddressError(
-        "uri cannot be parsed; it must read mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with"
-        " known options and whatever is special in the user and password percent-encoded"
-    )
+def invalid_address(wrong: str = "") -> InvalidAddressError:
+    """Return the error for a URI that cannot be parsed, without the URI, which has a password.
+
+    Args:
+        wrong: the end of the text, if it is known what is wrong.
+    """
+    return InvalidAddressError(f"uri cannot be parsed{wrong or _FORM}")
+
+
+_FORM = (
+    "; it must read mongodb://USER:PASSWORD@HOST:PORT/DB?OPTION=VALUE, with known options and"
+    " whatever is special in the user and password percent-encoded"
+)
 
 
 def client_options(uri: str, timeout: float) -> dict[str, Any]:

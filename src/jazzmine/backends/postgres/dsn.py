@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from jazzmine.backends.addresses import wrong_option
 from jazzmine.deadline import milliseconds
 from jazzmine.errors import InvalidAddressError
 
@@ -63,21 +64,22 @@ class Address:
     is_shuffled: bool
 
     @classmethod
-    def of(cls, dsn: str, timeout: float = 30.0) -> Address:
+    def of(cls, dsn: str, timeout: float = 30.0, options: Iterable[str] = ()) -> Address:
         """Return the address that a DSN describes.
 
         Args:
             timeout: the longest time of a call, in s; a connection that is lost silently is
                 detected within this time, unless the DSN sets other times.
+            options: the store's own options, one of which an unknown one may mean.
 
         Raises:
             InvalidAddressError: libpq cannot parse it, or would use a part of it as a host, a port
                 or a database that is probably part of a password with an unescaped "@", "/"
                 or ":".
         """
-        parts = _parts(dsn)
-        if parts is None:
-            raise _refused()
+        parts = _parts(dsn, options)
+        if isinstance(parts, str):
+            raise InvalidAddressError(f"the PostgreSQL address can't be parsed{parts or _FORM}")
         host, port = str(parts.get("host") or ""), str(parts.get("port") or "")
         ports = [one for one in port.split(",") if one]
         if "@" in host or not all(one.isdecimal() and int(one) < 65536 for one in ports):
@@ -126,21 +128,25 @@ class Address:
         return None if self.contains_secret(error) else error
 
 
-def _parts(dsn: str) -> dict[str, Any] | None:
+def _parts(dsn: str, options: Iterable[str]) -> dict[str, Any] | str:
+    """Return the parameters of a DSN, or which option libpq refused, "" if it was no option."""
     # The caller raises its error outside of this except block: otherwise the context would have
     # libpq's text, which repeats the part that it could not parse.
     try:
         return dict(conninfo_to_dict(dsn))
-    except psycopg.Error:
-        return None
+    except psycopg.Error as error:
+        known = [option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()]
+        return wrong_option(dsn, error, known, options)
+
+
+_FORM = (
+    ": it is a URL, postgresql://USER:PASSWORD@HOST:PORT/DATABASE, in which special characters of"
+    " the password are percent-encoded, or key=value pairs, with no other parameters than libpq's"
+)
 
 
 def _refused() -> InvalidAddressError:
-    return InvalidAddressError(
-        "the PostgreSQL address can't be parsed: it is a URL,"
-        " postgresql://USER:PASSWORD@HOST:PORT/DATABASE, in which special characters of the"
-        " password are percent-encoded, or key=value pairs, with no other parameters than libpq's"
-    )
+    return InvalidAddressError(f"the PostgreSQL address can't be parsed{_FORM}")
 
 
 # https://www.postgresql.org/docs/current/libpq-envars.html

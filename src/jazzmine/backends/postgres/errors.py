@@ -10,6 +10,7 @@ from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.leases import is_lease_gone
 from jazzmine.backends.postgres.text import from_text
 from jazzmine.errors import (
+    ConfigurationError,
     IntegrityError,
     JazzmineError,
     RecordTooLargeError,
@@ -44,6 +45,13 @@ _TRANSIENT = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
     errors.TooManyConnections,
+)
+# A table, column, function or schema was dropped or renamed since the store was opened.
+_CHANGED_SCHEMA = (
+    errors.InvalidSchemaName,
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.UndefinedTable,
 )
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
@@ -95,6 +103,12 @@ def translated(error: Exception, address: Address) -> JazzmineError:
         )
     if isinstance(error, errors.ProgramLimitExceeded):
         return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
+    if isinstance(error, _CHANGED_SCHEMA):
+        return ConfigurationError(
+            f"PostgreSQL at {address.name}: {_text_of(error, address)}; the schema was changed"
+            " while the store was open. initialize() makes the tables of an empty schema, and"
+            " names those that others lack"
+        )
     return unavailable(error, address)
 
 

@@ -164,12 +164,13 @@ def _has_versions(columns: Sequence[Column], versions: str) -> bool:
 
 # Rights
 
-# Each row has a right that the role lacks, and the statement that grants it, or null if the table
-# does not exist.
+# Each row has a right that the role lacks, the statement that grants it, or null if the table does
+# not exist, and the name of the table or function.
 MISSING_RIGHTS = """
 SELECT wanted.privilege || ' on the table ' || wanted.name,
     'GRANT ' || wanted.privilege || ' ON ' || quote_ident(%(schema)s) || '.'
-        || quote_ident(relation.relname) || ' TO ' || quote_ident(current_user)
+        || quote_ident(relation.relname) || ' TO ' || quote_ident(current_user),
+    wanted.name
 FROM unnest(%(tables)s::text[], %(privileges)s::text[]) AS wanted (name, privilege)
 JOIN pg_namespace AS schema ON schema.nspname = %(schema)s
 LEFT JOIN pg_class AS relation
@@ -178,7 +179,8 @@ WHERE relation.oid IS NULL OR NOT has_table_privilege(relation.oid, wanted.privi
 UNION ALL
 SELECT 'EXECUTE on the function ' || function.proname,
     'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
-        || quote_ident(current_user)
+        || quote_ident(current_user),
+    function.proname
 FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = schema.oid
 WHERE schema.nspname = %(schema)s AND function.proname = ANY(%(functions)s::text[])
     AND NOT has_function_privilege(function.oid, 'EXECUTE')

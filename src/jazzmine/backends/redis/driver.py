@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import Enum, auto
 from inspect import signature
 from types import ModuleType
 from typing import Any
-from urllib.parse import parse_qs
 
 
 def redis_driver() -> ModuleType:
@@ -30,7 +27,7 @@ def redis_driver() -> ModuleType:
 class Remedy(Enum):
     """What to do about a command that failed."""
 
-    GIVE_UP = auto()  # nothing helps: wrong credentials, or a cluster without a cluster's client
+    GIVE_UP = auto()  # nothing helps: wrong credentials or database, or not the client of a cluster
     RAISE = auto()  # it is the server's answer
     RECONNECT = auto()  # repeat it over another connection
     WAIT = auto()  # repeat it
@@ -40,12 +37,16 @@ class Remedy(Enum):
 _PASSING = re.compile(
     r"(?:^|[ -])(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|NOREPLICAS|READONLY|TRYAGAIN|UNBLOCKED) "
 )
+# Each new connection selects its database; a node of a cluster has one alone.
+_NO_DATABASE = ("DB index is out of range", "SELECT is not allowed in cluster mode")
 
 
 def remedy_for(error: BaseException) -> Remedy:
     """Say what to do about an error of redis-py or of the network."""
     known = redis_driver().exceptions
     if isinstance(error, (known.AskError, known.AuthenticationError, known.AuthorizationError)):
+        return Remedy.GIVE_UP
+    if isinstance(error, known.ResponseError) and str(error).startswith(_NO_DATABASE):
         return Remedy.GIVE_UP
     if isinstance(error, known.MaxConnectionsError):
         return Remedy.WAIT
@@ -55,25 +56,10 @@ def remedy_for(error: BaseException) -> Remedy:
     return Remedy.RECONNECT
 
 
-def wrong_option(url: str, error: Exception, own: Iterable[str]) -> str:
-    """Say which option of a URL redis-py refused, or nothing if it was not an option.
-
-    A part of a password that holds a question mark looks like an option: only known names are
-    repeated.
-
-    Args:
-        own: the names of the store's own options, which may be meant as well.
-    """
+def option_names() -> set[str]:
+    """Return the names of the options that a URL may have."""
     driver = redis_driver()
-    accepted = {*signature(driver.Redis).parameters, *driver.connection.URL_QUERY_ARGUMENT_PARSERS}
-    for name in parse_qs(url.partition("?")[2]):
-        if f"'{name}'" in str(error):
-            if name in accepted:
-                return f": the value of {name!r} is wrong"
-            nearest = get_close_matches(name, {*accepted, *own}, 1)
-            meant = f"; did you mean {nearest[0]!r}?" if nearest else ""
-            return ": it has an unknown option" + meant
-    return ""
+    return {*signature(driver.Redis).parameters, *driver.connection.URL_QUERY_ARGUMENT_PARSERS}
 
 
 def is_cluster(client: Any) -> bool:

@@ -1,0 +1,33 @@
+"""What is wrong with the address of a server that a driver refuses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from urllib.parse import parse_qs
+
+__all__ = ["wrong_option"]
+
+
+def wrong_option(url: str, error: Exception, drivers: Iterable[str], own: Iterable[str]) -> str:
+    """Return the end of an error's text: which option of a URL a driver refused; "" if none.
+
+    A part of a password that holds a question mark looks like an option: only known names are
+    repeated.
+
+    Args:
+        error: what the driver raised; its text has the option's name.
+        drivers: the names of the driver's options.
+        own: the names of the store's own options, which may be meant as well.
+    """
+    accepted = {name.lower(): name for name in (*drivers, *own)}
+    for name in parse_qs(url.partition("?")[2], keep_blank_values=True):
+        if not re.search(rf"\b{re.escape(name)}\b", str(error), re.IGNORECASE):
+            continue
+        if name.lower() in accepted:
+            return f": the value of {name!r} is wrong"
+        nearest = get_close_matches(name.lower(), accepted, 1)
+        meant = f"; did you mean {accepted[nearest[0]]!r}?" if nearest else ""
+        return ": it has an unknown option" + meant
+    return ""

@@ -1,0 +1,196 @@
+"""The indexes of the MongoDB store, and the one that each query uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
+from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
+from jazzmine.backends.mongodb.queries import (
+    CONVERSATIONS_OF_AGENT,
+    CONVERSATIONS_OF_USER,
+    MESSAGES_OF_CONVERSATION,
+    MESSAGES_OF_USER,
+    NEWEST_MESSAGES,
+    TRACES_FOUND,
+    TRACES_OF_AGENT,
+    TRACES_OF_CONVERSATION,
+    Listing,
+    equal,
+    visible,
+)
+from jazzmine.backends.mongodb.trace_filters import filter_query
+from jazzmine.sync.message_store import MessageStore, TraceFilter
+from tests.behaviour.samples import conversation, messages, trace
+from tests.servers import mongodb
+
+Config = dict[str, Any]
+
+
+@pytest.fixture
+def config() -> Iterator[Config]:
+    with mongodb.database() as configuration:
+        yield configuration
+
+
+@pytest.fixture
+def store(config: Config) -> Iterator[MessageStore]:
+    """A store with the conversation "c1" and its messages "m1" (trace "t1") and "m2"."""
+    with MessageStore.initialize(config) as opened:
+        opened.store_conversation(conversation())
+        opened.store_messages(messages("m1", "m2"))
+        opened.store_turn_trace(trace("m1", id="t1"))
+        yield opened
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_collection_has_its_indexes(store: MessageStore, config: Config, name: str) -> None:
+    database = mongodb.client(config["uri"])[config["db"]]
+
+    found = database[name].index_information().values()
+
+    described = {
+        (tuple(map(tuple, index["key"])), index.get("unique", False), index.get("sparse", False))
+        for index in found
+    }
+    assert described == {((("_id", 1),), False, False), *map(tuple, INDEXES[name])}
+
+
+def test_only_flagged_messages_hold_the_flag(store: MessageStore, config: Config) -> None:
+    database = mongodb.client(config["uri"])[config["db"]]
+    store.flag_message("m1")
+    store.flag_message("m2")
+    store.flag_message("m2", False)
+
+    holders = database[MESSAGES].find({"is_flagged": {"$exists": True}})
+
+    assert [holder["id"] for holder in holders] == ["m1"]
+
+
+LISTINGS: dict[str, tuple[str, Listing, dict[str, Any], str]] = {
+    "conversations of a user": (
+        "conversations",
+        CONVERSATIONS_OF_USER,
+        CONVERSATIONS_OF_USER.of("u1"),
+        "user_id",
+    ),
+    "conversations of an agent": (
+        "conversations",
+        CONVERSATIONS_OF_AGENT,
+        CONVERSATIONS_OF_AGENT.of("a1"),
+        "agent_id",
+    ),
+    "messages of a conversation": (
+        MESSAGES,
+        MESSAGES_OF_CONVERSATION,
+        MESSAGES_OF_CONVERSATION.of("c1"),
+        "conversation_id",
+    ),
+    "the next page of them": (
+        MESSAGES,
+        MESSAGES_OF_CONVERSATION,
+        MESSAGES_OF_CONVERSATION.of("c1", {"timestamp": 5, "_id": 1}),
+        "conversation_id",
+    ),
+    "messages of a user": (MESSAGES, MESSAGES_OF_USER, MESSAGES_OF_USER.of("u1"), "user_id"),
+    "immediate context": (MESSAGES, NEWEST_MESSAGES, visible("c1"), "conversation_id"),
+    "a window": (MESSAGES, NEWEST_MESSAGES, visible("c1", calls=True), "conversation_id"),
+    "the next page of a window": (
+        MESSAGES,
+        NEWEST_MESSAGES,
+        NEWEST_MESSAGES.after(visible("c1", calls=True), {"timestamp": 5, "_id": 1}),
+        "conversation_id",
+    ),
+    "the newest message": (
+        MESSAGES,
+        NEWEST_MESSAGES,
+        NEWEST_MESSAGES.of("c1"),
+        "conversation_id",
+    ),
+    "messages since a time": (MESSAGES, NEWEST_MESSAGES, since("c1", 5), "conversation_id"),
+    "the oldest conversations": (
+        "conversations",
+        OLDEST_CONVERSATIONS,
+        older_than(5),
+        "last_updated_at",
+    ),
+    "a message": (MESSAGES, NEWEST_MESSAGES, equal(id="m1"), "id"),
+    "the trace of a message": (TRACES, TRACES_FOUND, equal(message_id="m1"), "message_id"),
+    "traces of a conversation": (
+        TRACES,
+        TRACES_OF_CONVERSATION,
+        TRACES_OF_CONVERSATION.of("c1"),
+        "conversation_id",
+    ),
+    "traces of an agent": (TRACES, TRACES_OF_AGENT, TRACES_OF_AGENT.of("a1"), "agent_id"),
+    "a filter by agent": (
+        TRACES,
+        TRACES_FOUND,
+        filter_query(TraceFilter(agent_id="a1")),
+        "agent_id",
+    ),
+    "a filter by user and time": (
+        TRACES,
+        TRACES_FOUND,
+        filter_query(TraceFilter(user_id="u1", started_from=1, started_until=9)),
+        "user_id",
+    ),
+    "a filter by intent": (
+        TRACES,
+        TRACES_FOUND,
+        filter_query(TraceFilter(intent="x")),
+        "detected_intent",
+    ),
+    "a filter by tokens": (
+        TRACES,
+        TRACES_FOUND,
+        filter_query(TraceFilter(min_total_tokens=5)),
+        "total_tokens",
+    ),
+    "a filter by latency": (
+        TRACES,
+        TRACES_FOUND,
+        filter_query(TraceFilter(min_latency_ms=5)),
+        "total_latency_ms",
+    ),
+}
+
+
+@pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
+def test_a_query_uses_its_index(
+    store: MessageStore, config: Config, listing: tuple[str, Listing, dict[str, Any], str]
+) -> None:
+    # The test server plans a sort even if the index has that order, so only the index is checked;
+    # MongoDB reads the sorted page from the index. The test server also ignores an index if the
+    # query has an explicit $eq (in MongoDB the same as the value alone) or a condition on another
+    # field.
+    # https://www.mongodb.com/docs/manual/tutorial/sort-results-with-indexes/
+    # https://www.mongodb.com/docs/manual/reference/operator/query/eq/
+    collection, order, query, first_field = listing
+    database = mongodb.client(config["uri"])[config["db"]]
+    found = database[collection].find(_indexed_part(query)).sort(order.sort).limit(10)
+
+    plan = found.explain()["queryPlanner"]["winningPlan"]
+
+    assert first_field in {key for keys in _indexes_in(plan) for key in list(keys)[:1]}
+
+
+def _indexed_part(query: dict[str, Any]) -> dict[str, Any]:
+    return {
+        field: wanted["$eq"] if isinstance(wanted, dict) and "$eq" in wanted else wanted
+        for field, wanted in query.items()
+        if field not in ("$or", "$nor", "is_flagged")
+    }
+
+
+def _indexes_in(plan: Any) -> Iterator[dict[str, int]]:
+    if isinstance(plan, list):
+        for part in plan:
+            yield from _indexes_in(part)
+    elif isinstance(plan, dict):
+        if "keyPattern" in plan:
+            yield plan["keyPattern"]
+        yield from _indexes_in(list(plan.values()))
