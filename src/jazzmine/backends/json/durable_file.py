@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from jazzmine.backends.json.access import copy_access
+from jazzmine.backends.json.lock import POLL_SECONDS, DescriptorLock, is_locked
+from jazzmine.deadline import Deadline
+from jazzmine.errors import LockTimeoutError
 
-__all__ = ["FileView", "open_regular_file", "replace_file"]
+__all__ = ["FileView", "open_durable_file", "open_regular_file", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -80,11 +84,38 @@ def open_regular_file(path: str) -> int:
     raise OSError(errno.EINVAL, "not a regular file", path)
 
 
+def open_durable_file(path: str, deadline: Deadline) -> int:
+    """Open a file like `open_regular_file`, but not while the write that made it may be undone.
+
+    Raises:
+        LockTimeoutError: another process had not flushed its write at the deadline.
+        OSError: as in `open_regular_file`.
+    """
+    while True:
+        fd = open_regular_file(path)
+        try:
+            while is_locked(fd):
+                if deadline.expired:
+                    raise LockTimeoutError(
+                        f"{path} could not be read in time: another process writes it, and has"
+                        " not flushed its write to the disk"
+                    )
+                time.sleep(POLL_SECONDS)
+            # A write that was undone has lost the path before it lost the lock.
+            if FileView(fd).is_at(path):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
 def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
     """Replace the file at `path`, or leave it unchanged and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
-    then the folder is flushed, because otherwise a power cut could undo the rename.
+    then the folder is flushed, because otherwise a power cut could undo the rename. Until that
+    is done, the lock of the new file keeps other processes from reading it.
 
     Args:
         path: an absolute path without symbolic links.
@@ -99,7 +130,8 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileVie
     fd = _write_beside(path, content, old, fsync=fsync)
     try:
         if fsync:
-            _rename_durably(path, old)
+            with DescriptorLock(fd):
+                _rename_durably(path, old)
         else:
             os.replace(f"{path}.tmp", path)
         return FileView(fd)

@@ -11,11 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from jazzmine.backends.json.document import file_content, read_changes
-from jazzmine.backends.json.durable_file import FileView, open_regular_file, replace_file
+from jazzmine.backends.json.durable_file import (
+    FileView,
+    open_durable_file,
+    open_regular_file,
+    replace_file,
+)
 from jazzmine.backends.json.lock import FileMutex
 from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.tables import Tables
 from jazzmine.change import Change
+from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError, LockTimeoutError, StoreClosedError
 from jazzmine.records.repair import Repairs
 
@@ -56,12 +62,14 @@ class JSONFile:
             OSError: the file or its folder cannot be read.
             JSONDecodeError: it is not JSON.
             ValidationError: it is not a store, a record has no id, or two records have one id.
+            LockTimeoutError: another process did not finish writing it.
         """
+        deadline = Deadline(self._lock_timeout)
         os.stat(os.path.dirname(self.path))
         if os.path.lexists(f"{self.path}.tmp"):
             self._remove_stale_file()
         with self._io:
-            self._read()
+            self._read(deadline)
 
     def close(self) -> None:
         """Close the file; later calls raise `StoreClosedError`."""
@@ -88,12 +96,13 @@ class JSONFile:
 
         Raises:
             FileNotFoundError: its folder does not exist.
-            OSError, JSONDecodeError, ValidationError: as in `open`.
+            OSError, JSONDecodeError, ValidationError, LockTimeoutError: as in `open`.
         """
+        deadline = Deadline(self._lock_timeout)
         with self._io:
             self._require_open()
             if self.changed():
-                self._read()
+                self._read(deadline)
 
     def commit(self, changes: Sequence[Change[PendingChanges]]) -> None:
         """Apply the changes and write the file; each change gets a result or an error.
@@ -158,9 +167,13 @@ class JSONFile:
             pending.apply()
             self._set_view(view)
 
-    def _read(self) -> None:
+    def _read(self, deadline: Deadline | None = None) -> None:
         try:
-            fd = open_regular_file(self.path)
+            # Without a deadline, this process holds the lock for writing: no write is unfinished.
+            if deadline is None:
+                fd = open_regular_file(self.path)
+            else:
+                fd = open_durable_file(self.path, deadline)
         except FileNotFoundError:
             os.stat(os.path.dirname(self.path))
             with self.lock:
