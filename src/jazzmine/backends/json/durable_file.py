@@ -14,7 +14,7 @@ from jazzmine.backends.json.lock import POLL_SECONDS, DescriptorLock, is_locked
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockTimeoutError
 
-__all__ = ["FileView", "open_durable_file", "open_regular_file", "replace_file"]
+__all__ = ["FileView", "flush_file", "open_durable_file", "open_regular_file", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -108,6 +108,16 @@ def open_durable_file(path: str, deadline: Deadline) -> int:
             os.close(fd)
             raise
         os.close(fd)
+
+
+def flush_file(path: str, fd: int) -> None:
+    """Flush an open file and the folder that it is in to the disk."""
+    os.fsync(fd)
+    folder = _open_folder(path)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
@@ -206,7 +216,7 @@ def _rename_durably(path: str, old: os.stat_result | None) -> None:
     # not be flushed, nor the rename undone.
     backup = None if old is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = _open_folder(path)
         try:
             os.replace(f"{path}.tmp", path)
         except BaseException:
@@ -216,6 +226,10 @@ def _rename_durably(path: str, old: os.stat_result | None) -> None:
     finally:
         if backup is not None:
             os.close(backup)
+
+
+def _open_folder(path: str) -> int:
+    return os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _flush_folder_or_undo(

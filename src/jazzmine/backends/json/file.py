@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from jazzmine.backends.json.document import file_content, read_changes
 from jazzmine.backends.json.durable_file import (
     FileView,
+    flush_file,
     open_durable_file,
     open_regular_file,
     replace_file,
@@ -47,6 +48,8 @@ class JSONFile:
         self._fsync = fsync
         self._lock_timeout = lock_timeout
         self._view: FileView | None = None
+        # Another process that wrote the file may have been killed before it flushed the folder.
+        self._is_durable = False
         self._closed = False
         self._io = threading.Lock()
         # Closing the last descriptor of a replaced file waits until the disk has freed its
@@ -156,6 +159,10 @@ class JSONFile:
                 savepoint.commit()
         if pending:
             self._write(pending)
+        elif self._fsync and not self._is_durable and self._view is not None:
+            # What these changes found in the file counts as stored by them.
+            flush_file(self.path, self._view.fd)
+            self._is_durable = True
 
     def _require_open(self) -> None:
         if self._closed:
@@ -163,6 +170,7 @@ class JSONFile:
 
     def _write(self, pending: PendingChanges) -> None:
         view = replace_file(self.path, file_content(self.tables, pending), fsync=self._fsync)
+        self._is_durable = self._fsync
         with self.lock:
             pending.apply()
             self._set_view(view)
@@ -180,6 +188,7 @@ class JSONFile:
                 self.tables = Tables()
                 self._set_view(None)
             return
+        self._is_durable = False
         view = FileView(fd)
         try:
             with _collector_paused():
