@@ -179,9 +179,9 @@ class JSONFile:
         try:
             # Without a deadline, this process holds the lock for writing: no write is unfinished.
             if deadline is None:
-                fd = open_regular_file(self.path)
+                view = FileView(open_regular_file(self.path))
             else:
-                fd = open_durable_file(self.path, deadline)
+                view = open_durable_file(self.path, deadline)
         except FileNotFoundError:
             os.stat(os.path.dirname(self.path))
             with self.lock:
@@ -189,10 +189,9 @@ class JSONFile:
                 self._set_view(None)
             return
         self._is_durable = False
-        view = FileView(fd)
         try:
             with _collector_paused():
-                pending = self._read_changes(fd)
+                pending = self._read_changes(view.fd)
                 with self.lock:
                     pending.apply()
                     self._set_view(view)
