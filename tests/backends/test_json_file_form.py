@@ -207,11 +207,53 @@ def test_invalid_json_is_refused_with_its_line_and_column(path: Path, content: b
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", ["[]", "3", '{"version": 2}', '{"massages": []}'])
-def test_json_that_is_no_store_is_refused(path: Path, content: str) -> None:
+PACKAGE = '{"name": "web", "version": "1.0.0", "scripts": {}, "license": "MIT", "private": true}'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("[]", "it is a list"),
+        ('"x"', "it is a string"),
+        ("3", "it is a number"),
+        ("null", "it is null"),
+        ('{"a": 1}', "it has 'a'"),
+        ('{"conversations": [], "massages": []}', "it has 'massages'"),
+        (PACKAGE, "it has 'name', 'scripts', 'license' and more"),
+        ('{"version": 3, "packages": {}}', "it has 'packages'"),
+    ],
+)
+def test_json_of_another_program_is_refused_in_plain_words(
+    path: Path, content: str, said: str
+) -> None:
     path.write_text(content)
 
-    refused(path)
+    assert f"this file is no message store: {said}, and a store is an object" in refused(path)
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("more", ["", ', "spans": []'])
+def test_a_file_of_a_newer_version_is_refused_in_plain_words(path: Path, more: str) -> None:
+    path.write_text(f'{{"version": 2, "conversations": []{more}}}')
+
+    assert "a newer version of jazzmine wrote this file, in version 2" in refused(path)
+
+
+def test_an_object_without_anything_is_an_empty_store(path: Path) -> None:
+    path.write_text("{}")
+
+    with open_store(path) as store:
+        assert store.get_conversations_by_user_id("u1") == []
+
+
+def test_records_of_another_program_are_refused_without_an_error_for_each(path: Path) -> None:
+    path.write_text(json.dumps({"messages": ["hello"] + 99 * [{"role": "user"}]}))
+
+    text = refused(path)
+
+    assert "messages.0\n  Input should be an object" in text
+    assert "90 more errors like these" in text
+    assert text.count("\n") < 50
 
 
 def test_a_duplicate_id_is_refused_with_its_place(filled: Path) -> None:

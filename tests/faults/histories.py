@@ -63,6 +63,7 @@ class Recorder:
     ) -> None:
         self._calls = calls
         self._names = [name for name in calls for _ in range((weights or {}).get(name, 1))]
+        self.seed = seed
         self._random = random.Random(seed)
         self._next = seed * 1_000_000
         self.history: list[Operation] = []

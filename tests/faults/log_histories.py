@@ -82,7 +82,7 @@ class LogRecorder:
 
     def __init__(self, seed: int) -> None:
         self.history: list[Operation] = []
-        self._seed = seed
+        self.seed = seed
         self._random = random.Random(seed)
         self._numbers = 0
         self._newest: str | None = None
@@ -92,7 +92,7 @@ class LogRecorder:
         ids = []
         for _ in range(self._random.choice([1, 1, 2]) if name == "append" else 0):
             self._numbers += 1
-            ids.append(f"{self._seed}-{self._numbers}")
+            ids.append(f"{self.seed}-{self._numbers}")
         last: str | AnyMessage | None = self._newest
         if name == "append" and chance < 0.5:
             last = ANY

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,12 +161,13 @@ def faults(name: str, proxy: Proxy | None) -> Iterator[None]:
 
 
 @contextmanager
-def a_failing_disk(*, folders: bool = True) -> Iterator[None]:
-    """Make every tenth flush fail, also those of folders or of files only."""
-    chance, fsync = random.Random(17), os.fsync
+def a_failing_disk(seed: int = 17) -> Iterator[None]:
+    """Make every tenth flush of a file or folder fail, after a moment, as that of a disk does."""
+    chance, fsync = random.Random(seed), os.fsync
 
     def fail_at_times(fd: int) -> None:
-        if chance.random() < 0.1 and (folders or not os.path.isdir(f"/proc/self/fd/{fd}")):
+        if chance.random() < 0.1:
+            time.sleep(0.01)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         fsync(fd)
 
@@ -267,25 +268,43 @@ def in_a_process(
 ) -> None:
     with kind(name).initialize(config) as store:
         opened.wait(60)
-        # If a folder cannot be flushed, another process may see the write before it is undone.
-        with a_failing_disk(folders=False) if name == "json" else nullcontext():
+        if name == "json":
+            with a_failing_disk(recorder.seed):
+                call_with_pauses(recorder, store)
+        else:
             call_many(recorder, store)
     results.put(recorder.history)
 
 
+def call_with_pauses(recorder: Recorder | LogRecorder, store: Any) -> None:
+    """Make the calls so that some begin while another process writes.
+
+    Without pauses, nearly all clients would wait for the lock at any time.
+    """
+    pauses = random.Random(recorder.seed)
+    for _ in range(CALLS):
+        recorder.call(store)
+        time.sleep(pauses.uniform(0, 0.01))
+
+
 @pytest.mark.parametrize("name", [name for name in STORES if name != "memory"])
 def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None:
+    total = check_processes(name, tmp_path, ROUNDS)
+    report(
+        f"histories, {name}, {CLIENTS} processes: {total} calls in {ROUNDS} histories: linearizable"
+    )
+
+
+def check_processes(name: str, folder: Path, count: int) -> int:
     total = 0
-    for seed in range(ROUNDS):
-        with at(name, tmp_path) as (config, proxy):
+    for seed in range(count):
+        with at(name, folder) as (config, proxy):
             with kind(name).initialize(config) as store:
                 prepare(name, store)
             recorders = clients(name, seed)
             call_in_processes(name, config, proxy, recorders)
             total += check(name, recorders, one_store=False)
-    report(
-        f"histories, {name}, {CLIENTS} processes: {total} calls in {ROUNDS} histories: linearizable"
-    )
+    return total
 
 
 def call_in_processes(
@@ -389,6 +408,14 @@ def test_a_disk_that_fails_after_the_write_is_found_out(
     monkeypatch.setattr(durable, "_flush_folder_or_undo", flush_and_not_undo)
     with MessageStore.initialize({"path": str(tmp_path / "m.json")}) as store:
         fail_at_once("json", store)
+
+
+def test_a_store_that_reads_writes_of_other_processes_too_early_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durable, "is_locked", lambda fd: False)
+    with pytest.raises(AssertionError, match="no order of the calls"):
+        check_processes("json", tmp_path, 20)
 
 
 def test_a_working_memory_without_locks_is_found_out() -> None:

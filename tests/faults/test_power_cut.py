@@ -82,6 +82,40 @@ def test_a_power_cut_after_any_call_leaves_the_old_file_or_the_new(
     report(f"power cut, {fails.__name__}: {points} moments, each the old file or the new one")
 
 
+class KilledError(BaseException):
+    """Ends a write as `kill -9` does, with nothing undone."""
+
+
+@pytest.mark.parametrize("reads_first", [False, True])
+def test_a_write_repeated_after_a_kill_is_on_the_disk_when_it_returns(
+    tmp_path: Path, reads_first: bool
+) -> None:
+    path = tmp_path / "messages.json"
+    kills = iter([True])
+
+    def kill_once(call: str, fd: int) -> bool:
+        if on_the_folder(call, fd) and next(kills, False):
+            raise KilledError
+        return False
+
+    with (
+        MessageStore.initialize({"path": str(path)}) as killed,
+        MessageStore.initialize({"path": str(path)}) as store,
+    ):
+        killed.store_conversation(conversation("c1"))
+        disk = Disk(tmp_path)
+        with recorded(disk, path.name, kill_once):
+            with pytest.raises(KilledError):
+                killed.store_message(message("m1"))
+            assert len(disk.after_a_power_cut(path.name)) == 2
+            if reads_first:
+                assert store.get_message_by_id("m1") is not None
+
+            store.store_message(message("m1"))
+
+        assert disk.after_a_power_cut(path.name) == {path.read_bytes()}
+
+
 def leave_out(monkeypatch: pytest.MonkeyPatch, leaves_out: Callable[[int], bool]) -> None:
     class Without:
         """The module os, with an fsync that skips some calls."""

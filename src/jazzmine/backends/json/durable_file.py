@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from jazzmine.backends.json.access import copy_access
+from jazzmine.backends.json.lock import POLL_SECONDS, DescriptorLock, is_locked
+from jazzmine.deadline import Deadline, backoff
+from jazzmine.errors import LockTimeoutError
 
-__all__ = ["FileView", "open_regular_file", "replace_file"]
+__all__ = ["FileView", "flush_file", "open_durable_file", "open_regular_file", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -18,6 +22,9 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 # of many small ones, and copying the blocks into one would take as long as writing them.
 _BYTES_A_WRITE = 1 << 20
 _BLOCKS_A_WRITE = 512  # POSIX allows 1,024
+
+# A fast disk flushes a folder in less than a millisecond.
+_SHORTEST_POLL = 0.0002
 
 
 class FileView:
@@ -82,11 +89,50 @@ def open_regular_file(path: str) -> int:
     raise OSError(errno.EINVAL, "not a regular file", path)
 
 
+def open_durable_file(path: str, deadline: Deadline) -> FileView:
+    """Open a file to read it, but not while the write that made it may be undone.
+
+    Raises:
+        LockTimeoutError: another process had not flushed its write at the deadline.
+        OSError: as in `open_regular_file`.
+    """
+    pauses = backoff(_SHORTEST_POLL, POLL_SECONDS)
+    while True:
+        fd = open_regular_file(path)
+        try:
+            if not is_locked(fd):
+                view = FileView(fd)
+                # A write that was undone has lost the path before it lost the lock.
+                if view.is_at(path):
+                    return view
+            if deadline.expired:
+                raise LockTimeoutError(
+                    f"{path} could not be read in time: another process writes it, and has"
+                    " not flushed its write to the disk"
+                )
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        time.sleep(next(pauses))
+
+
+def flush_file(path: str, fd: int) -> None:
+    """Flush an open file and the folder that it is in to the disk."""
+    os.fsync(fd)
+    folder = _open_folder(path)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
     """Replace the file at `path`, or leave it unchanged and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
-    then the folder is flushed, because otherwise a power cut could undo the rename.
+    then the folder is flushed, because otherwise a power cut could undo the rename. Until that
+    is done, the lock of the new file keeps other processes from reading it.
 
     Args:
         path: an absolute path without symbolic links.
@@ -101,7 +147,8 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileVie
     fd = _write_beside(path, content, old, fsync=fsync)
     try:
         if fsync:
-            _rename_durably(path, old)
+            with DescriptorLock(fd):
+                _rename_durably(path, old)
         else:
             os.replace(f"{path}.tmp", path)
         return FileView(fd)
@@ -176,7 +223,7 @@ def _rename_durably(path: str, old: os.stat_result | None) -> None:
     # not be flushed, nor the rename undone.
     backup = None if old is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = _open_folder(path)
         try:
             os.replace(f"{path}.tmp", path)
         except BaseException:
@@ -186,6 +233,10 @@ def _rename_durably(path: str, old: os.stat_result | None) -> None:
     finally:
         if backup is not None:
             os.close(backup)
+
+
+def _open_folder(path: str) -> int:
+    return os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _flush_folder_or_undo(

@@ -11,11 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 from jazzmine.backends.json.document import file_content, read_changes
-from jazzmine.backends.json.durable_file import FileView, open_regular_file, replace_file
+from jazzmine.backends.json.durable_file import (
+    FileView,
+    flush_file,
+    open_durable_file,
+    open_regular_file,
+    replace_file,
+)
 from jazzmine.backends.json.lock import FileMutex
 from jazzmine.backends.json.pending_changes import PendingChanges
 from jazzmine.backends.json.tables import Tables
 from jazzmine.change import Change
+from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError, LockTimeoutError, StoreClosedError
 from jazzmine.records.repair import Repairs
 
@@ -41,6 +48,8 @@ class JSONFile:
         self._fsync = fsync
         self._lock_timeout = lock_timeout
         self._view: FileView | None = None
+        # Another process that wrote the file may have been killed before it flushed the folder.
+        self._is_durable = False
         self._closed = False
         self._io = threading.Lock()
         # Closing the last descriptor of a replaced file waits until the disk has freed its
@@ -56,12 +65,14 @@ class JSONFile:
             OSError: the file or its folder cannot be read.
             JSONDecodeError: it is not JSON.
             ValidationError: it is not a store, a record has no id, or two records have one id.
+            LockTimeoutError: another process did not finish writing it.
         """
+        deadline = Deadline(self._lock_timeout)
         os.stat(os.path.dirname(self.path))
         if os.path.lexists(f"{self.path}.tmp"):
             self._remove_stale_file()
         with self._io:
-            self._read()
+            self._read(deadline)
 
     def close(self) -> None:
         """Close the file; later calls raise `StoreClosedError`."""
@@ -88,12 +99,13 @@ class JSONFile:
 
         Raises:
             FileNotFoundError: its folder does not exist.
-            OSError, JSONDecodeError, ValidationError: as in `open`.
+            OSError, JSONDecodeError, ValidationError, LockTimeoutError: as in `open`.
         """
+        deadline = Deadline(self._lock_timeout)
         with self._io:
             self._require_open()
             if self.changed():
-                self._read()
+                self._read(deadline)
 
     def commit(self, changes: Sequence[Change[PendingChanges]]) -> None:
         """Apply the changes and write the file; each change gets a result or an error.
@@ -147,6 +159,10 @@ class JSONFile:
                 savepoint.commit()
         if pending:
             self._write(pending)
+        elif self._fsync and not self._is_durable and self._view is not None:
+            # What these changes found in the file counts as stored by them.
+            flush_file(self.path, self._view.fd)
+            self._is_durable = True
 
     def _require_open(self) -> None:
         if self._closed:
@@ -154,23 +170,28 @@ class JSONFile:
 
     def _write(self, pending: PendingChanges) -> None:
         view = replace_file(self.path, file_content(self.tables, pending), fsync=self._fsync)
+        self._is_durable = self._fsync
         with self.lock:
             pending.apply()
             self._set_view(view)
 
-    def _read(self) -> None:
+    def _read(self, deadline: Deadline | None = None) -> None:
         try:
-            fd = open_regular_file(self.path)
+            # Without a deadline, this process holds the lock for writing: no write is unfinished.
+            if deadline is None:
+                view = FileView(open_regular_file(self.path))
+            else:
+                view = open_durable_file(self.path, deadline)
         except FileNotFoundError:
             os.stat(os.path.dirname(self.path))
             with self.lock:
                 self.tables = Tables()
                 self._set_view(None)
             return
-        view = FileView(fd)
+        self._is_durable = False
         try:
             with _collector_paused():
-                pending = self._read_changes(fd)
+                pending = self._read_changes(view.fd)
                 with self.lock:
                     pending.apply()
                     self._set_view(view)

@@ -20,6 +20,12 @@ __all__ = ["Sections", "parse_document"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
+_SECTIONS = ("conversations", "messages", "turn_traces")
+_KINDS = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+
+# Each record of a file that another program wrote may have an error.
+_ERRORS_SHOWN = 10
+
 
 class Sections(NamedTuple):
     """The lines of a file without their commas, one list for each kind of record."""
@@ -85,8 +91,9 @@ def _repaired(path: str, data: Any, repairs: Repairs) -> Sections:
     try:
         _Frame.model_validate(data)
     except ValidationError as error:
+        _require_store(path, data)
         raise _located(path, data, error) from None
-    for section in ("conversations", "messages", "turn_traces"):
+    for section in _SECTIONS:
         _refuse_duplicates(path, section, "id", [raw["id"] for raw in data.get(section, ())])
     owners = [raw.get("message_id") for raw in data.get("turn_traces", ())]
     _refuse_duplicates(path, "turn_traces", "message_id", [o for o in owners if type(o) is str])
@@ -146,6 +153,35 @@ def _parse(path: str, content: bytes) -> Any:
         raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
 
 
+def _require_store(path: str, data: Any) -> None:
+    """Raise a `ValidationError` if another program or a newer version wrote the document."""
+    has = _what_no_store_has(data)
+    version = data.get("version") if type(data) is dict else None
+    if type(version) is int and version > 1 and (not has or _SECTIONS[0] in data):
+        kind = "newer_version"
+        text = f"a newer version of jazzmine wrote this file, in version {version} of its form"
+    elif has:
+        kind = "not_a_store"
+        text = (
+            f"this file is no message store: it {has}, and a store is an object with"
+            " 'conversations', 'messages' and 'turn_traces'"
+        )
+    else:
+        return
+    reason = PydanticCustomError(kind, "{text}; it was not changed", {"text": text})
+    detail = InitErrorDetails(type=reason, loc=(), input=None)
+    raise ValidationError.from_exception_data(path, [detail], hide_input=True)
+
+
+def _what_no_store_has(data: Any) -> str:
+    if type(data) is not dict:
+        return f"is {_KINDS.get(type(data), 'a number')}"
+    keys = [repr(key[:40]) for key in data if key not in _Frame.model_fields]
+    if not keys:
+        return ""
+    return f"has {', '.join(keys[:3])}{' and more' if keys[3:] else ''}"
+
+
 def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) -> None:
     seen: set[str] = set()
     for index, value in enumerate(values):
@@ -159,13 +195,16 @@ def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) ->
 def _located(path: str, data: Any, error: ValidationError) -> ValidationError:
     """Return the same error with the file as its title and the record's id in each line."""
     details = []
-    for line in error.errors(include_url=False):
+    for line in error.errors(include_url=False)[:_ERRORS_SHOWN]:
+        said = "Input should be an object" if line["type"] == "model_type" else line["msg"]
         reason = PydanticCustomError(
-            line["type"],
-            "{said}{of}",
-            {"said": line["msg"], "of": _record_named(data, line["loc"])},
+            line["type"], "{said}{of}", {"said": said, "of": _record_named(data, line["loc"])}
         )
         details.append(InitErrorDetails(type=reason, loc=line["loc"], input=line["input"]))
+    if error.error_count() > _ERRORS_SHOWN:
+        text = f"{error.error_count() - _ERRORS_SHOWN} more errors like these"
+        reason = PydanticCustomError("more_errors", "{text}", {"text": text})
+        details.append(InitErrorDetails(type=reason, loc=(), input=None))
     return ValidationError.from_exception_data(path, details)
 
 

@@ -1,8 +1,9 @@
-"""A lock between processes, on a file next to the one that it protects."""
+"""Locks between processes: one for writing a file, and one on a new file until it is durable."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import threading
@@ -17,10 +18,10 @@ from jazzmine.backends.json.access import copy_access
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockTimeoutError
 
-__all__ = ["FileMutex"]
+__all__ = ["POLL_SECONDS", "DescriptorLock", "FileMutex", "is_locked"]
 
 # With filelock's default of 50 ms, eight processes wait 100 ms for each other.
-_POLL_SECONDS = 0.002
+POLL_SECONDS = 0.002
 
 # A lock file that another user has just created does not have its final mode yet.
 _OPENING_ATTEMPTS = 50
@@ -96,7 +97,7 @@ class FileMutex:
             if not lock_descriptor(fd, blocking=False):
                 if not keep_trying():
                     return False
-                time.sleep(_POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
             elif os.fstat(fd).st_nlink:
                 self._update_access(fd)
                 return True
@@ -110,14 +111,14 @@ class FileMutex:
             try:
                 with _opening:
                     self._fd = os.open(self._path, _FLAGS)
-                    _open_mutexes.add(self)
+                    _open_locks.add(self)
             except FileNotFoundError:
                 self._make()
             except PermissionError as error:
                 refusals += 1
                 if refusals == _OPENING_ATTEMPTS:
                     raise self._refused(error) from None
-                time.sleep(_POLL_SECONDS)
+                time.sleep(POLL_SECONDS)
         return self._fd
 
     def _make(self) -> None:
@@ -160,16 +161,60 @@ def _lock_mode(guarded: os.stat_result) -> int:
     return stat.S_IMODE(guarded.st_mode) & 0o777 | 0o600
 
 
+class DescriptorLock:
+    """The lock of an open file itself, held for a `with` block.
+
+    Args:
+        fd: the open file; no other process may have it open when the block begins.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self._fd: int | None = fd
+
+    def __enter__(self) -> None:
+        assert self._fd is not None
+        with _opening:
+            _open_locks.add(self)
+            lock_descriptor(self._fd, blocking=False)
+
+    def __exit__(self, *_: object) -> None:
+        _open_locks.discard(self)
+        # A child that was forked meanwhile has closed the file; its parent holds the lock. An
+        # error here would report a write as failed that has succeeded.
+        if self._fd is not None:
+            with suppress(OSError):
+                unlock_descriptor(self._fd)
+
+    def close(self) -> None:
+        """Close the file; in a forked process this leaves the lock to the parent."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def is_locked(fd: int) -> bool:
+    """Return whether a `DescriptorLock` is held on an open file through another descriptor."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        # On a file system without locks a file can be read, but not written by this library.
+        return False
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False
+
+
 # A forked child inherits the open file of a lock that its parent holds, and would keep the
 # lock after the parent was killed: so the child closes the file at once. `_opening` is held
-# during a fork, so that every open lock file is in `_open_mutexes`.
+# during a fork, so that every open file with a lock is in `_open_locks`.
 _opening = threading.RLock()
-_open_mutexes: WeakSet[FileMutex] = WeakSet()
+_open_locks: WeakSet[FileMutex | DescriptorLock] = WeakSet()
 
 
 def _close_after_fork() -> None:
-    for mutex in list(_open_mutexes):
-        mutex.close()
+    for lock in list(_open_locks):
+        lock.close()
     _opening.release()
 
 
