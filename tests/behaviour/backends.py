@@ -113,7 +113,8 @@ def _postgres(version: str) -> Backend:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
     older = version != postgres.VERSIONS[0]
-    return Backend(f"postgres-{version}", open_config, share=0.2, variant=older)
+    share = 0.1 if older else 0.2
+    return Backend(f"postgres-{version}", open_config, share=share, variant=older)
 
 
 @contextmanager
