@@ -47,9 +47,9 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def config(backend: Backend, tmp_path: Path) -> Iterator[Config]:
+def config(backend: Backend) -> Iterator[Config]:
     """The configuration of an empty message store."""
-    with backend.open_config(tmp_path) as configuration:
+    with backend.open_config() as configuration:
         yield configuration
 
 

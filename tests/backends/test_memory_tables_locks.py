@@ -225,7 +225,7 @@ def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, rows: R
 
         with store.locked("c") as memory:
             token = rows.holder()
-            time.sleep(2.5)
+            time.sleep(1.5)
             token_later = rows.holder()
             memory.end_turn("Hello", "greet")
 

@@ -183,7 +183,7 @@ async def test_a_pooler_is_left_with_the_settings_of_its_sessions(schema: str) -
 async def test_a_write_that_arrives_after_a_later_call_changes_nothing(
     api: str, route: str, later: str, schema: str
 ) -> None:
-    with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=2.0) as (proxy, options):
+    with network(route, schema, pool_min=1, pool_max=POOL_MAX, timeout=1.0) as (proxy, options):
         async with opened(api, options) as store:
             await store.store_conversation(conversation())
             await store.store_message(said("first"))

@@ -121,7 +121,7 @@ async def test_a_block_longer_than_the_lock_timeout_keeps_its_lock_and_saves_onc
 
         async with store.locked("c") as memory:
             token = client.get(LOCK)
-            await asyncio.sleep(2.5)
+            await asyncio.sleep(1.5)
             assert client.get(LOCK) == token
             memory.end_turn("Hello", "greet")
 

@@ -228,7 +228,7 @@ def test_a_long_block_of_the_sync_api_keeps_its_lock_and_ends_its_thread(
 
         with store.locked("c") as memory:
             token = client.get(LOCK)
-            time.sleep(2.5)
+            time.sleep(1.5)
             token_later = client.get(LOCK)
             memory.end_turn("Hello", "greet")
 

@@ -68,7 +68,7 @@ def servers(request: pytest.FixtureRequest, api: Any) -> Iterator[Topology]:
 
 @pytest.fixture
 def store(servers: Topology) -> Any:
-    store = servers.open(timeout=6)
+    store = servers.open(timeout=4)
     # The servers learn all scripts, and the store has its connections.
     for conversation_id in (CID, "another"):
         store.get_or_create(conversation_id, "user", "agent")

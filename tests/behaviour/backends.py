@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from unittest.mock import patch
 
 import jazzmine.config.choice
@@ -27,9 +27,9 @@ class Backend:
 
     Args:
         name: its name in test ids.
-        open_config: returns, for a folder of the test, a context manager whose value is the
-            configuration of an empty store. A server has a schema or a database for it, SQLite
-            a file, which is emptied at the end, and used again.
+        open_config: returns a context manager whose value is the configuration of an empty
+            store. A server has a schema or a database for it, SQLite a file, which is emptied at
+            the end, and used again.
         shared: whether every store with the same configuration sees the same data.
         share: the part of the profile's random sequences that are tried; a server takes longer
             for each than a file.
@@ -43,7 +43,7 @@ class Backend:
     """
 
     name: str
-    open_config: Callable[[Path], AbstractContextManager[Config]]
+    open_config: Callable[[], AbstractContextManager[Config]]
     shared: bool = True
     share: float = 1.0
     embedded: bool = False
@@ -57,15 +57,17 @@ class Backend:
 
 
 @contextmanager
-def _json(folder: Path) -> Iterator[Config]:
-    yield {"storage": "json", "path": str(folder / "messages.json"), "fsync": False}
+def _json() -> Iterator[Config]:
+    # Pytest's own folder would take longer to make and to remove than most tests.
+    with TemporaryDirectory() as folder:
+        yield {"storage": "json", "path": f"{folder}/messages.json", "fsync": False}
 
 
 _emptied: list[Path] = []
 
 
 @contextmanager
-def _sqlite(folder: Path) -> Iterator[Config]:
+def _sqlite() -> Iterator[Config]:
     # A file of the test's own would take longer to make and to close than most tests.
     path = _emptied.pop() if _emptied else Path(mkdtemp()) / "agent.db"
     yield {"storage": "sqlite", "path": str(path), "synchronous": "normal"}
@@ -79,7 +81,7 @@ def _sqlite(folder: Path) -> Iterator[Config]:
 
 
 @contextmanager
-def _toy(folder: Path) -> Iterator[Config]:
+def _toy() -> Iterator[Config]:
     kinds = (*jazzmine.config.choice._MESSAGE_STORES, ToyConfig)
     async_store, sync_store = (
         {ToyConfig: (f"tests.behaviour.{api}.toy_store", "ToyMessageStore")}
@@ -94,28 +96,29 @@ def _toy(folder: Path) -> Iterator[Config]:
 
 
 @contextmanager
-def _memory(folder: Path) -> Iterator[Config]:
+def _memory() -> Iterator[Config]:
     yield {"storage": "memory"}
 
 
 @contextmanager
-def _mongodb(folder: Path) -> Iterator[Config]:
+def _mongodb() -> Iterator[Config]:
     with mongodb.emptied_database() as config:
         yield config
 
 
 def _postgres(version: str) -> Backend:
     @contextmanager
-    def open_config(folder: Path) -> Iterator[Config]:
+    def open_config() -> Iterator[Config]:
         with postgres.empty_schema(version) as schema:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
     older = version != postgres.VERSIONS[0]
-    return Backend(f"postgres-{version}", open_config, share=0.2, variant=older)
+    share = 0.1 if older else 0.2
+    return Backend(f"postgres-{version}", open_config, share=share, variant=older)
 
 
 @contextmanager
-def _pgbouncer(folder: Path) -> Iterator[Config]:
+def _pgbouncer() -> Iterator[Config]:
     with postgres.empty_schema() as schema:
         dsn = pgbouncer.running()
         yield {"storage": "postgres", "dsn": dsn, "schema": schema, "prepare": False}

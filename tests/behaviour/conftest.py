@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +17,9 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def config(backend: Backend, tmp_path: Path) -> Iterator[Config]:
+def config(backend: Backend) -> Iterator[Config]:
     """The configuration of an empty message store, to open one or several with."""
-    with backend.open_config(tmp_path) as configuration:
+    with backend.open_config() as configuration:
         yield configuration
 
 
@@ -32,9 +31,9 @@ def memory_backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.fixture
-def memory_config(memory_backend: Backend, tmp_path: Path) -> Iterator[Config]:
+def memory_config(memory_backend: Backend) -> Iterator[Config]:
     """The configuration of an empty working memory."""
-    with memory_backend.open_config(tmp_path) as configuration:
+    with memory_backend.open_config() as configuration:
         yield configuration
 
 

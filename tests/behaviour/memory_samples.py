@@ -33,7 +33,7 @@ __all__ = [
 NAN = float("nan")
 
 # The time in s after which the entries of a `brief_memory_store` expire.
-TTL = 2.0
+TTL = 1.2
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from hypothesis.stateful import (
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 from pydantic import ValidationError
 
@@ -51,7 +50,7 @@ from tests.behaviour.draws import (
 from tests.behaviour.log_rules import LogRules
 from tests.behaviour.model import Model
 
-__all__ = ["SETTINGS", "StoreMachine", "drive"]
+__all__ = ["SETTINGS", "StoreMachine", "machine"]
 
 settings.register_profile(
     "quick",
@@ -311,21 +310,15 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         self.stores[0] = self.opened()
 
 
-def drive(
-    open_store: Callable[[], Any],
-    runner: Runner,
-    profile: settings | None = None,
-    *,
-    remembers: bool = False,
-) -> None:
-    """Make many sequences of calls, and raise if a result differs from the model.
+def machine(
+    open_store: Callable[[], Any], runner: Runner, *, remembers: bool = False
+) -> type[StoreMachine]:
+    """Return the state machine of a store.
 
     Args:
         open_store: opens a store; all its stores have the same data.
         runner: makes the calls.
-        profile: the number and the length of the sequences.
         remembers: whether a store must be opened again after another one deletes a conversation.
     """
     members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
-    machine = type("Machine", (StoreMachine,), members)
-    run_state_machine_as_test(machine, settings=profile or SETTINGS)
+    return type("Machine", (StoreMachine,), members)

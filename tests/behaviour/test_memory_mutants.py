@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from jazzmine._async.working_memory.hooks import Lease as AsyncLease
 from jazzmine._sync.keyed_locks import KeyedLocks
@@ -21,6 +19,7 @@ from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore
 from tests.behaviour._async import test_working_memory_locks as async_locks
 from tests.behaviour._sync import test_working_memory_locks as locks
 from tests.behaviour._sync.test_memory_state_machine import MemoryMachine
+from tests.mutants import run_until_it_fails
 
 
 class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
@@ -176,17 +175,7 @@ def drive(broken: Callable[[], InMemoryWorkingMemoryStore]) -> None:
         def __init__(self) -> None:
             super().__init__(broken())
 
-    run_state_machine_as_test(
-        BrokenMachine,
-        settings=settings(
-            max_examples=400,
-            stateful_step_count=30,
-            database=None,
-            derandomize=True,
-            phases=[Phase.generate],
-            report_multiple_bugs=False,
-        ),
-    )
+    run_until_it_fails(BrokenMachine)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from hypothesis import Phase, settings
 
 from jazzmine._sync.message_store.hooks import MessageOwner, TraceKey
 from jazzmine.config import JSONStoreConfig
@@ -23,12 +22,9 @@ from jazzmine.sync.message_store import (
     TurnTrace,
     UsageSummary,
 )
-from tests.behaviour.state_machine import SETTINGS, drive
+from tests.behaviour.state_machine import machine
 from tests.behaviour.support.sync_support import Runner
-
-# A failure is enough, so Hypothesis need not find the shortest sequence. Usually a few sequences
-# suffice, but the sequences depend on the loaded modules.
-PROFILE = settings(SETTINGS, max_examples=2000, phases=[Phase.generate], report_multiple_bugs=False)
+from tests.mutants import run_until_it_fails
 
 
 class MovesWhatIsStoredAgain(JSONMessageStore):
@@ -177,4 +173,4 @@ def test_a_store_that_breaks_a_rule_is_found_out(
         return store
 
     with pytest.raises(AssertionError, match=r"returned|yielded"):
-        drive(open_store, Runner(), PROFILE)
+        run_until_it_fails(machine(open_store, Runner()))

@@ -33,8 +33,8 @@ def ids(url: str) -> list[str]:
 # erase
 
 
-def test_everything_of_a_user_is_erased_in_both_memories(filled_url: str, tmp_path: Path) -> None:
-    with redis_configs.alone(tmp_path) as config:
+def test_everything_of_a_user_is_erased_in_both_memories(filled_url: str) -> None:
+    with redis_configs.alone() as config:
         memory = str(config["url"])
         with WorkingMemoryStore.initialize(config) as store:
             store.get_or_create("c1", "u1", "a1")

@@ -224,8 +224,8 @@ def test_usage_is_summed_up_by_a_group(url: str) -> None:
 # memory
 
 
-def test_working_memory_is_shown(tmp_path: Path) -> None:
-    with redis_configs.alone(tmp_path) as config:
+def test_working_memory_is_shown() -> None:
+    with redis_configs.alone() as config:
         with WorkingMemoryStore.initialize(config) as store:
             store.get_or_create("c1", "u1\x1b[2J", "a1")
         memory = str(config["url"])

@@ -13,7 +13,7 @@ from tests.faults.networks import NETWORKS
 from tests.faults.sizes import LENIENCE, SOAK, report, size, some
 
 SUFFICIENT = 5.0  # the time of a call that should succeed, in s
-SHORT = 0.5  # the time of a call that should fail, in s
+SHORT = 0.3  # the time of a call that should fail, in s
 LATER = 0.5 + LENIENCE
 
 # A transaction, a cascade, and methods that take a lock.
@@ -118,7 +118,7 @@ def test_whichever_reply_is_lost_a_call_is_made_once(
 def test_a_slow_network_is_waited_for(faulty_store: FaultyStore) -> None:
     for method in chosen(faulty_store, 2):
         faulty_store.prepare()
-        faulty_store.proxy.delay = 0.05
+        faulty_store.proxy.delay = 0.02
         result, _ = faulty_store.call(method)
         faulty_store.proxy.delay = 0
         assert not is_unavailable(result), method

@@ -16,8 +16,8 @@ PATHS = ("/", "/?user=u1&agent=a1", "/conversation?id=c1", "/turns?agent=a1", "/
 @pytest.mark.parametrize(
     "backend", [each for each in MESSAGE_BACKENDS if each.name != "toy"], ids=str
 )
-async def test_each_message_store_is_shown(backend: Backend, tmp_path: Path) -> None:
-    with backend.open_config(tmp_path) as config:
+async def test_each_message_store_is_shown(backend: Backend) -> None:
+    with backend.open_config() as config:
         async with (
             await MessageStore.initialize(config) as store,
             await WorkingMemoryStore.initialize("memory:") as memory,
@@ -32,7 +32,7 @@ async def test_each_message_store_is_shown(backend: Backend, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("backend", MEMORY_BACKENDS, ids=str)
 async def test_each_working_memory_is_shown(backend: Backend, tmp_path: Path) -> None:
-    with backend.open_config(tmp_path) as config:
+    with backend.open_config() as config:
         async with (
             await MessageStore.initialize(f"json:{tmp_path / 'shown.json'}") as store,
             await WorkingMemoryStore.initialize(config) as memory,

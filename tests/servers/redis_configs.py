@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -23,14 +22,14 @@ Config = dict[str, object]
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[Config]:
+def alone() -> Iterator[Config]:
     """One server."""
     with database() as url:
         yield {"storage": "redis", "url": url}
 
 
 @contextmanager
-def behind_sentinel(folder: Path) -> Iterator[Config]:
+def behind_sentinel() -> Iterator[Config]:
     """The primary of the Sentinels."""
     sentinels = running(Sentinels)
     watch: Any = redis.asyncio.sentinel.Sentinel
@@ -49,7 +48,7 @@ def behind_sentinel(folder: Path) -> Iterator[Config]:
 
 
 @contextmanager
-def on_cluster(folder: Path) -> Iterator[Config]:
+def on_cluster() -> Iterator[Config]:
     """Three primaries that share the slots."""
     cluster = running(Cluster)
     nodes = [redis.asyncio.cluster.ClusterNode(*address) for address in cluster.addresses]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import Phase, settings
-from hypothesis.stateful import run_state_machine_as_test
 
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState
@@ -14,6 +12,7 @@ from jazzmine.records.memory_base import checked_copy, set_unvalidated
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import WorkingMemory
+from tests.mutants import run_until_it_fails
 from tests.unit.memory_machine import Conversation, Small
 
 
@@ -201,26 +200,10 @@ MUTANTS: list[type[WorkingMemory]] = [
 ]
 
 
-def drive(broken: type[WorkingMemory]) -> None:
-    """Make random transitions, until a rule is broken."""
-
+@pytest.mark.parametrize("broken", MUTANTS, ids=lambda broken: broken.__name__)
+def test_the_rules_catch_a_working_memory_that(broken: type[WorkingMemory]) -> None:
     class BrokenConversation(Conversation):
         kind = broken
 
-    run_state_machine_as_test(
-        BrokenConversation,
-        settings=settings(
-            max_examples=300,
-            stateful_step_count=30,
-            database=None,
-            derandomize=True,
-            phases=[Phase.generate],
-            report_multiple_bugs=False,
-        ),
-    )
-
-
-@pytest.mark.parametrize("broken", MUTANTS, ids=lambda broken: broken.__name__)
-def test_the_rules_catch_a_working_memory_that(broken: type[WorkingMemory]) -> None:
     with pytest.raises(AssertionError):
-        drive(broken)
+        run_until_it_fails(BrokenConversation)

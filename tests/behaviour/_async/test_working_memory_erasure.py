@@ -84,7 +84,7 @@ async def test_a_block_is_waited_for_and_what_it_saved_is_erased(
 
 
 async def test_a_block_that_does_not_end_in_time_is_an_error(memory_config: Config) -> None:
-    config = {**memory_config, "lock_timeout": 1}
+    config = {**memory_config, "lock_timeout": 0.6}
     async with await WorkingMemoryStore.initialize(config) as store:
         await store.get_or_create("c", "ann", "agent")
         async with store.locked("c"):

@@ -160,9 +160,9 @@ async def test_a_working_memory_that_another_created_again_since_is_refused(
 async def test_a_working_memory_that_expired_since_is_refused(
     memory_config: Config,
 ) -> None:
-    async with await WorkingMemoryStore.initialize({**memory_config, "ttl_seconds": 0.5}) as store:
+    async with await WorkingMemoryStore.initialize({**memory_config, "ttl_seconds": 0.3}) as store:
         memory = await store.get_or_create("c", "ann", "shop")
-        await pause(0.6)
+        await pause(0.4)
 
         with pytest.raises(StaleWorkingMemoryError, match="is gone"):
             await store.save(memory)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from hypothesis import settings
@@ -147,10 +145,10 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.call(self.store.active_count) == self.model.active_count()
 
 
-def test_the_store_has_the_results_of_its_model(memory_backend: Backend, tmp_path: Path) -> None:
+def test_the_store_has_the_results_of_its_model(memory_backend: Backend) -> None:
     class BackendMachine(MemoryMachine):
         def __init__(self) -> None:
-            self.opened = memory_backend.open_config(Path(mkdtemp(dir=tmp_path)))
+            self.opened = memory_backend.open_config()
             super().__init__(WorkingMemoryStore.initialize(self.opened.__enter__()))
 
         def teardown(self) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.backends import Backend, Config
-from tests.behaviour.state_machine import SETTINGS, drive
+from tests.behaviour.state_machine import SETTINGS, machine
 from tests.behaviour.support.sync_support import Runner
 
 
@@ -15,4 +16,7 @@ def test_any_sequence_of_calls_has_the_results_of_the_model(
 ) -> None:
     profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * backend.share))
     with Runner() as runner:
-        drive(lambda: MessageStore.initialize(config), runner, profile, remembers=backend.remembers)
+        stores = machine(
+            lambda: MessageStore.initialize(config), runner, remembers=backend.remembers
+        )
+        run_state_machine_as_test(stores, settings=profile)

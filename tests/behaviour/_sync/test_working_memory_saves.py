@@ -160,9 +160,9 @@ def test_a_working_memory_that_another_created_again_since_is_refused(
 def test_a_working_memory_that_expired_since_is_refused(
     memory_config: Config,
 ) -> None:
-    with WorkingMemoryStore.initialize({**memory_config, "ttl_seconds": 0.5}) as store:
+    with WorkingMemoryStore.initialize({**memory_config, "ttl_seconds": 0.3}) as store:
         memory = store.get_or_create("c", "ann", "shop")
-        pause(0.6)
+        pause(0.4)
 
         with pytest.raises(StaleWorkingMemoryError, match="is gone"):
             store.save(memory)
