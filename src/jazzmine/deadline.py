@@ -11,8 +11,8 @@ __all__ = ["Deadline", "backoff", "milliseconds"]
 # Drivers and servers refuse times for a call of 2**31 ms (25 days) or more.
 _LONGEST_CALL = 2_000_000.0
 
-# They refuse expiry dates beyond 64 bits; this is 30,000 years.
-_LONGEST = 1e12
+# Some refuse expiry dates beyond 64 bits, or after the year 9999; this is 1,000 years.
+_LONGEST = 1000 * 365 * 24 * 3600.0
 
 
 class Deadline:
@@ -53,5 +53,5 @@ def backoff(first: float, longest: float) -> Iterator[float]:
 
 
 def milliseconds(seconds: float) -> int:
-    """Return a time as servers take it: in ms, never 0, and never longer than 30,000 years."""
+    """Return a time as servers take it: in ms, never 0, and never longer than 1,000 years."""
     return max(1, round(min(seconds, _LONGEST) * 1000))

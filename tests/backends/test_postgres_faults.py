@@ -198,7 +198,9 @@ async def test_a_call_without_a_free_connection_ends_at_the_deadline(
             calls = [store.store_conversation(conversation()), store.ping()]
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE
-            assert {type(outcome) for outcome in outcomes} == {StoreUnavailableError}
+            assert isinstance(outcomes[0], StoreUnavailableError)
+            # The connection of the first call may become free just before the second's deadline.
+            assert outcomes[1] is None or isinstance(outcomes[1], StoreUnavailableError)
         await store.ping()
 
 
