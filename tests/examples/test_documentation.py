@@ -12,6 +12,7 @@ import asyncio
 import gc
 import inspect
 import io
+import logging
 import re
 import textwrap
 from collections.abc import Callable, Iterator
@@ -104,7 +105,10 @@ _SERVERS: dict[str, Callable[[], AbstractContextManager[str]]] = {
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_blocks_of_a_page_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     if (
         page.parent.name == "adapters"
@@ -113,7 +117,8 @@ def test_the_blocks_of_a_page_run(
     ):
         pytest.skip(reason)
     monkeypatch.chdir(tmp_path)
-    # A tracer provider that a page sets is not that of the tests after it.
+    # A level of logging or a tracer provider that a page sets is not that of the tests after it.
+    caplog.set_level(logging.WARNING, "psycopg.pool")
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     blocks = list(blocks_of(page))
