@@ -198,11 +198,16 @@ def test_gunicorn_preloads_an_application_with_its_stores(name: str, tmp_path: P
             "FAULTS_MEMORY": json.dumps(memory),
         }
         with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as server:
+            assert server.stderr is not None
+            said = b""
             try:
+                # The first worker may answer all requests before the others run.
+                while said.count(b"Booting worker") < WORKERS:
+                    said += server.stderr.readline() or pytest.fail(said.decode())
                 pids = requests(port)
             finally:
                 server.terminate()
-                said = server.communicate()[1]
+                said += server.communicate()[1]
         with MessageStore.initialize(config) as store, WorkingMemoryStore.initialize(memory) as wm:
             stored = list(store.iter_messages("c1"))
             turns = wm.get_or_create("c1", "u1", "a1").revision
