@@ -362,6 +362,42 @@ def test_a_file_that_was_replaced_is_not_mixed_with_the_log_of_the_former_one(
     assert store.get_conversation_by_id("c2") is not None
 
 
+@pytest.mark.parametrize("suffixes", [["-wal"], ["-wal", "-shm"]])
+def test_nothing_is_written_to_a_removed_log(
+    path: Path, store: SQLiteMessageStore, suffixes: list[str]
+) -> None:
+    store.store_message(message("m1"))
+    assert store.get_message_by_id("m1") is not None
+    for suffix in suffixes:
+        Path(f"{path}{suffix}").unlink()
+
+    with pytest.raises(OSError, match="its -wal file was removed"):
+        store.store_message(message("m2"))
+    with pytest.raises(OSError, match="its -wal file was removed"):
+        store.get_message_by_id("m1")
+    store.close()
+
+    with opened(path) as later:
+        assert [one.id for one in later.get_messages_by_conversation_id("c1")] == ["m1"]
+
+
+def test_a_log_that_another_process_took_for_unused_is_not_written_to(
+    path: Path, store: SQLiteMessageStore
+) -> None:
+    store.store_message(message("m1"))
+    # On POSIX, closing the file gives up the locks that tell others of this process's connections.
+    path.read_bytes()
+    subprocess.run([sys.executable, "-c", OPEN, str(path)], input=b"", check=True)
+    assert not Path(f"{path}-wal").exists()
+
+    with pytest.raises(OSError, match="its -wal file was removed"):
+        store.store_message(message("m2"))
+    store.close()
+
+    with opened(path) as later:
+        assert [one.id for one in later.get_messages_by_conversation_id("c1")] == ["m1"]
+
+
 # Opening at once
 
 

@@ -49,6 +49,17 @@ class DatabaseFile:
                 )
                 raise OSError(errno.ESTALE, reason, self.path)
 
+    def require_log(self, log: tuple[int, int]) -> None:
+        """Raise OSError if its -wal file was removed: SQLite would go on writing to that."""
+        with suppress(FileNotFoundError):
+            if self.identity("-wal") == log:
+                return
+        reason = (
+            "its -wal file was removed while it was open: close it in all programs, which keeps"
+            " what they have stored, and open it again"
+        )
+        raise OSError(errno.ESTALE, reason, self.path)
+
     def note(self, file: tuple[int, int]) -> None:
         """Remember which file was opened, and its -wal file if it has one."""
         self._opened, self._log = file, None
@@ -83,6 +94,7 @@ class Connection:
         self._read_only = read_only
         self._driver: sqlite3.Connection | None = None
         self._file = (-1, -1)
+        self._log: tuple[int, int] | None = None
         self._flushes: bool | None = None
         self.lock: threading.RLock = threading.RLock()
         with _registering:
@@ -94,7 +106,7 @@ class Connection:
         The caller holds `lock`.
 
         Raises:
-            OSError: the file was removed, or replaced without its -wal file.
+            OSError: the file or its -wal file was removed, or only one of them was replaced.
             sqlite3.Error: the database cannot be opened.
         """
         file = self._database.identity()
@@ -104,7 +116,21 @@ class Connection:
             self._driver, self._file = self._open(), file
             self._flushes = self._synchronous == "full"
             self._database.note(file)
+            self._log = None
+        elif self._log is not None:
+            self._database.require_log(self._log)
         return self._driver
+
+    def note_log(self) -> None:
+        """Remember the -wal file; the driver's connection was used, and so has it open.
+
+        SQLite removes it only when no connection is open. But a process loses its locks, by which
+        others know of its connections, if it closes a file that it has opened itself:
+        https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+        """
+        if self._log is None:
+            with suppress(FileNotFoundError):
+                self._log = self._database.identity("-wal")
 
     def set_flush(self, flush: bool) -> None:
         """Have commits wait for the disk or not, if the database waits for it at all."""

@@ -143,7 +143,9 @@ class Database:
             with reader.lock:
                 connection = reader.driver()
                 try:
-                    return query(connection)
+                    found = query(connection)
+                    reader.note_log()
+                    return found
                 finally:
                     if connection.in_transaction:
                         connection.execute("COMMIT")
@@ -319,6 +321,7 @@ class _Transaction:
             if is_busy(error):
                 return False
             raise translated(error, self._path) from error
+        self._writer.note_log()
         return True
 
     def commit(self, changes: Sequence[Write]) -> bool:
