@@ -43,6 +43,27 @@ __all__ = [
 PASSWORD = "open-sesame-4711"
 _FOLDERS = {"18": "pginstall18", "16": "pginstall"}
 
+# Settings that an administrator may have changed for a server, a database or a role, and which
+# change what a statement means or how a value is written. The older server has them all.
+_UNUSUAL = {
+    "array_nulls": "off",
+    "backslash_quote": "off",
+    "bytea_output": "escape",
+    "client_encoding": "LATIN1",
+    "datestyle": "SQL, DMY",
+    "default_transaction_deferrable": "on",
+    "extra_float_digits": "-15",
+    "intervalstyle": "sql_standard",
+    "plpgsql.extra_errors": "all",
+    "plpgsql.variable_conflict": "use_column",
+    "row_security": "off",
+    "search_path": "nowhere",
+    "standard_conforming_strings": "off",
+    "timezone": "Asia/Kathmandu",
+    "transform_null_equals": "on",
+    "xmloption": "document",
+}
+
 VERSIONS = ("given",) if os.environ.get("JAZZMINE_TEST_POSTGRES") else tuple(_FOLDERS)
 """The servers that tests run on; each is started by the first test that needs it."""
 
@@ -54,6 +75,8 @@ class Server(ServerProcess):
         super().__init__(f"PostgreSQL {version}", free_port())
         self._data = self._folder / "data"
         self._settings = [f"fsync={'on' if fsync else 'off'}", "max_connections=200"]
+        if version == "16":
+            self._settings += [f"{name}={value}" for name, value in _UNUSUAL.items()]
         # The server refuses to run as root.
         self._user = run_folder.server_user()
         run_folder.give_to_server_user(self._folder)

@@ -39,7 +39,7 @@ from jazzmine.backends.postgres.leases import (
 )
 from jazzmine.backends.postgres.schema import (
     DECLARE_ROWS,
-    LIMIT_TIME,
+    LONG_TRANSACTION,
     READ_AT_ONE_MOMENT,
     Component,
     bind,
@@ -213,7 +213,7 @@ class PostgresClient:
                 connection.deadline = Deadline(seconds)
                 async with connection.transaction():
                     await connection.execute(READ_AT_ONE_MOMENT)
-                    await connection.execute(LIMIT_TIME.encode(), {"ms": str(in_ms(seconds))})
+                    await connection.execute(LONG_TRANSACTION.encode(), {"ms": str(in_ms(seconds))})
                     await connection.execute(self._bind(f"{DECLARE_ROWS} {sql}"))
                     while rows := await (await connection.execute(fetch)).fetchall():
                         yield rows

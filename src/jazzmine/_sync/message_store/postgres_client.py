@@ -39,7 +39,7 @@ from jazzmine.backends.postgres.leases import (
 )
 from jazzmine.backends.postgres.schema import (
     DECLARE_ROWS,
-    LIMIT_TIME,
+    LONG_TRANSACTION,
     READ_AT_ONE_MOMENT,
     Component,
     bind,
@@ -213,7 +213,7 @@ class PostgresClient:
                 connection.deadline = Deadline(seconds)
                 with connection.transaction():
                     connection.execute(READ_AT_ONE_MOMENT)
-                    connection.execute(LIMIT_TIME.encode(), {"ms": str(in_ms(seconds))})
+                    connection.execute(LONG_TRANSACTION.encode(), {"ms": str(in_ms(seconds))})
                     connection.execute(self._bind(f"{DECLARE_ROWS} {sql}"))
                     while rows := (connection.execute(fetch)).fetchall():
                         yield rows

@@ -20,15 +20,15 @@ from jazzmine.backends.postgres.ownership import (
     names_touched,
 )
 from jazzmine.backends.postgres.schema import (
-    LIMIT_TIME,
     LOCK,
+    LONG_TRANSACTION,
     MAKE_SCHEMA,
     MAKE_VERSIONS,
     NOTE_VERSION,
-    READ_ISOLATION,
     READ_VERSION,
     STATE,
     TRY_LOCK,
+    WRONG_SETTINGS,
     Component,
     Migration,
     State,
@@ -82,7 +82,7 @@ def bring_up_to_date(
         connection.deadline = Deadline(timeout + config.timeout)
         _migrate(connection, config.schema, component, timeout)
     check_rights(connection, config.schema, component)
-    _check_isolation(connection)
+    _check_settings(connection)
     return bool(missing)
 
 
@@ -156,20 +156,20 @@ def check_rights(connection: Connection, schema: str, component: Component) -> N
     raise ConfigurationError(f"the role lacks rights in schema {schema!r}: {names}. {grants}")
 
 
-def _check_isolation(connection: Connection) -> None:
-    """Raise if the isolation level is another than READ COMMITTED and stays so.
+def _check_settings(connection: Connection) -> None:
+    """Raise if the role's sessions have a setting with which a store would go wrong.
 
     Raises:
         ConfigurationError: the text has the statement that changes it.
     """
-    # Sessions that belong to one connection get the level that is needed (see `leases`).
-    [(pid, isolation, role)] = _rows(connection, READ_ISOLATION, {})
-    if pid != connection.info.backend_pid and isolation != "read committed":
-        raise ConfigurationError(
-            f"transactions of the role are {isolation.upper()} by default, and a store needs READ"
-            " COMMITTED. A connection pooler shares the sessions, so the store does not set it;"
-            f" ALTER ROLE {role} SET default_transaction_isolation = 'read committed' does"
-        )
+    for pid, role, name, value, needed in _rows(connection, WRONG_SETTINGS, {}):
+        # Sessions that belong to one connection get what is needed (see `leases`).
+        if pid != connection.info.backend_pid:
+            raise ConfigurationError(
+                f"{name} of the role is {value!r}, and a store needs {needed!r}. A connection"
+                " pooler shares the sessions, so the store does not set it;"
+                f" ALTER ROLE {role} SET {name} = '{needed}' does"
+            )
 
 
 def _lock(connection: Connection, schema: str, deadline: Deadline) -> None:
@@ -208,7 +208,7 @@ def _apply(
 
 def _limit_time(connection: Connection, deadline: Deadline) -> None:
     parameters = {"ms": str(in_ms(deadline.remaining()))}
-    connection.execute(LIMIT_TIME.encode(), parameters)
+    connection.execute(LONG_TRANSACTION.encode(), parameters)
 
 
 def _state(connection: Connection, schema: str, component: Component) -> State:

@@ -43,14 +43,16 @@ WRITES_OF_AN_ID = 256
 
 # The settings of the session make the server cancel a statement whose client has disappeared,
 # unless they are set already. Functions that lock rows and then read what was committed before need
-# READ COMMITTED. A connection pooler, which reports its own process ids, shares sessions among
-# clients, so nothing is set there. A setting that the server does not have is not changed.
-SETTINGS = """
+# READ COMMITTED. Numbers are rounded if `extra_float_digits` is below 1. A connection pooler,
+# which reports its own process ids, shares sessions among clients, so nothing is set there. A
+# setting that the server does not have is not changed.
+SETTINGS = f"""
 SELECT set_config(name, value, false)
 FROM (VALUES
     ('statement_timeout', %(timeout)s, ARRAY['0']),
     ('client_connection_check_interval', %(interval)s, ARRAY['0']),
-    ('default_transaction_isolation', 'read committed', ARRAY['repeatable read', 'serializable'])
+    ('default_transaction_isolation', 'read committed', ARRAY['repeatable read', 'serializable']),
+    ('extra_float_digits', '1', ARRAY{[str(digits) for digits in range(-15, 1)]})
 ) AS settings (name, value, replaced)
 WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = ANY(replaced)
 """

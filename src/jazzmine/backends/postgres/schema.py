@@ -11,18 +11,18 @@ from jazzmine.deadline import milliseconds
 
 __all__ = [
     "DECLARE_ROWS",
-    "LIMIT_TIME",
     "LOCK",
+    "LONG_TRANSACTION",
     "MAKE_SCHEMA",
     "MAKE_VERSIONS",
     "MEMORY",
     "MESSAGES",
     "NOTE_VERSION",
     "READ_AT_ONE_MOMENT",
-    "READ_ISOLATION",
     "READ_VERSION",
     "STATE",
     "TRY_LOCK",
+    "WRONG_SETTINGS",
     "Component",
     "Migration",
     "State",
@@ -36,14 +36,23 @@ __all__ = [
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 LOCK = "SELECT pg_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 
-READ_ISOLATION = """
-SELECT pg_backend_pid(), current_setting('default_transaction_isolation'), quote_ident(current_user)
+# The settings of a session with which a store would go wrong, and what it needs instead.
+WRONG_SETTINGS = """
+SELECT pg_backend_pid(), quote_ident(current_user), name, current_setting(name), needed
+FROM (VALUES
+    ('default_transaction_isolation', 'read committed',
+        current_setting('default_transaction_isolation') = 'read committed'),
+    ('extra_float_digits', '1', current_setting('extra_float_digits')::integer >= 1)
+) AS settings (name, needed, is_right)
+WHERE NOT is_right
 """
 
-# The limits that a role or a server may set are for calls, which are shorter than migrations.
-LIMIT_TIME = """
+# The limits that a role or a server may set are for calls, which are shorter than such a
+# transaction. Numbers are rounded if `extra_float_digits` is below 1.
+LONG_TRANSACTION = """
 SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout', '0', true),
-    set_config('idle_in_transaction_session_timeout', '0', true)
+    set_config('idle_in_transaction_session_timeout', '0', true),
+    set_config('extra_float_digits', '1', true)
 """
 
 READ_AT_ONE_MOMENT = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
@@ -183,7 +192,7 @@ def migrations(folder: str = "migrations") -> tuple[Migration, ...]:
 
 
 def in_ms(seconds: float) -> int:
-    """Return a time for the parameter of `LIMIT_TIME`, in which zero would be no limit."""
+    """Return a time for the parameter of `LONG_TRANSACTION`, in which zero would be no limit."""
     return min(milliseconds(seconds), 2**31 - 1)
 
 

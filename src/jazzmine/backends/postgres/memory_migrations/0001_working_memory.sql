@@ -99,11 +99,11 @@ $body$;
 CREATE FUNCTION $schema.jazzmine_memory_result(conversation text, token text) RETURNS text
     LANGUAGE plpgsql VOLATILE AS $body$
 DECLARE
-    found jsonb;
+    kept jsonb;
 BEGIN
-    SELECT results -> split_part(token, '.', 1) INTO found
+    SELECT results -> split_part(token, '.', 1) INTO kept
     FROM $schema.working_memory WHERE conversation_id = conversation;
-    RETURN CASE WHEN found ->> 0 = split_part(token, '.', 2) THEN found ->> 1 END;
+    RETURN CASE WHEN kept ->> 0 = split_part(token, '.', 2) THEN kept ->> 1 END;
 END
 $body$;
 

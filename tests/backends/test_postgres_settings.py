@@ -1,9 +1,10 @@
-"""A role whose transactions have another isolation level than READ COMMITTED by default."""
+"""Roles with other settings by default than a store needs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -25,15 +26,21 @@ def schema() -> Iterator[str]:
         yield name
 
 
-@pytest.fixture(params=LEVELS)
-def role(request: pytest.FixtureRequest) -> Iterator[str]:
+@contextmanager
+def new_role() -> Iterator[str]:
     name = f"jazzmine_test_{uuid4().hex[:8]}"
     with postgres.connect(postgres.dsn()) as admin:
         admin.execute(f"CREATE ROLE {name} LOGIN SUPERUSER PASSWORD 'word'".encode())
+        yield name
+        admin.execute(f"DROP ROLE {name}".encode())
+
+
+@pytest.fixture(params=LEVELS)
+def role(request: pytest.FixtureRequest) -> Iterator[str]:
+    with new_role() as name, postgres.connect(postgres.dsn()) as admin:
         default = f"ALTER ROLE {name} SET default_transaction_isolation = '{request.param}'"
         admin.execute(default.encode())
         yield name
-        admin.execute(f"DROP ROLE {name}".encode())
 
 
 def as_role(role: str, schema: str) -> dict[str, Any]:
@@ -63,14 +70,24 @@ def test_the_sessions_of_a_store_are_read_committed(role: str, schema: str) -> N
 
 
 @pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING)
-def test_a_role_that_a_pooler_shares_sessions_of_is_refused(role: str, schema: str) -> None:
-    level = f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed'"
-    with pgbouncer.in_front_of(as_role(role, schema)["dsn"]) as dsn:
-        with pytest.raises(ConfigurationError, match=f"needs READ COMMITTED.*; {level} does"):
-            MessageStore.initialize(config(schema, dsn=dsn, prepare=False))
-        with postgres.connect(postgres.dsn()) as admin:
-            admin.execute(level.encode())
+@pytest.mark.parametrize(
+    ("name", "wrong", "needed"),
+    [
+        ("default_transaction_isolation", "serializable", "read committed"),
+        ("extra_float_digits", "0", "1"),
+    ],
+)
+def test_a_role_that_a_pooler_shares_sessions_of_is_refused(
+    schema: str, name: str, wrong: str, needed: str
+) -> None:
+    with new_role() as role, postgres.connect(postgres.dsn()) as admin:
+        admin.execute(f"ALTER ROLE {role} SET {name} = '{wrong}'".encode())
+        with pgbouncer.in_front_of(as_role(role, schema)["dsn"]) as dsn:
+            cure = f"ALTER ROLE {role} SET {name} = '{needed}'"
+            with pytest.raises(ConfigurationError, match=f"needs '{needed}'.*; {cure} does"):
+                MessageStore.initialize(config(schema, dsn=dsn, prepare=False))
+            admin.execute(cure.encode())
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", [role]
             )
-        MessageStore.initialize(config(schema, dsn=dsn, prepare=False)).close()
+            MessageStore.initialize(config(schema, dsn=dsn, prepare=False)).close()
