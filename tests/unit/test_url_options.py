@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,21 @@ def test_an_option_that_the_driver_refuses_has_a_hint(url: str, said: str) -> No
         MessageStore.initialize(url)
     assert str(raised.value).endswith(f": it has {said}" if "unknown" in said else f": {said}")
     assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("opened", "url"),
+    [
+        (MessageStore, "mongodb://:sesame@h/db?datetime_conversion=x"),
+        (WorkingMemoryStore, "redis://:sesame@h?protocol=5"),
+        (WorkingMemoryStore, "redis://:sesame@h?cache=x"),
+        (WorkingMemoryStore, "rediss://:sesame@h?ssl_cert_reqs=x"),
+    ],
+)
+def test_a_value_that_the_driver_refuses_in_its_own_way_is_refused(opened: Any, url: str) -> None:
+    with pytest.raises(InvalidAddressError) as raised:
+        opened.initialize(url)
+    assert "sesame" not in str(raised.value)
 
 
 def test_an_option_of_the_working_memory_may_be_meant() -> None:

@@ -43,7 +43,7 @@ def client_for(url: str, reply_timeout: float) -> AnyRedis:
     """Return a client of one server that waits `reply_timeout` s for it; does not connect.
 
     Raises:
-        ValueError, TypeError: the URL is malformed, or has an unknown option.
+        ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
     """
     redis_driver()
     from redis.asyncio import Redis

@@ -56,7 +56,7 @@ def client_for(url: str, reply_timeout: float) -> AnyRedis:
     """Return a client of one server that waits `reply_timeout` s for it; does not connect.
 
     Raises:
-        ValueError, TypeError: the URL is malformed, or has an unknown option.
+        ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
     """
     limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": reply_timeout}
     client = redis_driver().Redis.from_url(url, protocol=2, **limits)

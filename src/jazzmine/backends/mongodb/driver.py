@@ -105,7 +105,7 @@ def server_names(uri: str, options: Iterable[str]) -> str:
     wrong = ""
     try:
         nodes = parse_uri(uri, validate=True, warn=False)["nodelist"]
-    except (PyMongoError, ValueError, TypeError) as error:
+    except (PyMongoError, KeyError, ValueError, TypeError) as error:
         wrong = wrong_option(uri, error, VALIDATORS, options)
     if not nodes:
         # Raised outside the except block: the driver's error may contain the password.
