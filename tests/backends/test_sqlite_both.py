@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -229,4 +231,24 @@ def test_an_update_that_finds_the_database_locked_has_one_deadline(
         took = time.monotonic() - began
 
         assert 1.0 <= took < 1.9
+        assert memory.end_turn("c1", "response", "intent").revision == 2
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_lock_of_a_killed_process(
+    config: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = """
+import json, os, signal, sys
+from jazzmine.sync import WorkingMemoryStore
+with WorkingMemoryStore.initialize(json.loads(sys.argv[1])) as memory:
+    memory.get_or_create("c1", "u1", "a1")
+    with memory.locked("c1"):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    holder = {**config, "lock_timeout": 1.0}
+    subprocess.run([sys.executable, "-c", hold, json.dumps(holder)])
+    hour_ago = SimpleNamespace(time=lambda: time.time() - 3600)
+    monkeypatch.setattr("jazzmine.backends.sqlite.memory.time", hour_ago)
+
+    with WorkingMemoryStore.initialize({**config, "lock_timeout": 10.0}) as memory:
         assert memory.end_turn("c1", "response", "intent").revision == 2

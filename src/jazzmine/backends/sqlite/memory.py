@@ -100,6 +100,12 @@ class _Lock:
     def is_held_by(self, token: Token, now: float) -> bool:
         return self.holder == str(token) and self.expires_at > now
 
+    def follow_clock(self, now: float) -> None:
+        """Keep the time that is left if the clock was set back after the lock was taken."""
+        ahead = max(0.0, self.taken_at - now)
+        self.taken_at -= ahead
+        self.expires_at -= ahead
+
     def give(self, token: str | None, now: float, seconds: float) -> None:
         """Let a token hold the lock, or none."""
         self.holder, self.taken_at, self.expires_at = token, now, now + seconds
@@ -144,6 +150,7 @@ def take(
     lock = _Lock.of(connection, token.conversation_id)
     if lock.is_over(token):
         return 0.0
+    lock.follow_clock(now)
     if lock.holder in (None, released) or lock.expires_at <= now:
         lock.hand_over(now)
     if lock.holder not in (None, name):
@@ -163,7 +170,9 @@ def seconds_to_wait(connection: sqlite3.Connection, token: Token) -> float | Non
     now, name = time.time(), str(token)
     lock = _Lock.of(connection, token.conversation_id)
     entry = lock.queue.get(name)
-    if entry is None or entry[1] < now + _ASKING - _ENTRY_RENEWED or lock.expires_at <= now:
+    if entry is None or entry[1] < now + _ASKING - _ENTRY_RENEWED:
+        return None
+    if lock.expires_at <= now or lock.taken_at > now:
         return None
     before = sum(other < entry for other in lock.queue.values())
     # A lock that is held for long already is asked for less often.
