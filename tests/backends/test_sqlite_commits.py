@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from jazzmine import IntegrityError
-from jazzmine.backends.sqlite.database import Database, UnflushedWrite, Write, _Transaction
+from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.transaction import Transaction, UnflushedWrite, Write
 from jazzmine.change import Change
 
 ADD = """
@@ -108,10 +109,10 @@ def test_an_error_of_the_first_attempt_is_forgotten(database: Database) -> None:
 def test_another_process_may_write_before_the_second_attempt(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = _Transaction.begin
+    begin = Transaction.begin
     free = iter([True, False])
     monkeypatch.setattr(
-        _Transaction, "begin", lambda transaction: next(free, True) and begin(transaction)
+        Transaction, "begin", lambda transaction: next(free, True) and begin(transaction)
     )
     good = [adding("one"), adding("two")]
     refused = failing(lambda connection: connection.execute(ADD, ["refused"]))

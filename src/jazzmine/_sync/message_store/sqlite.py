@@ -15,10 +15,11 @@ from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
-from jazzmine.backends.sqlite.database import Database, UnflushedWrite, write_unchanged
+from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy
 from jazzmine.backends.sqlite.rows import CONVERSATIONS, MESSAGES, TRACES, RecordRows, Row
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased

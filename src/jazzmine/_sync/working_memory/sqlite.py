@@ -15,10 +15,11 @@ from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine._sync.working_memory.leased import LeasedStoreBase, Stored
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import memory
-from jazzmine.backends.sqlite.database import Database, UnflushedWrite
+from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy
 from jazzmine.backends.sqlite.memory import Token
 from jazzmine.backends.sqlite.migrations import Component
+from jazzmine.backends.sqlite.transaction import UnflushedWrite
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError

@@ -117,9 +117,14 @@ class Connection:
             self._flushes = self._synchronous == "full"
             self._database.note(file)
             self._log = None
-        elif self._log is not None:
-            self._database.require_log(self._log)
+        else:
+            self.require_log()
         return self._driver
+
+    def require_log(self) -> None:
+        """Raise OSError if the -wal file that it has open was removed."""
+        if self._driver is not None and self._log is not None:
+            self._database.require_log(self._log)
 
     def note_log(self) -> None:
         """Remember the -wal file; the driver's connection was used, and so has it open.
