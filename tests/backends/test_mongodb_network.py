@@ -116,8 +116,8 @@ def test_the_error_says_why_no_server_was_reached() -> None:
 def test_connecting_leaves_time_for_another_attempt(proxy: Proxy) -> None:
     with MessageStore.initialize({**config_of(proxy.port), "timeout": 3 + LENIENCE}) as store:
         store.store_conversation(conversation())
-        proxy.cut()
         proxy.hold()
+        proxy.cut()
         reads = ThreadPoolExecutor(1)
         read = reads.submit(store.get_conversation_by_id, "c1")
         time.sleep(0.5)
