@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -367,55 +366,3 @@ def test_a_comma_after_the_last_line_is_refused(filled: Path) -> None:
     filled.write_text(content.replace("}\n]", "},\n]", 1))
 
     assert "line" in refused(filled)
-
-
-def test_a_new_file_is_readable_by_its_owner_alone(filled: Path) -> None:
-    assert stat.S_IMODE(filled.stat().st_mode) == 0o600
-
-
-def test_an_existing_file_keeps_its_mode(filled: Path) -> None:
-    filled.chmod(0o640)
-
-    with open_store(filled) as store:
-        store.store_message(message("m3"))
-
-    assert stat.S_IMODE(filled.stat().st_mode) == 0o640
-
-
-def test_a_symbolic_link_stays_one(filled: Path, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    link = tmp_path / "elsewhere" / "link.json"
-    link.symlink_to(filled)
-
-    with open_store(link) as store:
-        store.store_message(message("m3"))
-
-    assert link.is_symlink()
-    with open_store(filled) as store:
-        assert store.get_message_by_id("m3") is not None
-    assert not (tmp_path / "elsewhere" / "link.json.tmp").exists()
-
-
-def test_a_link_to_nothing_is_filled_where_it_points(tmp_path: Path) -> None:
-    link = tmp_path / "link.json"
-    link.symlink_to(tmp_path / "target.json")
-
-    with open_store(link) as store:
-        store.store_conversation(conversation("c1"))
-
-    assert link.is_symlink()
-    assert (tmp_path / "target.json").is_file()
-
-
-def test_a_relative_path_means_the_folder_at_the_time_of_opening(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "a").mkdir()
-    monkeypatch.chdir(tmp_path / "a")
-    store = open_store(Path("messages.json"))
-    monkeypatch.chdir(tmp_path)
-
-    with store:
-        store.store_conversation(conversation("c1"))
-
-    assert (tmp_path / "a" / "messages.json").is_file()

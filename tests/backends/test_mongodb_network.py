@@ -114,7 +114,7 @@ def test_the_error_says_why_no_server_was_reached() -> None:
 
 
 def test_connecting_leaves_time_for_another_attempt(proxy: Proxy) -> None:
-    with MessageStore.initialize({**config_of(proxy.port), "timeout": 3 + LENIENCE}) as store:
+    with MessageStore.initialize({**config_of(proxy.port), "timeout": 3}) as store:
         store.store_conversation(conversation())
         proxy.hold()
         proxy.cut()

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from jazzmine.backends.sqlite import file_check
-from jazzmine.backends.sqlite.migrations import migrations
 from jazzmine.errors import (
     ConfigurationError,
     InvalidAddressError,
@@ -24,14 +23,6 @@ from jazzmine.errors import (
 from jazzmine.sync.message_store import MessageStore, SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
 from tests.behaviour.samples import conversation, message
-
-OPEN = """
-import sys
-from jazzmine.sync.message_store import MessageStore
-sys.stdin.read()
-with MessageStore.initialize({"storage": "sqlite", "path": sys.argv[1]}) as store:
-    store.ping()
-"""
 
 FEW_DESCRIPTORS = """
 import errno, sys
@@ -362,16 +353,34 @@ def test_a_file_that_was_replaced_is_not_mixed_with_the_log_of_the_former_one(
     assert store.get_conversation_by_id("c2") is not None
 
 
+def delete_log(path: Path) -> None:
+    Path(f"{path}-wal").unlink()
+
+
+def delete_log_and_index(path: Path) -> None:
+    delete_log(path)
+    Path(f"{path}-shm").unlink()
+
+
+def have_log_taken_for_unused(path: Path) -> None:
+    """Give up the locks that tell other processes of this one's connections, as POSIX does."""
+    path.read_bytes()
+    code = (
+        "import sys; from tests.backends.sqlite_stores import opened; opened(sys.argv[1]).close()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    assert not Path(f"{path}-wal").exists()
+
+
 @pytest.mark.parametrize("reads_before", [True, False])
-@pytest.mark.parametrize("suffixes", [["-wal"], ["-wal", "-shm"]])
+@pytest.mark.parametrize("remove", [delete_log, delete_log_and_index, have_log_taken_for_unused])
 def test_nothing_is_written_to_a_removed_log(
-    path: Path, store: SQLiteMessageStore, suffixes: list[str], reads_before: bool
+    path: Path, store: SQLiteMessageStore, remove: Callable[[Path], None], reads_before: bool
 ) -> None:
     store.store_message(message("m1"))
     if reads_before:
         assert store.get_message_by_id("m1") is not None
-    for suffix in suffixes:
-        Path(f"{path}{suffix}").unlink()
+    remove(path)
 
     with pytest.raises(OSError, match="its -wal file was removed"):
         store.store_message(message("m2"))
@@ -381,39 +390,3 @@ def test_nothing_is_written_to_a_removed_log(
 
     with opened(path) as later:
         assert [one.id for one in later.get_messages_by_conversation_id("c1")] == ["m1"]
-
-
-def test_a_log_that_another_process_took_for_unused_is_not_written_to(
-    path: Path, store: SQLiteMessageStore
-) -> None:
-    store.store_message(message("m1"))
-    # On POSIX, closing the file gives up the locks that tell others of this process's connections.
-    path.read_bytes()
-    subprocess.run([sys.executable, "-c", OPEN, str(path)], input=b"", check=True)
-    assert not Path(f"{path}-wal").exists()
-
-    with pytest.raises(OSError, match="its -wal file was removed"):
-        store.store_message(message("m2"))
-    store.close()
-
-    with opened(path) as later:
-        assert [one.id for one in later.get_messages_by_conversation_id("c1")] == ["m1"]
-
-
-# Opening at once
-
-
-def test_twelve_processes_open_a_new_file_at_once(path: Path) -> None:
-    for _ in range(3):
-        processes = [
-            subprocess.Popen([sys.executable, "-c", OPEN, str(path)], stdin=subprocess.PIPE)
-            for _ in range(12)
-        ]
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.close()
-        assert [process.wait(60) for process in processes] == [0] * 12
-
-        versions = execute(path, "SELECT component, version FROM jazzmine_migrations")
-        assert versions == [("messages", one.version) for one in migrations("messages")]
-        path.unlink()

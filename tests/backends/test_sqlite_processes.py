@@ -18,9 +18,11 @@ from pathlib import Path
 import pytest
 
 from jazzmine.backends.sqlite import connection as connections
+from jazzmine.backends.sqlite.migrations import migrations
 from jazzmine.core import message_store as async_messages
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import MessageStore
+from tests.backends.sqlite_stores import execute
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import report, size
 
@@ -30,6 +32,15 @@ connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 time.sleep(60)
+"""
+
+
+OPEN = """
+import sys
+from jazzmine.sync.message_store import MessageStore
+sys.stdin.read()
+with MessageStore.initialize({"storage": "sqlite", "path": sys.argv[1]}) as store:
+    store.ping()
 """
 
 
@@ -235,3 +246,20 @@ def test_forks_among_threads_that_write_hang_nobody(path: Path) -> None:
         forked = size(15, 200) * 2
         assert len(store.get_messages_by_conversation_id("c1")) == sum(counts) + forked
     assert is_sound(path)
+
+
+def test_twelve_processes_open_a_new_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "messages.db"
+    for _ in range(3):
+        processes = [
+            subprocess.Popen([sys.executable, "-c", OPEN, str(path)], stdin=subprocess.PIPE)
+            for _ in range(12)
+        ]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        assert [process.wait(60) for process in processes] == [0] * 12
+
+        versions = execute(path, "SELECT component, version FROM jazzmine_migrations")
+        assert versions == [("messages", one.version) for one in migrations("messages")]
+        path.unlink()

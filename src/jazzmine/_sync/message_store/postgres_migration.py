@@ -10,6 +10,7 @@ from psycopg import errors
 from psycopg.errors import Diagnostic
 
 from jazzmine._sync.message_store.postgres_connection import Connection
+from jazzmine.backends.postgres.leases import WRONG_SETTINGS
 from jazzmine.backends.postgres.ownership import (
     COLUMNS,
     MISSING_RIGHTS,
@@ -28,7 +29,6 @@ from jazzmine.backends.postgres.schema import (
     READ_VERSION,
     STATE,
     TRY_LOCK,
-    WRONG_SETTINGS,
     Component,
     Migration,
     State,
@@ -162,14 +162,13 @@ def _check_settings(connection: Connection) -> None:
     Raises:
         ConfigurationError: the text has the statement that changes it.
     """
-    for pid, role, name, value, needed in _rows(connection, WRONG_SETTINGS, {}):
-        # Sessions that belong to one connection get what is needed (see `leases`).
-        if pid != connection.info.backend_pid:
-            raise ConfigurationError(
-                f"{name} of the role is {value!r}, and a store needs {needed!r}. A connection"
-                " pooler shares the sessions, so the store does not set it;"
-                f" ALTER ROLE {role} SET {name} = '{needed}' does"
-            )
+    parameters = {"pid": connection.info.backend_pid}
+    for role, name, value, needed in _rows(connection, WRONG_SETTINGS, parameters):
+        raise ConfigurationError(
+            f"{name} of the role is {value!r}, and a store needs {needed!r}. A connection pooler"
+            " shares the sessions, so the store does not set it;"
+            f" ALTER ROLE {role} SET {name} = '{needed}' does"
+        )
 
 
 def _lock(connection: Connection, schema: str, deadline: Deadline) -> None:

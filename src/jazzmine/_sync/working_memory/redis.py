@@ -65,10 +65,11 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
 
     @classmethod
     def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
+        driver = redis_driver()
         reply_timeout = _reply_timeout(config.timeout, config.lock_timeout)
         try:
             client = client_for(config.url, reply_timeout)
-        except (TypeError, ValueError, redis_driver().RedisError) as error:
+        except (TypeError, ValueError, driver.RedisError) as error:
             # The driver's text may repeat the URL, and with it the password.
             wrong = wrong_option(config.url, error, option_names(), config.url_options())
             raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None

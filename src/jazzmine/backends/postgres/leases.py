@@ -28,6 +28,7 @@ __all__ = [
     "RETIRE",
     "SETTINGS",
     "WRITES_OF_AN_ID",
+    "WRONG_SETTINGS",
     "counted",
     "fenced",
     "is_lease_gone",
@@ -41,20 +42,32 @@ LEASES = "jazzmine_leases"
 # all versions with this id. So a lease gets a new id after this number of writes.
 WRITES_OF_AN_ID = 256
 
-# The settings of the session make the server cancel a statement whose client has disappeared,
-# unless they are set already. Functions that lock rows and then read what was committed before need
-# READ COMMITTED. Numbers are rounded if `extra_float_digits` is below 1. A connection pooler,
-# which reports its own process ids, shares sessions among clients, so nothing is set there. A
-# setting that the server does not have is not changed.
+# Settings with which a store would go wrong, what it needs, and what is replaced by that. Functions
+# that lock rows and then read what was committed before need READ COMMITTED; numbers are rounded
+# with less than one extra digit.
+_NEEDED = f"""
+    ('default_transaction_isolation', 'read committed', ARRAY['repeatable read', 'serializable']),
+    ('extra_float_digits', '1', ARRAY{[str(digits) for digits in range(-15, 1)]})
+"""
+
+# Besides, the server cancels a statement whose client has disappeared, unless that is set already.
+# A connection pooler, which reports its own process ids, shares sessions among clients, so nothing
+# is set there. A setting that the server does not have is not changed.
 SETTINGS = f"""
 SELECT set_config(name, value, false)
 FROM (VALUES
     ('statement_timeout', %(timeout)s, ARRAY['0']),
     ('client_connection_check_interval', %(interval)s, ARRAY['0']),
-    ('default_transaction_isolation', 'read committed', ARRAY['repeatable read', 'serializable']),
-    ('extra_float_digits', '1', ARRAY{[str(digits) for digits in range(-15, 1)]})
+    {_NEEDED}
 ) AS settings (name, value, replaced)
 WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = ANY(replaced)
+"""
+
+# The settings that stay wrong behind a pooler.
+WRONG_SETTINGS = f"""
+SELECT quote_ident(current_user), name, current_setting(name), value
+FROM (VALUES {_NEEDED}) AS settings (name, value, replaced)
+WHERE pg_backend_pid() <> %(pid)s AND current_setting(name) = ANY(replaced)
 """
 
 # Leases of processes that ended without closing their store are deleted a day later. If such a

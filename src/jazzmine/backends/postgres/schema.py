@@ -22,7 +22,6 @@ __all__ = [
     "READ_VERSION",
     "STATE",
     "TRY_LOCK",
-    "WRONG_SETTINGS",
     "Component",
     "Migration",
     "State",
@@ -35,17 +34,6 @@ __all__ = [
 # The first key of the lock is an arbitrary constant, the second one distinguishes schemas.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 LOCK = "SELECT pg_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
-
-# The settings of a session with which a store would go wrong, and what it needs instead.
-WRONG_SETTINGS = """
-SELECT pg_backend_pid(), quote_ident(current_user), name, current_setting(name), needed
-FROM (VALUES
-    ('default_transaction_isolation', 'read committed',
-        current_setting('default_transaction_isolation') = 'read committed'),
-    ('extra_float_digits', '1', current_setting('extra_float_digits')::integer >= 1)
-) AS settings (name, needed, is_right)
-WHERE NOT is_right
-"""
 
 # The limits that a role or a server may set are for calls, which are shorter than such a
 # transaction. Numbers are rounded if `extra_float_digits` is below 1.

@@ -36,13 +36,20 @@ class DatabaseFile:
         status = os.stat(self.path + suffix)
         return status.st_dev, status.st_ino
 
+    def log(self) -> tuple[int, int] | None:
+        """Return the identity of its -wal file, or None if there is none."""
+        try:
+            return self.identity("-wal")
+        except FileNotFoundError:
+            return None
+
     def require_own_log(self, file: tuple[int, int]) -> None:
         """Raise OSError if it was replaced, but not its -wal file: SQLite would mix the two."""
         # SQLite deletes the -wal file of an empty one.
         if self._opened in (None, file) or not os.path.getsize(self.path):
             return
         with suppress(FileNotFoundError):
-            if os.path.getsize(f"{self.path}-wal") and self._log in (None, self.identity("-wal")):
+            if os.path.getsize(f"{self.path}-wal") and self._log in (None, self.log()):
                 reason = (
                     "it was replaced while it was open, but the -wal file beside it is that of the"
                     " former file: delete the -wal and -shm files"
@@ -51,20 +58,16 @@ class DatabaseFile:
 
     def require_log(self, log: tuple[int, int]) -> None:
         """Raise OSError if its -wal file was removed: SQLite would go on writing to that."""
-        with suppress(FileNotFoundError):
-            if self.identity("-wal") == log:
-                return
-        reason = (
-            "its -wal file was removed while it was open: close it in all programs, which keeps"
-            " what they have stored, and open it again"
-        )
-        raise OSError(errno.ESTALE, reason, self.path)
+        if self.log() != log:
+            reason = (
+                "its -wal file was removed while it was open: close it in all programs, which"
+                " keeps what they have stored, and open it again"
+            )
+            raise OSError(errno.ESTALE, reason, self.path)
 
     def note(self, file: tuple[int, int]) -> None:
         """Remember which file was opened, and its -wal file if it has one."""
-        self._opened, self._log = file, None
-        with suppress(FileNotFoundError):
-            self._log = self.identity("-wal")
+        self._opened, self._log = file, self.log()
 
 
 class Connection:
@@ -81,17 +84,19 @@ class Connection:
     Args:
         file: it must exist; the connections of a store share it.
         synchronous: "full" if a commit waits for the disk, else "normal".
-        read_only: whether statements that write are refused.
+        writer: the connection that writes, if this one is to read only.
 
     Attributes:
         lock: held by the thread that uses the driver's connection. A context manager written in
             Python could be interrupted between acquiring it and the block that releases it.
     """
 
-    def __init__(self, file: DatabaseFile, synchronous: str, *, read_only: bool = False) -> None:
+    def __init__(
+        self, file: DatabaseFile, synchronous: str, writer: Connection | None = None
+    ) -> None:
         self._database = file
         self._synchronous = synchronous
-        self._read_only = read_only
+        self._writer = writer
         self._driver: sqlite3.Connection | None = None
         self._file = (-1, -1)
         self._log: tuple[int, int] | None = None
@@ -112,18 +117,20 @@ class Connection:
         file = self._database.identity()
         if self._driver is None or file != self._file:
             self._database.require_own_log(file)
+            if self._writer is not None:
+                self._writer.require_log(file)
             self.close()
             self._driver, self._file = self._open(), file
             self._flushes = self._synchronous == "full"
             self._database.note(file)
             self._log = None
         else:
-            self.require_log()
+            self.require_log(file)
         return self._driver
 
-    def require_log(self) -> None:
-        """Raise OSError if the -wal file that it has open was removed."""
-        if self._driver is not None and self._log is not None:
+    def require_log(self, file: tuple[int, int]) -> None:
+        """Raise OSError if it has this file open, and the -wal file beside it was removed."""
+        if self._driver is not None and self._file == file and self._log is not None:
             self._database.require_log(self._log)
 
     def note_log(self) -> None:
@@ -134,8 +141,7 @@ class Connection:
         https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
         """
         if self._log is None:
-            with suppress(FileNotFoundError):
-                self._log = self._database.identity("-wal")
+            self._log = self._database.log()
 
     def set_flush(self, flush: bool) -> None:
         """Have commits wait for the disk or not, if the database waits for it at all."""
@@ -174,7 +180,7 @@ class Connection:
             driver.execute("PRAGMA trusted_schema = OFF")
             driver.execute(f"PRAGMA synchronous = {self._synchronous}")
             driver.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            if self._read_only:
+            if self._writer is not None:
                 driver.execute("PRAGMA query_only = ON")
                 # Stored text is read as UTF-8: it is parsed as it is.
                 driver.text_factory = bytes
@@ -195,12 +201,13 @@ class ConnectionPool:
     """Connections for reading, one for each call that reads at the same time.
 
     Args:
-        file, synchronous: as for `Connection`.
+        file, synchronous, writer: as for `Connection`.
     """
 
-    def __init__(self, file: DatabaseFile, synchronous: str) -> None:
+    def __init__(self, file: DatabaseFile, synchronous: str, writer: Connection) -> None:
         self._file = file
         self._synchronous = synchronous
+        self._writer = writer
         self._idle: deque[Connection] = deque()
 
     def take(self) -> Connection:
@@ -208,7 +215,7 @@ class ConnectionPool:
         try:
             return self._idle.pop()
         except IndexError:
-            return Connection(self._file, self._synchronous, read_only=True)
+            return Connection(self._file, self._synchronous, self._writer)
 
     def put_back(self, connection: Connection) -> None:
         """Keep a connection for the next call, or close it if there are enough."""

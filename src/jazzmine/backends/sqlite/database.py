@@ -55,7 +55,7 @@ class Database:
         self._synchronous = synchronous
         file = DatabaseFile(self.path)
         self._writer = Connection(file, synchronous)
-        self._readers = ConnectionPool(file, synchronous)
+        self._readers = ConnectionPool(file, synchronous, self._writer)
         self._closed = False
 
     def pending(self) -> list[str]:
@@ -135,8 +135,6 @@ class Database:
             reader.close()
             if is_busy(error):
                 raise DatabaseBusy from None
-            # A new connection without the -wal file of the others only says that it cannot read.
-            self._writer.require_log()
             raise translated(error, self.path) from error
         finally:
             self._readers.put_back(reader)
