@@ -111,10 +111,10 @@ async def fill(path: Path) -> None:
     count = max(1, MESSAGES // IN_A_CONVERSATION)
     async with await MessageStore.initialize(f"sqlite:{path}?synchronous=normal") as store:
         talks = [snapshot(one, Conversation) for one in conversations(count)]
-        await store._store_many(talks, [], [])
+        await store.backend.store_many(talks, [], [])
         for start in range(0, MESSAGES, AT_ONCE):
             told = messages(start, min(start + AT_ONCE, MESSAGES), count)
-            await store._store_many([], [snapshot(one, Message) for one in told], [])
+            await store.backend.store_many([], [snapshot(one, Message) for one in told], [])
 
 
 def answer(lab: Lab) -> Iterator[Row]:

@@ -82,7 +82,7 @@ async def fill(config: dict[str, Any]) -> None:
             stop = start + AT_ONCE
             told = messages(start, stop, CONVERSATIONS)
             traced = [trace(number, CONVERSATIONS) for number in range(start, stop, 2)]
-            await store._store_many(
+            await store.backend.store_many(
                 [snapshot(one, Conversation) for one in talks[start:stop]],
                 [snapshot(one, type(one)) for one in told],
                 [snapshot(one, type(one)) for one in traced],

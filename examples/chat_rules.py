@@ -241,10 +241,8 @@ def _model_call(
 
 def _tool_trace(call: ToolCallRecord) -> ToolTrace:
     return ToolTrace(
-        task_index=call.call_index + 1,
-        sandbox="none",
-        mode="interactive",
-        description=call.tool_name,
+        tool_name=call.tool_name,
+        arguments=call.arguments,
         success=call.success,
         final_data=call.result,
         error=call.error or None,

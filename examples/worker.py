@@ -49,7 +49,7 @@ def slow_table(traces: Iterator[TurnTrace], slow: int) -> Table:
             trace.conversation_id,
             str(trace.turn_number),
             f"{trace.total_latency_ms:,}",
-            ", ".join(tool.description for tool in trace.tool_traces),
+            ", ".join(tool.tool_name for tool in trace.tool_traces),
             ", ".join(trace.errors),
             style="red",
         )

@@ -24,8 +24,6 @@ from jazzmine import (
     FlowEvent,
     LLMCallRecord,
     Message,
-    ScriptGenAttempt,
-    TaskEmission,
     TurnTrace,
     WorkingMemory,
 )
@@ -114,7 +112,7 @@ class _Desk:
         question, answer = rules.messages(memory, text, reply)
         asked = self._renamed(question, began)
         answered = self._renamed(answer, trace.ended_at_ms)
-        answered.invoked_tools = [tool.description for tool in trace.tool_traces] or None
+        answered.invoked_tools = [tool.tool_name for tool in trace.tool_traces] or None
         self._store.store_turn(
             conversation=Conversation(
                 id=self.conversation_id,
@@ -154,28 +152,12 @@ class _Desk:
             )
             now += ms + 5
         for tool in trace.tool_traces:
-            trace.task_emissions.append(
-                TaskEmission(
-                    task_index=tool.task_index,
-                    sandbox="orders",
-                    mode="interactive",
-                    description=tool.description,
-                    timestamp_ms=now,
-                )
-            )
-            tool.sandbox, tool.execution_latency_ms = "orders", chance.randrange(25, 600)
-            tool.generation_latency_ms = chance.randrange(300, 700)
-            tool.final_script = f"result = {tool.description}(order='4711')"
-            tool.generation_total_tokens = chance.randrange(120, 300)
-            tool.generation_attempts = [
-                ScriptGenAttempt(attempt=1, success=True, latency_ms=tool.generation_latency_ms)
-            ]
-            tool.total_latency_ms = tool.generation_latency_ms + tool.execution_latency_ms
+            tool.started_at_ms, tool.total_latency_ms = now, chance.randrange(25, 900)
             now += tool.total_latency_ms
             if self.conversation_id != NEWEST and chance.random() < 0.06:
                 tool.success, tool.final_data = False, None
                 tool.error = "TimeoutError: the warehouse did not answer within 5 s"
-                trace.errors.append(f"{tool.description}: {tool.error}")
+                trace.errors.append(f"{tool.tool_name}: {tool.error}")
         if number == 2 and trace.detected_intent == "return_order":
             trace.flow_events.append(
                 FlowEvent(

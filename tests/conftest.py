@@ -14,12 +14,16 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.behaviour.backends import MEMORY_BACKENDS, MESSAGE_BACKENDS, Backend
+from tests.behaviour.backends import (
+    ITEM_BACKENDS,
+    MEMORY_BACKENDS,
+    MESSAGE_BACKENDS,
+    Backend,
+)
+from tests.combinations import is_repeated
 from tests.faults.sizes import SOAK
-from tests.left_out import LeftOut
+from tests.left_out import REPEATED, LeftOut
 from tests.servers import run_folder
-
-_FIRST = (MESSAGE_BACKENDS[0], MEMORY_BACKENDS[0])
 
 # The machine may be busy: no example has a deadline.
 hypothesis.settings.register_profile("tests", deadline=None)
@@ -90,15 +94,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect or skip tests, and count them as left out."""
+    """Choose combinations of parameters; count tests that cannot run as left out."""
     for item in items:
         if reason := _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
     if config.getoption("--without-servers"):
         _leave_out(config, items, list(_with_servers(items)), run_folder.WITHOUT_SERVERS)
     if not SOAK:
-        reason = "copies of a test on further back ends (JAZZMINE_SOAK=1 runs them)"
-        _leave_out(config, items, list(_copies(items)), reason)
+        _leave_out(config, items, [item for item in items if is_repeated(item)], REPEATED)
+
+    items.sort(key=_place)
+
+
+def _place(item: pytest.Item) -> int:
+    """Return when a test runs: first what names all that a change still needs, then the longest."""
+    folder = item.nodeid.split("/")[1]
+    return {"unit": 0, "packaging": 0, "behaviour": 1}.get(folder, 2)
 
 
 def _leave_out(
@@ -108,22 +119,6 @@ def _leave_out(
     plugin.deselect(config, left_out, reason)
     kept = set(items) - set(left_out)
     items[:] = [item for item in items if item in kept]
-
-
-def _copies(items: list[pytest.Item]) -> Iterator[pytest.Item]:
-    """Yield the tests that run on enough other back ends.
-
-    On a variant of a back end each test runs with the first of its values. What is checked before
-    a hook of any back end is called (the mark `before_hooks`) needs the first back end alone.
-    """
-    first = set()
-    for item in items:
-        for backend in _backends(item):
-            function = (item.nodeid.partition("[")[0], str(backend))
-            checked = item.get_closest_marker("before_hooks") and backend not in _FIRST
-            if checked or (backend.variant and function in first):
-                yield item
-            first.add(function)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
@@ -147,7 +142,13 @@ class _ByBackend(LoadScopeScheduling):  # type: ignore[misc]
 
     _BACKEND = re.compile(
         r"tests/behaviour/.*\[({})\b".format(
-            "|".join(sorted(map(str, MEMORY_BACKENDS + MESSAGE_BACKENDS), key=len, reverse=True))
+            "|".join(
+                sorted(
+                    map(str, ITEM_BACKENDS + MEMORY_BACKENDS + MESSAGE_BACKENDS),
+                    key=len,
+                    reverse=True,
+                )
+            )
         )
     )
 

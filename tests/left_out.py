@@ -13,9 +13,10 @@ import pytest
 
 from tests.servers import postgres, redis
 
-__all__ = ["LeftOut"]
+__all__ = ["REPEATED", "LeftOut"]
 
 _RAN = ("passed", "failed", "error", "xfailed", "xpassed")
+REPEATED = "other tests check the same"  # nothing is missing, so it is not reported
 _CHOSEN = "deselected by this run's own options"
 
 
@@ -55,7 +56,7 @@ class LeftOut:
             self._total, self._collected = found[1:]
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Report the tests left out, and how many of all tests ran."""
+        """Report how many tests ran, what was left out, and why."""
         reasons = self._deselected + Counter({_CHOSEN: self._total - self._deselected.total()})
         for report in terminalreporter.stats.get("skipped", []):
             reasons[_reason(report)] += 1
@@ -63,12 +64,13 @@ class LeftOut:
         missed = self._collected + self._total - ran - reasons.total()
         if missed > 0:
             reasons["not reached, as the run ended early"] = missed
-        terminalreporter.section("left out")
-        for reason, count in reasons.most_common():
-            terminalreporter.write_line(f"{count} tests: {reason}")
+        del reasons[REPEATED]
+        terminalreporter.section("what ran")
         for line in _not_tried():
             terminalreporter.write_line(f"not tried: {line}")
-        terminalreporter.write_line(f"{ran} of {ran + reasons.total()} tests ran")
+        for reason, count in reasons.most_common():
+            terminalreporter.write_line(f"left out: {count} tests: {reason}")
+        terminalreporter.write_line(f"{ran} tests ran{'' if reasons else ', which are all'}")
 
 
 def _reason(report: Any) -> str:

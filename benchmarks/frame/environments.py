@@ -25,8 +25,18 @@ PREDECESSOR_SOURCE = PREDECESSOR / "jazzmine-source"
 EXTRAS = "all,test"
 """The extras of the library that are installed: every driver, and the servers of the tests."""
 
-BESIDE = ("openai-agents[sqlalchemy]>=0.24", "aiosqlite", "strands-agents", "agent-framework-core")
-"""The frameworks whose sessions are measured beside the library's, in the same environment."""
+BESIDE = (
+    "openai-agents[sqlalchemy]>=0.24",
+    "aiosqlite",
+    "strands-agents",
+    "agent-framework-core",
+    "google-adk>=2.7",
+    "asyncpg",
+    "langgraph>=1.2",
+    "langgraph-checkpoint-postgres",
+    "rank_bm25",
+)
+"""What is measured beside the library, in its environment: frameworks' sessions, a ranking."""
 
 PREDECESSOR_VERSION = "0.1.42"
 PREDECESSOR_NEEDS = ("asyncpg", "motor", "redis")

@@ -20,6 +20,7 @@ from jazzmine.core.message_store import MessageStore
 from jazzmine.core.message_store.models import (
     EmissionRecord,
     LLMCallRecord,
+    Message,
     ScriptGenAttempt,
     TaskEmission,
     ToolTrace,
@@ -111,13 +112,13 @@ def filled(lab: Lab, dsn: str) -> None:
             worker.call("measure")
 
 
-def trace(number: int, message: str | None = None) -> TurnTrace:
+def trace(number: int, message: Message | None = None) -> TurnTrace:
     """The trace of a turn with two calls of a model and a tool: about 3 KB."""
     at = 1_700_000_000_000 + number
     return TurnTrace(
         id=f"trace-{number}",
-        message_id=message or message_id(number),
-        conversation_id=conversation_id(number % SPREAD),
+        message_id=message.id if message else message_id(number),
+        conversation_id=message.conversation_id if message else conversation_id(number % SPREAD),
         user_id="user",
         agent_id="agent",
         turn_number=number,
@@ -178,7 +179,7 @@ def _calls(store: Any, name: str) -> dict[str, Callable[[int], Awaitable[object]
     chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
 
     said = messages(NEW + MANY, NEW + 2 * MANY, SPREAD)
-    turns = [trace(1_000 + n, message=said[2 * n + 1].id) for n in range(MANY // 2)]
+    turns = [trace(1_000 + n, said[2 * n + 1]) for n in range(MANY // 2)]
 
     async def four_calls(n: int) -> None:
         turn = n % (MANY // 2)
@@ -240,48 +241,69 @@ class Call(Scenario):
         await self._store.close()
 
 
-def intercept(client: Any, wrap: Callable[[Any], Any]) -> None:
-    """Replace each method that runs a statement."""
-    for name in ("rows", "write", "count"):
-        setattr(client, name, wrap(getattr(client, name)))
+class SyncCall(Call):
+    """The same with the sync API."""
+
+    async def prepare(self) -> None:
+        from jazzmine.sync import MessageStore as SyncMessageStore
+
+        config = {"storage": "postgres", "dsn": self._dsn, "schema": schema_of_this_process()}
+        self._sync_store = SyncMessageStore.initialize(config)
+        call = _calls(self._sync_store, self._name)[self._name]
+
+        async def run(n: int) -> None:
+            call(n)
+
+        self._call = run
+
+    async def finish(self) -> None:
+        self._sync_store.close()
 
 
-class Recorded(Scenario):
-    """The statement and the parameters that a store passes to its client."""
+PLAIN = ("get_message_by_id", "get_immediate_context", "store_message")
+"""The calls that are measured beside a user's own statement on plain psycopg."""
+
+
+class Plain(Scenario):
+    """What a user of psycopg would write for a call, column by column, on a pooled connection."""
 
     def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
         super().__init__(folder)
         self._dsn, self._name, self._batch = dsn, call, batch
         self._count = itertools.count()
 
-    async def recorded(self) -> list[tuple[bytes, dict[str, Any]]]:
-        from jazzmine.backends.postgres.schema import bind
-
-        store = await open_store(self._dsn)
-        ran: list[tuple[bytes, dict[str, Any]]] = []
-
-        def recording(run: Any) -> Any:
-            async def note(sql: str, parameters: Any = None, **options: Any) -> Any:
-                ran.append((bind(sql, schema_of_this_process()), parameters))
-                return await run(sql, parameters, **options)
-
-            return note
-
-        intercept(store._client, recording)
-        call = _calls(store, self._name)[self._name]
-        for n in range(100):
-            await call(n)
-        await store.close()
-        return ran
-
-
-class Bare(Recorded):
-    """The statement of a call on a pooled connection of psycopg, and nothing else."""
-
     async def prepare(self) -> None:
+        from psycopg.types.json import Jsonb
         from psycopg_pool import AsyncConnectionPool
 
-        self._statements = await self.recorded()
+        from jazzmine.records.messages import Message
+
+        table = f"{schema_of_this_process()}.messages"
+        columns = ", ".join(Message.model_fields)
+        select = f"SELECT {columns} FROM {table} WHERE"
+        made = [
+            [
+                Jsonb(value) if isinstance(value, (list, dict)) else value
+                for value in one.model_dump(mode="json").values()
+            ]
+            for one in messages(NEW, NEW + MANY, SPREAD)
+        ]
+        values = ", ".join(["%s"] * len(Message.model_fields))
+        changes = ", ".join(f"{name} = excluded.{name}" for name in Message.model_fields)
+        statements: dict[str, tuple[str, Callable[[int], list[Any]]]] = {
+            "get_message_by_id": (f"{select} id = %s", lambda n: [message_id(n % STORED)]),
+            "get_immediate_context": (
+                f"{select} conversation_id = %s AND NOT is_flagged"
+                " ORDER BY timestamp DESC, seq DESC LIMIT %s",
+                lambda n: [conversation_id(n % SPREAD), 20],
+            ),
+            "store_message": (
+                f"INSERT INTO {table} ({columns}) VALUES ({values})"
+                f" ON CONFLICT (id) DO UPDATE SET {changes}",
+                lambda n: made[n % MANY],
+            ),
+        }
+        self._sql, self._parameters = statements[self._name]
         kwargs = {"autocommit": True, "prepare_threshold": 0}
         self._pool = AsyncConnectionPool(
             self._dsn, min_size=2, max_size=10, kwargs=kwargs, open=False
@@ -289,9 +311,8 @@ class Bare(Recorded):
         await self._pool.open(wait=True)
 
     async def _run(self, n: int) -> None:
-        sql, parameters = self._statements[n % len(self._statements)]
         async with self._pool.connection() as connection:
-            cursor = await connection.execute(sql, parameters, binary=True)
+            cursor = await connection.execute(self._sql.encode(), self._parameters(n), binary=True)
             if cursor.description:
                 await cursor.fetchall()
 
@@ -300,83 +321,6 @@ class Bare(Recorded):
 
     async def finish(self) -> None:
         await self._pool.close()
-
-
-PLAIN: dict[str, tuple[str, Callable[[int], list[Any]]]] = {
-    "get_message_by_id": ("id = %s", lambda n: [message_id(n % STORED)]),
-    "get_immediate_context": (
-        "conversation_id = %s AND NOT is_flagged ORDER BY timestamp DESC, seq DESC LIMIT %s",
-        lambda n: [conversation_id(n % SPREAD), 20],
-    ),
-}
-"""The WHERE clause of a query for psycopg, and its parameters."""
-
-
-class Plain(Scenario):
-    """A query for the same messages, column by column, on a pooled connection of psycopg."""
-
-    def __init__(self, folder: Path, dsn: str, call: str, batch: int) -> None:
-        super().__init__(folder)
-        self._dsn, self._batch = dsn, batch
-        self._where, self._parameters = PLAIN[call]
-        self._count = itertools.count()
-
-    async def prepare(self) -> None:
-        from psycopg_pool import AsyncConnectionPool
-
-        from jazzmine.records.messages import Message
-
-        schema, columns = schema_of_this_process(), ", ".join(Message.model_fields)
-        self._sql = f"SELECT {columns} FROM {schema}.messages WHERE {self._where}".encode()
-        kwargs = {"autocommit": True, "prepare_threshold": 0}
-        self._pool = AsyncConnectionPool(
-            self._dsn, min_size=2, max_size=10, kwargs=kwargs, open=False
-        )
-        await self._pool.open(wait=True)
-
-    async def _run(self, n: int) -> None:
-        async with self._pool.connection() as connection:
-            cursor = await connection.execute(self._sql, self._parameters(n), binary=True)
-            await cursor.fetchall()
-
-    async def measure(self) -> Figures:
-        return {"seconds": await median(self._run, self._count, self._batch)}
-
-    async def finish(self) -> None:
-        await self._pool.close()
-
-
-class Mapping(Recorded):
-    """The conversion of a call: records to parameters, or rows to records."""
-
-    async def prepare(self) -> None:
-        self._store = await open_store(self._dsn)
-        answers: list[Any] = []
-
-        def recording(run: Any) -> Any:
-            async def note(sql: str, parameters: Any = None, **options: Any) -> Any:
-                answers.append(await run(sql, parameters, **options))
-                return answers[-1]
-
-            return note
-
-        def replaying(run: Any) -> Any:
-            async def answer(sql: str, parameters: Any = None, **options: Any) -> Any:
-                return answers[0]
-
-            return answer
-
-        intercept(self._store._client, recording)
-        call = _calls(self._store, self._name)[self._name]
-        await call(0)
-        intercept(self._store._client, replaying)
-        self._call = call
-
-    async def measure(self) -> Figures:
-        return {"seconds": await median(self._call, self._count, self._batch)}
-
-    async def finish(self) -> None:
-        await self._store.close()
 
 
 class Concurrent(Scenario):

@@ -221,10 +221,8 @@ def trace(memory: WorkingMemory, began: float) -> TurnTrace:
         is_continuation=turn.is_continuation,
         tool_traces=[
             ToolTrace(
-                task_index=call.call_index + 1,
-                sandbox="demo",
-                mode="interactive",
-                description=call.tool_name,
+                tool_name=call.tool_name,
+                arguments=call.arguments,
                 success=call.success,
                 final_data=call.result,
             )

@@ -14,12 +14,26 @@ if TYPE_CHECKING:
     from jazzmine.errors import *
     from jazzmine.records.enums import *
     from jazzmine.records.flow import *
+    from jazzmine.records.items import *
     from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.tool_call import *
     from jazzmine.records.traces import *
     from jazzmine.records.turn import *
+    from jazzmine.records.turn_recorder import *
     from jazzmine.records.usage import *
     from jazzmine.records.working_memory import *
+
+    __version__: str
 else:
-    _lazy.attach(globals(), ("jazzmine.errors", *_lazy.MESSAGE_RECORDS, *_lazy.MEMORY_RECORDS))
+    _lazy.attach(
+        globals(),
+        (
+            "jazzmine.errors",
+            *_lazy.MESSAGE_RECORDS,
+            *_lazy.MEMORY_RECORDS,
+            *_lazy.ITEM_RECORDS,
+        ),
+        {"__version__": "jazzmine._version"},
+        apis=("jazzmine.core", "jazzmine.sync"),
+    )

@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["MEMORY_RECORDS", "MESSAGE_RECORDS", "attach"]
+__all__ = ["ITEM_RECORDS", "MEMORY_RECORDS", "MESSAGE_RECORDS", "attach"]
 
 MESSAGE_RECORDS = (
     "jazzmine.records.log",
     "jazzmine.records.messages",
     "jazzmine.records.traces",
+    "jazzmine.records.turn_recorder",
     "jazzmine.records.usage",
 )
 MEMORY_RECORDS = (
@@ -25,30 +26,40 @@ MEMORY_RECORDS = (
     "jazzmine.records.turn",
     "jazzmine.records.working_memory",
 )
+ITEM_RECORDS = ("jazzmine.records.items",)
 
 
 def attach(
-    namespace: dict[str, Any], modules: Sequence[str], stores: Mapping[str, str] | None = None
+    namespace: dict[str, Any],
+    modules: Sequence[str],
+    others: Mapping[str, str] | None = None,
+    apis: Sequence[str] = (),
 ) -> None:
     """Give a module a `__getattr__`, an `__all__` and a `__dir__` (PEP 562).
 
     Args:
         namespace: the module's `globals()`, to which each name is added when it is first used.
         modules: the modules whose `__all__` it exports, in the order of the search for a name.
-        stores: the modules of further names: `{name: module}`.
+        others: the modules of further names: `{name: module}`.
+        apis: modules that have the names which are not here: an ImportError says so.
     """
-    named = dict(stores or {})
+    named = dict(others or {})
 
     def find(name: str) -> Any:
         if name == "__all__":
             public = {public for module in modules for public in import_module(module).__all__}
-            return sorted(public.union(named))
+            return sorted(public.union(name for name in named if not name.startswith("_")))
         if name in named:
             return getattr(import_module(named[name]), name)
         if not name.startswith("_"):
             for module in map(import_module, modules):
                 if name in module.__all__:
                     return getattr(module, name)
+            homes = [api for api in apis if name in import_module(api).__all__]
+            if homes:
+                # "from jazzmine import X" would replace the text of an AttributeError.
+                lines = " or ".join(f"from {home} import {name}" for home in homes)
+                raise ImportError(f"{name} is in the async and in the sync API: {lines}")
         raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
 
     def __getattr__(name: str) -> Any:

@@ -23,12 +23,11 @@ class Change(Generic[T]):
         waited: how long its call has waited already, in s.
     """
 
-    __slots__ = ("_claim", "apply", "done", "error", "result", "since", "withdrawn")
+    __slots__ = ("_claim", "apply", "error", "result", "since", "withdrawn")
 
     def __init__(self, apply: Callable[[T], Any], waited: float = 0.0) -> None:
         self.apply: Callable[[T], Any] = apply
         self.since: float = time.monotonic() - waited
-        self.done: bool = False
         self.withdrawn: bool = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -54,11 +53,13 @@ class Change(Generic[T]):
         self.claim()
         self.error = self.error or error
 
-    def reset(self) -> None:
-        """Drop the result of an interrupted commit, so that another can claim the change."""
+    def unclaim(self) -> None:
+        """Drop the result of a commit that changed nothing, so that another can claim the change.
+
+        Only the thread that has claimed it may call this.
+        """
         self.result = self.error = None
-        if self.claimed and not self.withdrawn:
-            self._claim.release()
+        self._claim.release()
 
     def outcome(self) -> Any:
         """Return the result, or raise the error."""

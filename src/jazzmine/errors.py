@@ -7,11 +7,14 @@ JazzmineError
 ├── IntegrityError
 ├── NotFoundError (KeyError)
 ├── RecordTooLargeError (ValueError)
+├── DecryptionError (ValueError)
 ├── StoreClosedError (RuntimeError)
 ├── WrongEventLoopError (RuntimeError)
 ├── LockTimeoutError (TimeoutError)
 ├── LockLostError
+├── NotAppliedError (ValueError)
 ├── NewerFormatError
+├── ScopeError (PermissionError)
 └── ConflictError
     └── StaleWorkingMemoryError
 
@@ -24,14 +27,17 @@ from __future__ import annotations
 __all__ = [
     "ConfigurationError",
     "ConflictError",
+    "DecryptionError",
     "IntegrityError",
     "InvalidAddressError",
     "JazzmineError",
     "LockLostError",
     "LockTimeoutError",
     "NewerFormatError",
+    "NotAppliedError",
     "NotFoundError",
     "RecordTooLargeError",
+    "ScopeError",
     "StaleWorkingMemoryError",
     "StoreClosedError",
     "StoreUnavailableError",
@@ -71,6 +77,10 @@ class RecordTooLargeError(JazzmineError, ValueError):
     """The record is larger than its back end can store."""
 
 
+class DecryptionError(JazzmineError, ValueError):
+    """No key of the store opens a sealed value, it was changed or moved, or it is not sealed."""
+
+
 class StoreClosedError(JazzmineError, RuntimeError):
     """The store was used after `close()`."""
 
@@ -84,11 +94,19 @@ class LockTimeoutError(JazzmineError, TimeoutError):
 
 
 class LockLostError(JazzmineError):
-    """The lock expired before the write, so the write was refused."""
+    """The lock of a block expired, and another call has saved or locked since: it saved nothing."""
+
+
+class NotAppliedError(JazzmineError, ValueError):
+    """A transition did not apply, in a strict store; nothing was changed."""
 
 
 class NewerFormatError(JazzmineError):
     """A newer version of this library wrote the working memory; it is left unchanged."""
+
+
+class ScopeError(JazzmineError, PermissionError):
+    """A store that is scoped to a user was asked for another user's records, or given one."""
 
 
 class ConflictError(JazzmineError):

@@ -9,8 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from importlib.metadata import version
-from importlib.util import find_spec
-from inspect import getattr_static, isfunction, unwrap
+from inspect import unwrap
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,109 +17,31 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
     from opentelemetry.util.types import AttributeValue
 
-__all__ = ["ActiveSpan", "TracedMethod", "is_available", "traced_methods"]
+__all__ = ["ActiveSpan", "SpanMaker"]
 
 _API = "opentelemetry.trace"
 
-# What the result of a method counts; other records are counted in its arguments.
-_COUNTED = {
-    "conversations": (
-        "delete_conversation",
-        "get_conversation_by_id",
-        "get_conversations_by_agent_id",
-        "get_conversations_by_user_id",
-        "prune_conversations",
-    ),
-    "messages": (
-        "delete_message",
-        "flag_message",
-        "fork_conversation",
-        "get_context_window",
-        "get_immediate_context",
-        "get_message_by_id",
-        "get_messages_by_conversation_id",
-        "get_messages_by_ids",
-        "get_messages_by_user_id",
-        "iter_messages",
-        "pop_message",
-        "rewind_conversation",
-    ),
-    "traces": (
-        "find_turn_traces",
-        "get_turn_trace_by_id",
-        "get_turn_trace_by_message_id",
-        "get_turn_traces_by_agent_id",
-        "get_turn_traces_by_conversation_id",
-    ),
-    "summaries": ("summarize_usage",),
-    "working_memories": ("active_count", "delete", "erase_user", "get"),
-}
-_UNITS = {method: f"jazzmine.{unit}" for unit, methods in _COUNTED.items() for method in methods}
 
-
-def is_available() -> bool:
-    """Return whether the package opentelemetry-api is installed, without importing it."""
-    try:
-        return find_spec(_API) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def traced_methods(store_class: type, scope: str) -> Iterator[tuple[str, TracedMethod]]:
-    """Return the methods of a class that are to be traced, with the names of their attributes.
+class SpanMaker:
+    """Makes the spans of the calls of one public method.
 
     Args:
-        store_class: a base class of stores.
-        scope: the name of the tracer, which OpenTelemetry calls the instrumentation scope.
-    """
-    tracers = _Tracers(scope)
-    # The class of a store that is being opened is known only when `initialize` has chosen it.
-    yield "_opened", TracedMethod(tracers, "initialize", getattr_static(store_class, "_opened"))
-    for name in dir(store_class):
-        method = getattr_static(store_class, name)
-        if isfunction(method) and not name.startswith("_"):
-            yield name, TracedMethod(tracers, name, method)
-
-
-class _Tracers:
-    """The tracer of a scope, from the provider that the application has set."""
-
-    def __init__(self, scope: str) -> None:
-        self._scope = scope
-        self._current: tuple[object, Tracer | None] = (None, None)
-
-    def current(self) -> Tracer | None:
-        """Return the tracer, or None if the application has set no provider."""
-        # Only a program that has imported the API can have set one.
-        if _API not in sys.modules:
-            return None
-        from opentelemetry import trace
-
-        provider = trace.get_tracer_provider()
-        known, tracer = self._current
-        if provider is not known:
-            is_set = not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
-            tracer = provider.get_tracer(self._scope, version("jazzmine")) if is_set else None
-            self._current = provider, tracer
-        return tracer
-
-
-class TracedMethod:
-    """A public method of a store, and the spans of its calls.
-
-    Attributes:
-        name: its public name.
-        function: the method as it is written.
-        tracer: returns the tracer to use, or None if calls are not to be traced.
+        method: the method as it is written.
+        counts: what its result counts, or the number of records in its arguments if empty.
     """
 
-    def __init__(self, tracers: _Tracers, name: str, function: Callable[..., Any]) -> None:
-        self.name = name
-        self.function = function
-        self.tracer: Callable[[], Tracer | None] = tracers.current
-        code = unwrap(function).__code__
-        self._parameters = code.co_varnames[1 : code.co_argcount]
+    def __init__(self, method: Callable[..., Any], counts: str = "") -> None:
+        # `initialize` is a class method: the store is known only when it is opened.
+        name = {"open": "initialize"}.get(method.__name__, method.__name__)
         self._span_name = f"jazzmine.{name}"
+        self._counted = f"jazzmine.{counts}" if counts else ""
+        code = unwrap(method).__code__
+        self._parameters = code.co_varnames[1 : code.co_argcount]
+
+    def tracer(self, store: Any) -> Tracer | None:
+        """Return the tracer of a store's spans, or None if the application has set no provider."""
+        # Only a program that has imported the API can have set one.
+        return _tracers.current(store.scope) if _API in sys.modules else None
 
     def start(
         self, tracer: Tracer, store: Any, args: tuple[object, ...], kwargs: Mapping[str, object]
@@ -135,8 +56,7 @@ class TracedMethod:
         """
         given = {**dict(zip(self._parameters, args, strict=False)), **kwargs}
         attributes = dict(_attributes(given))
-        if store._system_name:
-            attributes["db.system.name"] = store._system_name
+        attributes["db.system.name"] = store.system_name
         return tracer.start_span(self._span_name, attributes=attributes)
 
     def count(self, span: Span, result: object) -> None:
@@ -146,8 +66,31 @@ class TracedMethod:
         if hasattr(result, "erased_at"):
             for unit in ("conversations", "messages", "traces"):
                 span.set_attribute(f"jazzmine.{unit}", getattr(result, unit))
-        elif self.name in _UNITS:
-            span.set_attribute(_UNITS[self.name], _number(result))
+        elif self._counted:
+            span.set_attribute(self._counted, _number(result))
+
+
+class _Tracers:
+    """The tracers by scope, from the provider that the application has set."""
+
+    def __init__(self) -> None:
+        self._provider: object = None
+        self._tracers: dict[str, Tracer | None] = {}
+
+    def current(self, scope: str) -> Tracer | None:
+        from opentelemetry import trace
+
+        provider = trace.get_tracer_provider()
+        if provider is not self._provider:
+            self._provider, self._tracers = provider, {}
+        if scope not in self._tracers:
+            is_set = not isinstance(provider, (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+            tracer = provider.get_tracer(scope, version("jazzmine")) if is_set else None
+            self._tracers[scope] = tracer
+        return self._tracers[scope]
+
+
+_tracers = _Tracers()
 
 
 class ActiveSpan:

@@ -13,25 +13,29 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 from agent_framework import (
     Agent,
     AgentSession,
     BaseChatClient,
+    ChatMiddlewareLayer,
     ChatResponse,
+    ChatResponseUpdate,
     Content,
     FunctionInvocationLayer,
     HistoryProvider,
     Message,
+    ResponseStream,
+    UsageDetails,
 )
 
 from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
 from jazzmine.sync import MessageStore
 
 
-class ScriptedClient(FunctionInvocationLayer, BaseChatClient):
+class ScriptedClient(FunctionInvocationLayer, ChatMiddlewareLayer, BaseChatClient):
     """Calls the tool `weather` for each new input, and then answers; keeps what it was sent."""
 
     def __init__(self) -> None:
@@ -40,7 +44,17 @@ class ScriptedClient(FunctionInvocationLayer, BaseChatClient):
 
     def _inner_get_response(self, *, messages: Any, **kwargs: Any) -> Any:
         self.inputs.append(list(messages))
-        return self._reply(messages)
+        return self._stream(messages) if kwargs.get("stream") else self._reply(messages)
+
+    def _stream(self, messages: Any) -> Any:
+        async def updates() -> AsyncIterator[ChatResponseUpdate]:
+            response = await self._reply(messages)
+            (message,) = response.messages
+            usage = Content.from_usage(USAGE)
+            yield ChatResponseUpdate(contents=message.contents, role="assistant")
+            yield ChatResponseUpdate(contents=[usage], role="assistant")
+
+        return ResponseStream(updates(), finalizer=ChatResponse.from_updates)
 
     async def _reply(self, messages: Any) -> ChatResponse:
         call_id = f"call-{len(messages)}"
@@ -49,18 +63,26 @@ class ScriptedClient(FunctionInvocationLayer, BaseChatClient):
             if messages[-1].role == "tool"
             else Content.from_function_call(call_id, "weather", arguments='{"city":"Lisbon"}')
         )
-        return ChatResponse(messages=[Message("assistant", [content])])
+        return ChatResponse(messages=[Message("assistant", [content])], usage_details=USAGE)
 
 
-def agent(*providers: HistoryProvider) -> tuple[Agent, ScriptedClient]:
-    """Return an agent with one tool, and its model."""
+USAGE: Any = UsageDetails(input_token_count=10, output_token_count=5, total_token_count=15)
+USAGE["cache_read_input_token_count"] = 4
+
+
+def agent(
+    *providers: HistoryProvider, on_call: Callable[[], object] = lambda: None, **more: Any
+) -> tuple[Agent, ScriptedClient]:
+    """Return an agent with one tool, which does something when it is called, and its model."""
 
     def weather(city: str) -> str:
         """Tell the weather."""
+        on_call()
         return f"rain in {city}"
 
     client = ScriptedClient()
-    return Agent(client, name="guide", tools=[weather], context_providers=providers), client
+    made = Agent(client, name="guide", tools=[weather], context_providers=providers, **more)
+    return made, client
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ KEY: Any = {"project_key": "project", "session_id": "session"}
 def main() -> None:
     config, command, *arguments = sys.argv[1:]
     with MessageStore.initialize(json.loads(config)) as store:
-        sessions = JazzmineSessionStore(store, user_id="u1", agent_id="a1")
+        sessions = JazzmineSessionStore(store, user_id="u1", agent_id="a1", record_runs=True)
         if command == "add":
             asyncio.run(_add(sessions, arguments[0], int(arguments[1])))
         elif command == "load":

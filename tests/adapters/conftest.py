@@ -11,7 +11,7 @@ import pytest
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.frameworks import FRAMEWORKS, missing
-from tests.behaviour.backends import MESSAGE_BACKENDS, Backend, Config
+from tests.behaviour.backends import ITEM_BACKENDS, MESSAGE_BACKENDS, Backend, Config
 
 _TESTED = re.compile(r"test_({})(_.*)?\.py".format("|".join(FRAMEWORKS)))
 
@@ -38,8 +38,8 @@ def pytest_pycollect_makemodule(
     return left_out
 
 
-# PgBouncer is no other store than the one that it stands before.
-@pytest.fixture(params=[one for one in MESSAGE_BACKENDS if one.name != "pgbouncer"], ids=str)
+# An adapter calls public methods alone, which are the same on a variant of a back end.
+@pytest.fixture(params=[one for one in MESSAGE_BACKENDS if not one.variant], ids=str)
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each back end of a message store."""
     chosen: Backend = request.param
@@ -53,12 +53,11 @@ def config(backend: Backend) -> Iterator[Config]:
         yield configuration
 
 
-@pytest.fixture
-def shared_config(backend: Backend, config: Config) -> Config:
-    """The same, if other processes can open it."""
-    if backend.name == "toy":
-        pytest.skip("the toy back end is in one process's memory (on any machine)")
-    return config
+@pytest.fixture(params=[one for one in ITEM_BACKENDS if not one.variant], ids=str)
+def item_config(request: pytest.FixtureRequest) -> Iterator[Config]:
+    """The configuration of an empty long-term memory, of each back end."""
+    with request.param.open_config() as configuration:
+        yield configuration
 
 
 @pytest.fixture

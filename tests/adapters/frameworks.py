@@ -12,6 +12,8 @@ FRAMEWORKS = {
     "claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
     "pydantic_ai": ("pydantic_ai", "pydantic-ai-slim"),
     "strands": ("strands", "strands-agents"),
+    "google_adk": ("google.adk", "google-adk"),
+    "langgraph": ("langgraph", "langgraph"),
     "agent_framework": ("agent_framework", "agent-framework-core"),
 }
 
@@ -19,6 +21,7 @@ FRAMEWORKS = {
 def missing(adapter: str) -> str:
     """Return why an adapter's framework cannot be tested here, or "" if it can."""
     module, package = FRAMEWORKS[adapter]
-    if find_spec(module) is not None:
+    # A module in a package of several distributions, such as `google`, needs that package.
+    if find_spec(module.partition(".")[0]) is not None and find_spec(module) is not None:
         return ""
     return f"{package} is not installed (scripts/install all,test,adapters)"

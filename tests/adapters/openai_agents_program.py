@@ -4,6 +4,7 @@ Run as `python -m tests.adapters.openai_agents_program CONFIG COMMAND`, with the
 message store as JSON, and one of these commands:
 
 - `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
+- `killed INPUT`: the same, recorded, and killed in the middle of the tool.
 - `add NAME COUNT`: adds two items at a time.
 - `pop COUNT`: pops items until there is none; prints the `content` of each.
 """
@@ -12,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from agents import Agent, Runner, Tool, Usage, function_tool, set_tracing_disabled
@@ -24,6 +26,7 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
+from openai.types.responses.response_usage import InputTokensDetails, OutputTokensDetails
 
 from jazzmine.adapters.openai_agents import JazzmineSession
 from jazzmine.sync import MessageStore
@@ -60,17 +63,28 @@ class ScriptedModel(Model):
                 arguments='{"city":"Lisbon"}',
                 type="function_call",
             )
-        return ModelResponse(output=[output], usage=Usage(), response_id=f"r{number}")
+        usage = Usage(
+            requests=1,
+            input_tokens=10,
+            output_tokens=5,
+            total_tokens=15,
+            input_tokens_details=InputTokensDetails.model_construct(
+                cached_tokens=4, cache_write_tokens=0
+            ),
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=2),
+        )
+        return ModelResponse(output=[output], usage=usage, response_id=f"r{number}")
 
     def stream_response(self, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         raise AssertionError("the runs of these tests are not streamed")
 
 
-def agent() -> tuple[Agent[Any], ScriptedModel]:
-    """Return an agent with one tool, and its model."""
+def agent(on_call: Callable[[], object] = lambda: None) -> tuple[Agent[Any], ScriptedModel]:
+    """Return an agent with one tool, which does something when it is called, and its model."""
 
     def weather(city: str) -> str:
         """Tell the weather."""
+        on_call()
         return f"rain in {city}"
 
     model = ScriptedModel()
@@ -87,6 +101,10 @@ def main() -> None:
             result = Runner.run_sync(guide, arguments[0], session=session)
             assert result.final_output == "It rains."
             print(json.dumps(model.inputs[-1]))
+        elif command == "killed":
+            guide, _ = agent(lambda: os._exit(0))
+            with session.recorder() as hooks:
+                Runner.run_sync(guide, arguments[0], session=session, hooks=hooks)
         elif command == "add":
             asyncio.run(_add(session, arguments[0], int(arguments[1])))
         else:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from pydantic_ai import Agent
 from pydantic_ai.conversation import Conversation
@@ -20,30 +22,45 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    RetryPromptPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.sync import MessageStore
 
 
-def agent() -> Agent[None, str]:
-    """Return an agent whose model calls a tool for each new input, and then answers."""
+def agent(
+    on_question: Callable[[], object] = lambda: None,
+    on_call: Callable[[], object] = lambda: None,
+    **more: Any,
+) -> Agent[None, str]:
+    """Return an agent whose model calls a tool for each new input, and then answers.
+
+    Args:
+        on_question: called when the model is asked.
+        on_call: called when the tool is called.
+        more: other arguments of the agent.
+    """
 
     def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        if isinstance(messages[-1].parts[-1], ToolReturnPart):
-            return ModelResponse(parts=[TextPart("It rains.")])
-        return ModelResponse(parts=[ToolCallPart("weather", {"city": "Lisbon"})])
+        on_question()
+        usage = RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=4)
+        if isinstance(messages[-1].parts[-1], ToolReturnPart | RetryPromptPart):
+            return ModelResponse(parts=[TextPart("It rains.")], usage=usage)
+        return ModelResponse(parts=[ToolCallPart("weather", {"city": "Lisbon"})], usage=usage)
 
     def weather(city: str) -> str:
         """Tell the weather."""
+        on_call()
         return f"rain in {city}"
 
-    return Agent(FunctionModel(reply), tools=[weather])
+    return Agent(FunctionModel(reply), tools=[weather], **more)
 
 
 def main() -> None:

@@ -4,12 +4,14 @@ Run as `python -m tests.adapters.strands_program CONFIG COMMAND`, with the confi
 message store as JSON, and one of these commands:
 
 - `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
+- `killed INPUT`: the same, recorded, and killed in the middle of the tool.
 - `add NAME COUNT`: adds messages through a session manager of its own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable
 from typing import Any
@@ -49,6 +51,9 @@ class ScriptedModel(Model):
             yield {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"city":"Lisbon"}'}}}}
         yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "end_turn" if answered else "tool_use"}}
+        counts = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
+        usage = {**counts, "cacheReadInputTokens": 4}
+        yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}
 
 
 @tool
@@ -61,17 +66,36 @@ def weather(city: str) -> str:
     return f"rain in {city}"
 
 
+@tool(name="weather")
+def deadly(city: str) -> str:
+    """Kill the process.
+
+    Args:
+        city: where
+    """
+    os._exit(0)
+
+
+@tool(name="weather")
+def failing(city: str) -> str:
+    """Fail.
+
+    Args:
+        city: where
+    """
+    raise OSError("no network")
+
+
 def agent(repository: JazzmineSessionRepository, **more: Any) -> tuple[Agent, ScriptedModel]:
     """Return an agent with one tool whose session is in a repository, and its model."""
     model = ScriptedModel()
     manager = RepositorySessionManager("s1", repository)
     made = Agent(
         model=model,
-        tools=[weather],
         session_manager=manager,
         agent_id="guide",
         callback_handler=None,
-        **more,
+        **{"tools": [weather], **more},
     )
     return made, model
 
@@ -80,6 +104,9 @@ def main() -> None:
     config, command, *arguments = sys.argv[1:]
     with MessageStore.initialize(json.loads(config)) as store:
         repository = JazzmineSessionRepository(store, user_id="u1", agent_id="a1")
+        if command == "killed":
+            guide, _ = agent(repository, tools=[deadly], hooks=[repository.recorder("s1")])
+            guide(arguments[0])
         guide, model = agent(repository)
         if command == "turn":
             assert str(guide(arguments[0])).strip() == "It rains."

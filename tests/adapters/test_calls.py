@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 
+import anyio
 import pytest
 
 from jazzmine.adapters._calls import (
@@ -15,8 +20,11 @@ from jazzmine.adapters._calls import (
     retry_conflicts_sync,
 )
 from jazzmine.core import MessageStore
-from jazzmine.errors import ConflictError
+from jazzmine.errors import ConflictError, StoreUnavailableError
 from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.backends.postgres_samples import behind
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
 
 
 @pytest.mark.parametrize("missing", [None, ""])
@@ -33,6 +41,63 @@ def test_a_session_id_of_another_type_is_a_type_error() -> None:
 async def test_a_sync_store_is_called_in_threads(tmp_path: Path) -> None:
     with SyncMessageStore.initialize(f"json:{tmp_path}/m.json") as store:
         assert await as_async(store).get_conversation_by_id("c") is None
+
+
+async def test_sessions_at_a_silent_server_do_not_wait_for_each_other() -> None:
+    with Proxy(postgres.port_of(postgres.dsn())) as proxy, postgres.empty_schema() as schema:
+        options = behind(proxy, schema, timeout=1, pool_min=1, pool_max=40)
+        with SyncMessageStore.initialize(options) as store:
+            proxy.swallow_replies = True
+            begun = time.monotonic()
+            calls = (as_async(store).get_conversation_by_id(f"c{n}") for n in range(40))
+            ends = [_end(asyncio.ensure_future(call), begun) for call in calls]
+            # A tool of the program runs in the loop's own threads meanwhile.
+            await asyncio.wait_for(asyncio.to_thread(time.sleep, 0), 1)
+            latest = max(await asyncio.gather(*ends))
+
+    # With six threads, the last of the calls would end after 7 s.
+    assert latest < 4
+
+
+async def _end(call: asyncio.Future[object], begun: float) -> float:
+    with pytest.raises(StoreUnavailableError):
+        await call
+    return time.monotonic() - begun
+
+
+async def test_a_sync_store_is_called_in_the_context_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = ContextVar("name", default="none")
+    seen = []
+
+    def on_read(conversation_id: str) -> None:
+        seen.append((conversation_id, name.get()))
+
+    with SyncMessageStore.initialize(f"json:{tmp_path}/m.json") as store:
+        name.set("caller")
+        monkeypatch.setattr(store, "get_conversation_by_id", on_read)
+        await as_async(store).get_conversation_by_id("c")
+    assert seen == [("c", "caller")]
+
+
+def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
+    async def read(store: SyncMessageStore) -> None:
+        assert await as_async(store).get_conversation_by_id("c") is None
+
+    with SyncMessageStore.initialize(f"json:{tmp_path}/m.json") as store:
+        asyncio.run(read(store))
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                asyncio.run(asyncio.wait_for(read(store), 10))
+                status = 0
+            finally:
+                os._exit(status)
+        with ThreadPoolExecutor(1) as thread:
+            _, status = thread.submit(os.waitpid, child, 0).result(timeout=30)
+    assert status == 0
 
 
 async def test_an_async_store_is_used_as_it_is(tmp_path: Path) -> None:
@@ -65,6 +130,23 @@ async def test_a_call_that_was_begun_ends_before_its_cancellation() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended
+
+
+async def test_a_cancelled_scope_of_anyio_waits_without_work() -> None:
+    ended = []
+
+    async def write() -> None:
+        await asyncio.sleep(0.5)
+        ended.append(True)
+
+    used = time.thread_time()
+    with anyio.move_on_after(0.01) as scope:
+        await finished(write())
+
+    assert scope.cancelled_caught
+    assert ended
+    # Cancelled again at each turn of the loop, it would work all the time.
+    assert time.thread_time() - used < 0.25
 
 
 async def test_an_error_of_a_finished_call_is_raised() -> None:

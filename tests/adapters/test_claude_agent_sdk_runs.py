@@ -81,22 +81,22 @@ async def test_the_sdks_functions_see_what_they_see_in_its_own_store(sessions: A
 # Several processes
 
 
-def test_a_second_process_resumes_the_session(shared_config: Config, tmp_path: Path) -> None:
+def test_a_second_process_resumes_the_session(config: Config, tmp_path: Path) -> None:
     (tmp_path / "weather.txt").write_text("rain in Lisbon")
     homes = [tmp_path / name for name in ("first", "second")]
     for home in homes:
         home.mkdir()
 
-    (first,) = run_together(PROGRAM, shared_config, ("turn", "Rain?"), home=homes[0])
+    (first,) = run_together(PROGRAM, config, ("turn", "Rain?"), home=homes[0])
     session_id, answer, _ = json.loads(first)
     again = ("turn", "And now?", session_id)
-    (second,) = run_together(PROGRAM, shared_config, again, home=homes[1])
+    (second,) = run_together(PROGRAM, config, again, home=homes[1])
 
     assert json.loads(second)[:2] == [session_id, answer] == [session_id, "It rains."]
     sent = json.dumps(json.loads(second)[2])
     assert sent.index("Rain?") < sent.index("It rains.") < sent.index("And now?")
     assert sent.count("tool_use_id") == 2
-    with SyncMessageStore.initialize(shared_config) as store:
+    with SyncMessageStore.initialize(config) as store:
         (conversation,) = store.get_conversations_by_user_id("u1")
         said = [
             (one.role.value, one.original_content)
@@ -108,14 +108,14 @@ def test_a_second_process_resumes_the_session(shared_config: Config, tmp_path: P
     assert said[-1] == ("assistant", "It rains.")
 
 
-def test_entries_of_four_processes_are_all_kept(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
+def test_entries_of_four_processes_are_all_kept(config: Config) -> None:
+    run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
 
-    (printed,) = run_together(PROGRAM, shared_config, ("load",))
+    (printed,) = run_together(PROGRAM, config, ("load",))
 
     loaded = json.loads(printed)
     assert len(loaded) == 400
     assert [one["uuid"][:-2] for one in loaded[::2]] == [one["customTitle"] for one in loaded[1::2]]
-    with SyncMessageStore.initialize(shared_config) as store:
+    with SyncMessageStore.initialize(config) as store:
         (summary,) = asyncio.run(sessions_of(store).list_session_summaries("project"))
     assert summary["data"]["custom_title"] == loaded[-1]["customTitle"]

@@ -38,17 +38,17 @@ async def test_an_agent_remembers_its_turns(conversations: JazzmineConversationS
     assert saved.usage.tool_calls == 2
 
 
-def test_a_second_process_goes_on(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, shared_config, ("turn", "And now?"))
+def test_a_second_process_goes_on(config: Config) -> None:
+    run_together(PROGRAM, config, ("turn", "Rain?"))
+    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
 
     assert printed.count('"tool-call"') == 2
     assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
 
 
-def test_pairs_of_four_processes_stay_together(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
-    with SyncMessageStore.initialize(shared_config) as store:
+def test_pairs_of_four_processes_stay_together(config: Config) -> None:
+    run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
+    with SyncMessageStore.initialize(config) as store:
         conversations = JazzmineConversationStore(store, agent_id="a1", user_id="u1")
         added = [str(text) for text in asyncio.run(loaded(conversations, "c1"))]
 

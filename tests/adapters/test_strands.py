@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from strands.types.session import Session, SessionType
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.core import MessageStore as AsyncMessageStore
 from jazzmine.sync import MessageStore
+from tests.adapters.strands_program import agent
 from tests.adapters.strands_sessions import said, state
 
 
@@ -79,6 +81,65 @@ def test_a_deleted_session_leaves_nothing(
         repository.delete_session("s1")
 
 
+def test_an_agent_is_stored_with_its_conversation(
+    repository: JazzmineSessionRepository, session: Session, sync_store: MessageStore
+) -> None:
+    """Nothing can be between the two, so no death can leave one without the other."""
+    ids = {one.id for one in sync_store.get_conversations_by_user_id("u1")}
+    assert ids == {"s1", "s1/guide"}
+
+    assert sync_store.delete_conversation("s1/guide")
+    assert repository.read_agent("s1", "guide") is None
+    repository.create_agent("s1", state())
+    repository.create_message("s1", "guide", said("one", 0))
+
+
+@pytest.mark.parametrize("missing", [["s1"], ["s1/guide"], ["s1", "s1/guide"]], ids=str)
+def test_a_session_goes_on_after_a_part_of_it_was_deleted(
+    repository: JazzmineSessionRepository, sync_store: MessageStore, missing: list[str]
+) -> None:
+    guide, _ = agent(repository)
+    guide("Rain?")
+    for conversation_id in missing:
+        assert sync_store.delete_conversation(conversation_id)
+
+    again, model = agent(repository)
+    again("And now?")
+
+    kept = [] if "s1/guide" in missing else guide.messages
+    assert [one["role"] for one in model.inputs[0]] == [one["role"] for one in kept] + ["user"]
+    assert repository.read_session("s1") is not None
+    assert len(repository.list_messages("s1", "guide")) == len(kept) + 4
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_deletion_that_did_not_end_is_repeated(
+    repository: JazzmineSessionRepository,
+    sync_store: MessageStore,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: int,
+) -> None:
+    agent(repository)
+    repository.create_agent("s1", state("other"))
+    deleted: list[str] = []
+
+    def delete(conversation_id: str) -> bool:
+        if len(deleted) == steps:
+            raise OSError("killed")
+        deleted.append(conversation_id)
+        return MessageStore.delete_conversation(sync_store, conversation_id)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sync_store, "delete_conversation", delete)
+        with contextlib.suppress(OSError):
+            repository.delete_session("s1")
+
+    if steps < 3:
+        agent(repository)[0]("Rain?")
+        repository.delete_session("s1")
+    assert sync_store.get_conversations_by_user_id("u1") == []
+
+
 @pytest.mark.parametrize("bad", ["a/../b", "a/b", "a\\b"])
 def test_ids_with_separators_are_a_value_error(
     repository: JazzmineSessionRepository, bad: str
@@ -130,6 +191,7 @@ def test_public_methods_do_not_call_each_other(sync_store: MessageStore) -> None
         ("create_multi_agent", "s1", graph),
         ("read_multi_agent", "s1", "g1"),
         ("update_multi_agent", "s1", graph),
+        ("recorder", "s1"),
         ("delete_session", "s1"),
     ]
     Watched._used.clear()

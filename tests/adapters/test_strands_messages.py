@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strands.types.session import Session, SessionMessage, SessionType
 
+from jazzmine import Message, MessageRole
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
 from tests.adapters.strands_program import agent
@@ -190,5 +191,64 @@ def test_a_person_can_read_the_conversation(
     ]
     assert shown[1].invoked_tools == ["weather"]
     assert {one.user_id for one in shown} == {"u1"}
-    (of_session,) = sync_store.get_immediate_context("s1", 10)
-    assert of_session.original_content == "[state of guide]"
+
+
+# Numbers of messages
+
+
+def texts(repository: JazzmineSessionRepository) -> list[str]:
+    found = repository.list_messages("s1", "guide")
+    assert [one.message_id for one in found] == sorted({one.message_id for one in found})
+    return [one.message["content"][0]["text"] for one in found]
+
+
+@pytest.mark.parametrize("deleted", [[1], [3], [1, 2], [0, 1, 2, 3]], ids=str)
+@pytest.mark.parametrize("stale", [1, 2, 4, 9])
+def test_a_message_of_a_stale_worker_is_the_last_after_a_deletion(
+    repository: JazzmineSessionRepository,
+    session: Session,
+    sync_store: MessageStore,
+    deleted: list[int],
+    stale: int,
+) -> None:
+    for number in range(4):
+        repository.create_message("s1", "guide", said(f"{number}", number))
+    for number in deleted:
+        sync_store.delete_message(f"s1/guide/{number}")
+
+    repository.create_message("s1", "guide", said("stale", stale))
+    repository.create_message("s1", "guide", said("late", 4))
+
+    kept = [f"{number}" for number in range(4) if number not in deleted]
+    assert texts(repository) == [*kept, "stale", "late"]
+
+
+def test_a_message_of_a_stale_worker_is_the_last_of_a_new_session(
+    repository: JazzmineSessionRepository, session: Session
+) -> None:
+    for number in range(4):
+        repository.create_message("s1", "guide", said(f"{number}", number))
+    repository.delete_session("s1")
+    repository.create_session(session)
+    repository.create_agent("s1", state())
+    repository.create_message("s1", "guide", said("new", 0))
+
+    for number, text in ((4, "stale"), (1, "next"), (2, "last")):
+        repository.create_message("s1", "guide", said(text, number))
+
+    assert texts(repository) == ["new", "stale", "next", "last"]
+
+
+def test_messages_of_other_programs_and_flags_do_not_end_an_agent(
+    repository: JazzmineSessionRepository, session: Session, sync_store: MessageStore
+) -> None:
+    repository.create_message("s1", "guide", said("one", 0))
+    note = Message(
+        conversation_id="s1/guide", user_id="u1", role=MessageRole.SYSTEM, original_content="!"
+    )
+    sync_store.append_messages("s1/guide", [note])
+    repository.create_message("s1", "guide", said("two", 1))
+    sync_store.flag_message("s1/guide/1")
+    repository.create_message("s1", "guide", said("three", 1))
+
+    assert texts(repository) == ["one", "two", "three"]

@@ -100,19 +100,19 @@ def test_a_graph_of_agents_goes_on(repository: JazzmineSessionRepository) -> Non
 # Several processes
 
 
-def test_a_second_process_goes_on(shared_config: Config) -> None:
-    run_together(PROGRAM, shared_config, ("turn", "Rain?"))
-    (printed,) = run_together(PROGRAM, shared_config, ("turn", "And now?"))
+def test_a_second_process_goes_on(config: Config) -> None:
+    run_together(PROGRAM, config, ("turn", "Rain?"))
+    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
 
     assert printed.count('"toolUse"') == 2
     assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
 
 
-def test_messages_of_four_processes_are_all_kept(shared_config: Config) -> None:
-    with MessageStore.initialize(shared_config) as store:
+def test_messages_of_four_processes_are_all_kept(config: Config) -> None:
+    with MessageStore.initialize(config) as store:
         repository = JazzmineSessionRepository(store, user_id="u1", agent_id="a1")
         agent(repository)
-        run_together(PROGRAM, shared_config, *(("add", name, "50") for name in "abcd"))
+        run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
         found = repository.list_messages("s1", "guide")
 
     added = [message.message["content"][0]["text"] for message in found]

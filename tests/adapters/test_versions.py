@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jazzmine.adapters._versions import supported
+from jazzmine.adapters._versions import is_between, supported
 
 
 def test_a_framework_that_is_not_installed_is_named() -> None:
@@ -27,3 +27,15 @@ def test_a_version_that_was_not_tested_is_refused(oldest: str, too_new: str) -> 
 def test_a_version_in_the_range_is_accepted() -> None:
     with supported("pydantic", "2.11", "3"):
         pass
+
+
+@pytest.mark.parametrize(
+    "number", ["1.2.0", "1.2", "1.2.0.post1", "1.2.1rc1", "1.9.9+local", "1.10"]
+)
+def test_releases_of_the_range_are_in_it(number: str) -> None:
+    assert is_between(number, "1.2.0", "2.0")
+
+
+@pytest.mark.parametrize("number", ["1.2.0rc1", "1.2.0.dev3", "1.2b1", "1.1.9", "2.0.0a1", "2.0"])
+def test_a_prerelease_of_the_first_or_the_next_release_is_not_in_it(number: str) -> None:
+    assert not is_between(number, "1.2.0", "2.0")

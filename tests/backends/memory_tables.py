@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import sqlite3
 import time
 from abc import ABC, abstractmethod
@@ -11,15 +11,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import redis
+
 from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import Opened
 from tests.servers import pgbouncer, postgres
+from tests.servers import redis as redis_server
 
 __all__ = [
     "APIS",
     "BACKENDS",
     "Config",
+    "Locks",
     "PostgresRows",
     "Rows",
     "SQLiteRows",
@@ -41,12 +45,18 @@ def open_sync(config: Config, **options: Any) -> Any:
 
 
 APIS = [open_async, open_sync]
-BACKENDS = ["postgres", "pgbouncer", "sqlite"]
+BACKENDS = ["postgres", "pgbouncer", "sqlite", "redis"]
+
+_numbers = itertools.count(1)
 
 
 @contextmanager
-def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Rows]]:
-    """Provide the configuration of an empty store, and access to its rows."""
+def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Any]]:
+    """Provide the configuration of an empty store, and access to its rows, or to Redis' locks."""
+    if name == "redis":
+        with redis_server.database() as url:
+            yield {"storage": "redis", "url": url}, RedisLocks(url)
+        return
     if name == "sqlite":
         path = folder / "agent.db"
         yield {"storage": "sqlite", "path": str(path)}, SQLiteRows(path)
@@ -58,11 +68,46 @@ def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Rows]]:
         yield {"storage": "postgres", "schema": schema, **options}, PostgresRows(schema)
 
 
-class Rows(ABC):
+class Locks(ABC):
+    """The lock of the conversation "c", read and changed without the library."""
+
+    @abstractmethod
+    def holder(self) -> str | None:
+        """Return the token that holds the lock."""
+
+    @abstractmethod
+    def take_lock(self, store: str, seconds: float = 60) -> None:
+        """Have another store hold the lock, as its number 1."""
+
+    @abstractmethod
+    def end_lock(self) -> None:
+        """Have the lock expire."""
+
+
+class RedisLocks(Locks):
+    """In Redis."""
+
+    def __init__(self, url: str) -> None:
+        self._client = redis.Redis.from_url(url, decode_responses=True)
+
+    def holder(self) -> str | None:
+        lock = self._client.get("wm_lock:{c}")
+        return None if lock is None else str(lock).partition(" ")[0]
+
+    def take_lock(self, store: str, seconds: float = 60) -> None:
+        since = int(time.time() * 1000)
+        lock = f"{store}.1 {since} the store {store!r}"
+        self._client.set("wm_lock:{c}", lock, px=int(seconds * 1000))
+
+    def end_lock(self) -> None:
+        self._client.delete("wm_lock:{c}")
+
+
+class Rows(Locks):
     """The rows of the conversation "c", read and changed without the library."""
 
     locks: str
-    token: str
+    lock: str
     blob: Callable[[bytes], Any] = bytes
 
     @abstractmethod
@@ -73,20 +118,21 @@ class Rows(ABC):
     def after(self, seconds: float) -> Any:
         """Return a time as the tables have it."""
 
+    def locked(self) -> list[Any]:
+        """Return the conversations whose lock is held."""
+        statement = f"SELECT conversation_id FROM {self.locks} WHERE {self.lock}expires_at > ?"
+        return [row[0] for row in self.run(statement, self.after(0))]
+
     def holder(self) -> str | None:
-        """Return the token that holds the lock."""
-        rows = self.run(f"SELECT {self.token} FROM {self.locks} WHERE conversation_id = 'c'")
-        return rows[0][0] if rows else None
+        rows = self.run(
+            f"SELECT {self.lock}store, {self.lock}number FROM {self.locks}"
+            f" WHERE conversation_id = 'c' AND {self.lock}expires_at > ?",
+            self.after(0),
+        )
+        return f"{rows[0][0]}.{rows[0][1]}" if rows else None
 
-    def queue(self) -> list[str]:
-        """Return the tokens that wait for the lock, in order."""
-        [(queue,)] = self.run(f"SELECT queue FROM {self.locks} WHERE conversation_id = 'c'")
-        entries = queue if isinstance(queue, dict) else json.loads(queue)
-        return sorted(entries, key=lambda token: entries[token][0])
-
-    @abstractmethod
-    def take_lock(self, token: str | None, seconds: float = 60) -> None:
-        """Have another token hold the lock, or none."""
+    def end_lock(self) -> None:
+        self.run(f"UPDATE {self.locks} SET {self.lock}expires_at = ?", self.after(0))
 
     def data(self) -> bytes | None:
         """Return the JSON of the state."""
@@ -94,8 +140,9 @@ class Rows(ABC):
         return rows[0][0] if rows else None
 
     def put(self, data: bytes) -> None:
-        """Replace the JSON of the state."""
-        self.run("UPDATE working_memory SET data = ? WHERE conversation_id = 'c'", data)
+        """Replace the JSON of the state, as another store does."""
+        statement = "UPDATE working_memory SET data = ?, mark = ? WHERE conversation_id = 'c'"
+        self.run(statement, data, f"another.{next(_numbers)}")
 
     def corrupt(self) -> list[tuple[Any, ...]]:
         """Return what was set aside: conversation, user and data."""
@@ -105,10 +152,11 @@ class Rows(ABC):
 class PostgresRows(Rows):
     """In PostgreSQL; the lock is in the row of the state."""
 
-    locks, token = "working_memory", "lock_token"
+    locks, lock = "working_memory", "lock_"
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
+        self.config: Config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
 
     def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         with postgres.connect(postgres.dsn()) as connection:
@@ -119,11 +167,12 @@ class PostgresRows(Rows):
     def after(self, seconds: float) -> Any:
         return self.run("SELECT clock_timestamp() + ? * interval '1 second'", seconds)[0][0]
 
-    def take_lock(self, token: str | None, seconds: float = 60) -> None:
+    def take_lock(self, store: str, seconds: float = 60) -> None:
         self.run(
-            "UPDATE working_memory SET lock_token = ?, lock_expires_at = ?"
-            " WHERE conversation_id = 'c'",
-            token,
+            "UPDATE working_memory SET lock_store = ?, lock_number = 1, lock_holder = ?,"
+            " lock_taken_at = now(), lock_expires_at = ? WHERE conversation_id = 'c'",
+            store,
+            f"the store {store!r}",
             self.after(seconds),
         )
 
@@ -131,7 +180,7 @@ class PostgresRows(Rows):
 class SQLiteRows(Rows):
     """In an SQLite database; the lock has a row of its own."""
 
-    locks, token = "working_memory_locks", "token"
+    locks, lock = "working_memory_locks", ""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -143,9 +192,12 @@ class SQLiteRows(Rows):
     def after(self, seconds: float) -> Any:
         return time.time() + seconds
 
-    def take_lock(self, token: str | None, seconds: float = 60) -> None:
+    def take_lock(self, store: str, seconds: float = 60) -> None:
         self.run(
-            "UPDATE working_memory_locks SET token = ?, expires_at = ? WHERE conversation_id = 'c'",
-            token,
+            "INSERT OR REPLACE INTO working_memory_locks VALUES ('c', ?, 1, ?, ?, ?, ?)",
+            store,
+            f"the store {store!r}",
+            self.after(0),
+            self.after(0),
             self.after(seconds),
         )

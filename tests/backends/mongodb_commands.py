@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pymongo import monitoring
 
-from jazzmine._async.message_store import mongodb_types as async_types
-from jazzmine._sync.message_store import mongodb_types as sync_types
+from jazzmine._async.clients.mongodb import types as async_types
+from jazzmine._sync.clients.mongodb import types as sync_types
 
 __all__ = ["Commands"]
 
 _CLIENTS = {
-    "jazzmine._async.message_store.mongodb_client.Client": async_types.Client,
-    "jazzmine._sync.message_store.mongodb_client.Client": sync_types.Client,
+    "jazzmine._async.clients.mongodb.client.Client": async_types.Client,
+    "jazzmine._sync.clients.mongodb.client.Client": sync_types.Client,
 }
 
 

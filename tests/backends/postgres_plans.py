@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from jazzmine.backends.postgres import log_statements as log_sql
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.records.usage import TraceFilter
 
@@ -34,44 +33,22 @@ FROM generate_series(1, 50000) AS n;
 ANALYZE $schema.conversations, $schema.messages, $schema.turn_traces
 """
 
-MESSAGES_GIVEN = {"messages": "[]", "count": 0, "conversations": ["c7"], "later_conversations": []}
 PAGE = {"owner": "u7", "limit": 20}
 METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
-    "store conversation": (
-        sql.STORE_CONVERSATION,
-        {"conversation": "{}"},
-        {"conversations_pkey"},
-    ),
-    "store message": (
-        sql.STORE_MESSAGE,
-        MESSAGES_GIVEN,
-        {"messages_pkey"},
-    ),
-    "store messages": (
-        sql.STORE_MESSAGES,
-        MESSAGES_GIVEN,
-        {"messages_pkey"},
-    ),
-    "store trace": (sql.STORE_TRACE, {"trace": "{}"}, {"turn_traces_message_id_key"}),
-    "store turn": (
-        sql.store_turn(conversation=True, messages=True, trace=True),
-        {"conversation": "{}", "trace": "{}", **MESSAGES_GIVEN},
-        {"conversations_pkey", "messages_pkey", "turn_traces_message_id_key"},
-    ),
     "conversation": (sql.CONVERSATION, {"id": "c7"}, {"conversations_pkey"}),
-    "of user": (sql.conversations_page("user_id", 20, False), PAGE, {"idx_conv_user"}),
+    "of user": (sql.conversations_page("user_id", {}, 20, False), PAGE, {"idx_conv_user"}),
     "of user, after": (
-        sql.conversations_page("user_id", 20, True),
+        sql.conversations_page("user_id", {}, 20, True),
         {**PAGE, "after": "c7"},
         {"idx_conv_user", "conversations_pkey"},
     ),
     "of agent": (
-        sql.conversations_page("agent_id", 20, False),
+        sql.conversations_page("agent_id", {}, 20, False),
         {**PAGE, "owner": "a7"},
         {"idx_conv_agent"},
     ),
     "of agent, after": (
-        sql.conversations_page("agent_id", 20, True),
+        sql.conversations_page("agent_id", {}, 20, True),
         {**PAGE, "owner": "a7", "after": "c7"},
         {"idx_conv_agent", "conversations_pkey"},
     ),
@@ -99,30 +76,19 @@ METHODS: dict[str, tuple[str, dict[str, object], set[str]]] = {
         {"idx_msg_conv"},
     ),
     "context": (
-        log_sql.newest(20, False, False),
+        sql.newest(20, False, False),
         {"owner": "c7", "limit": 20},
         {"idx_msg_visible"},
     ),
     "context window": (
-        log_sql.newest(20, True, False),
+        sql.newest(20, True, False),
         {"owner": "c7", "limit": 20},
         {"idx_msg_visible", "idx_msg_flagged_calls"},
     ),
     "context window, after": (
-        log_sql.newest(20, True, True),
+        sql.newest(20, True, True),
         {"owner": "c7", "limit": 20, "after": "m6"},
         {"idx_msg_visible", "idx_msg_flagged_calls", "messages_pkey"},
-    ),
-    "flag": (sql.FLAG_MESSAGE, {"id": "m7", "flagged": True}, {"messages_pkey"}),
-    "delete message": (
-        sql.DELETE_MESSAGE,
-        {"id": "m7"},
-        {"messages_pkey", "conversations_pkey"},
-    ),
-    "delete conversation": (
-        sql.DELETE_CONVERSATION,
-        {"id": "c7"},
-        {"conversations_pkey"},
     ),
     "trace": (sql.TRACE, {"id": "t7"}, {"turn_traces_pkey"}),
     "trace of message": (sql.TRACE_OF_MESSAGE, {"id": "m8"}, {"turn_traces_message_id_key"}),

@@ -51,7 +51,7 @@ class Topology:
         """The proxy in front of the server that stores a conversation."""
         if len(self.proxies) == 1:
             return self.proxies[0]
-        slot = key_slot(Keys(conversation_id).memory.encode())
+        slot = key_slot(Keys(conversation_id).memory)
         return self.proxies[slot * len(self.proxies) // 16384]
 
     def keys(self, pattern: str) -> list[bytes]:

@@ -138,45 +138,6 @@ async def test_a_task_cancelled_during_its_commit_affects_no_other() -> None:
     assert commit.ledger == ["first", "second"]
 
 
-async def test_a_task_cancelled_when_it_becomes_the_leader_leaves_that_to_the_next() -> None:
-    commit = Committer()
-    batcher = Batcher(commit)
-    first = await start_held_task(batcher, commit)
-    leader = asyncio.create_task(batcher.run(adding("leader")))
-    second = asyncio.create_task(batcher.run(adding("second")))
-    await asyncio.sleep(0)
-    wake_leader = batcher._wake_leader
-
-    def wake_and_cancel() -> None:
-        wake_leader()
-        leader.cancel()
-
-    batcher._wake_leader = wake_and_cancel  # type: ignore[method-assign]
-    commit.go_on.set()
-    await asyncio.wait_for(asyncio.gather(first, second), 10)
-    await batcher.close()
-
-    assert leader.cancelled()
-    assert commit.ledger == ["first", "second"]
-
-
-async def test_a_leader_cancelled_before_its_commit_begins_commits_nothing() -> None:
-    commit = Committer()
-    batcher = Batcher(commit)
-    busy = threading.Event()
-    batcher._executor._functions.put(lambda: busy.wait(10))
-    leader = asyncio.create_task(batcher.run(adding("leader")))
-    await asyncio.sleep(0)
-
-    leader.cancel()
-    await asyncio.wait([leader])
-    busy.set()
-    await batcher.close()
-
-    assert commit.batches == []
-    assert await asyncio.wait_for(Batcher(commit).run(adding("after")), 10) == "after"
-
-
 async def test_a_cancelled_change_whose_commit_failed_leaves_no_unseen_error() -> None:
     unseen: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context))

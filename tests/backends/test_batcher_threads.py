@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from jazzmine._sync.batcher import Batcher
 from jazzmine.change import Change
+from jazzmine.errors import StoreClosedError
 from tests.backends.committer import Committer, Ledger, adding, in_order, refuse
 
 
@@ -23,7 +26,7 @@ class InterruptError(BaseException):
 
 def wait_until_waiting(batcher: Batcher[Ledger], count: int) -> None:
     deadline = time.monotonic() + 10
-    while len(batcher._waiting) < count and time.monotonic() < deadline:
+    while batcher._calls.qsize() < count and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
@@ -39,7 +42,7 @@ def start_held(
 
 def test_threads_have_each_change_committed_once_and_in_order() -> None:
     commit = Committer()
-    batcher = Batcher(commit)
+    batcher: Batcher[Ledger] = Batcher(commit)
 
     def work(caller: int) -> list[Any]:
         return [batcher.run(adding((caller, number))) for number in range(100)]
@@ -55,7 +58,7 @@ def test_threads_have_each_change_committed_once_and_in_order() -> None:
 
 def test_changes_of_threads_that_arrive_during_a_commit_share_the_next() -> None:
     commit = Committer()
-    batcher = Batcher(commit)
+    batcher: Batcher[Ledger] = Batcher(commit)
 
     with ThreadPoolExecutor(9) as threads:
         start_held(threads, batcher, commit)
@@ -70,7 +73,7 @@ def test_changes_of_threads_that_arrive_during_a_commit_share_the_next() -> None
 
 def test_a_refused_change_of_a_thread_leaves_the_others_of_its_commit_alone() -> None:
     commit = Committer()
-    batcher = Batcher(commit)
+    batcher: Batcher[Ledger] = Batcher(commit)
 
     with ThreadPoolExecutor(4) as threads:
         start_held(threads, batcher, commit)
@@ -90,7 +93,7 @@ def test_a_refused_change_of_a_thread_leaves_the_others_of_its_commit_alone() ->
 
 def test_a_failed_commit_is_the_error_of_every_thread_in_it_and_of_no_other() -> None:
     commit = Committer()
-    batcher = Batcher(commit)
+    batcher: Batcher[Ledger] = Batcher(commit)
 
     with ThreadPoolExecutor(5) as threads:
         first = start_held(threads, batcher, commit)
@@ -110,74 +113,9 @@ def test_a_failed_commit_is_the_error_of_every_thread_in_it_and_of_no_other() ->
     assert batcher.run(adding("afterwards")) == "afterwards"
 
 
-def test_an_interrupt_of_the_thread_that_commits_loses_no_other_change() -> None:
-    commit = Committer()
-    batcher = Batcher(commit)
-
-    with ThreadPoolExecutor(8) as threads:
-        first = start_held(threads, batcher, commit)
-        others = [threads.submit(batcher.run, adding(number)) for number in range(7)]
-        wait_until_waiting(batcher, 7)
-        commit.failure = InterruptError()
-        commit.go_on.set()
-        outcomes = [other.result() for other in others]
-
-    assert isinstance(first.exception(), InterruptError)
-    assert outcomes == list(range(7))
-    assert sorted(commit.ledger) == list(range(7))
-
-
-def test_an_interrupted_commit_of_several_is_made_again_without_the_interrupted_thread() -> None:
-    commit = Committer()
-    batcher = Batcher(commit)
-    interrupted: list[bool] = []
-
-    def interrupt_once(ledger: Ledger) -> None:
-        interrupted.append(True)
-        if len(interrupted) == 1:
-            raise InterruptError
-
-    with ThreadPoolExecutor(9) as threads:
-        start_held(threads, batcher, commit)
-        others = [threads.submit(batcher.run, interrupt_once) for _ in range(8)]
-        wait_until_waiting(batcher, 8)
-        commit.go_on.set()
-        errors = [other.exception() for other in others]
-
-    assert [type(error) for error in errors if error is not None] == [InterruptError]
-    assert commit.batches == [1, 8, 7]
-    assert len(interrupted) == 8
-
-
-def test_a_change_that_an_interrupted_commit_refused_is_tried_again() -> None:
-    commit = Committer()
-    batcher = Batcher(commit)
-    interrupted = threading.Event()
-
-    def refuse_at_first(ledger: Ledger) -> None:
-        if not interrupted.is_set():
-            raise ValueError("refused")
-
-    def interrupt_once(ledger: Ledger) -> None:
-        if not interrupted.is_set():
-            interrupted.set()
-            raise InterruptError
-
-    with ThreadPoolExecutor(5) as threads:
-        start_held(threads, batcher, commit)
-        calls = [threads.submit(batcher.run, refuse_at_first) for _ in range(3)]
-        wait_until_waiting(batcher, 3)
-        calls.append(threads.submit(batcher.run, interrupt_once))
-        wait_until_waiting(batcher, 4)
-        commit.go_on.set()
-        errors = [call.exception() for call in calls]
-
-    assert [type(error) for error in errors if error is not None] == [InterruptError]
-
-
 def test_a_thread_interrupted_while_it_waits_withdraws_its_change() -> None:
     commit = Committer()
-    batcher = Batcher(commit)
+    batcher: Batcher[Ledger] = Batcher(commit)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise InterruptError
@@ -199,56 +137,125 @@ def test_a_thread_interrupted_while_it_waits_withdraws_its_change() -> None:
     assert commit.ledger == ["first", "second"]
 
 
-def test_interrupts_at_any_moment_leave_the_other_threads_at_work() -> None:
-    batcher = Batcher(commit_all)
-    is_over = False
+@contextmanager
+def handling(handler: Callable[[], object]) -> Iterator[None]:
+    """Call a function in the main thread when the timer ends."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        handler()
+
+    before = signal.signal(signal.SIGALRM, handle)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def raise_interrupt() -> None:
+    raise InterruptError
+
+
+@pytest.mark.parametrize("in_a_row", [1, 2])
+def test_interrupts_at_any_moment_apply_no_change_of_another_thread_twice(in_a_row: int) -> None:
+    ledger: Ledger = []
+    batcher: Batcher[Ledger] = Batcher(partial(commit_to, ledger))
     is_armed = False
-    counts: list[int] = []
+    left = 0
+    done: list[list[Any]] = []
 
-    def write() -> None:
-        count = 0
-        while not is_over:
-            batcher.run(adding("other"))
-            count += 1
-        counts.append(count)
+    def write(caller: int) -> None:
+        done.append([batcher.run(adding((caller, number))) for number in range(1000)])
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt() -> None:
+        nonlocal left
         if is_armed:
+            left -= 1
+            if left:
+                signal.setitimer(signal.ITIMER_REAL, 0.000005)
             raise InterruptError
 
-    threads = [threading.Thread(target=write, daemon=True) for _ in range(3)]
+    threads = [threading.Thread(target=write, args=[n], daemon=True) for n in range(3)]
     for thread in threads:
         thread.start()
-    before = signal.signal(signal.SIGALRM, interrupt)
-    try:
+    with handling(interrupt):
         for number in range(500):
-            signal.setitimer(signal.ITIMER_REAL, 0.00002 * (1 + number % 40))
             try:
-                is_armed = True
-                batcher.run(adding("own"))
+                is_armed, left = True, in_a_row
+                signal.setitimer(signal.ITIMER_REAL, 0.00002 * (1 + number % 40))
+                batcher.run(adding(("own", number)))
                 is_armed = False
             except InterruptError:
                 is_armed = False
-    finally:
-        is_armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-    is_over = True
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
 
-    assert len(counts) == 3
+    assert sorted(done) == [[(caller, number) for number in range(1000)] for caller in range(3)]
+    assert len(ledger) == len(set(ledger))
+    for caller in range(3):
+        assert in_order([item for item in ledger if item[0] != "own"], caller) == list(range(1000))
 
 
-def commit_all(changes: Sequence[Change[Ledger]]) -> None:
+def test_a_signal_handler_that_commits_and_closes_waits_for_no_thread_that_waits_for_it() -> None:
+    commit = Committer()
+    batcher: Batcher[Ledger] = Batcher(commit)
+
+    def commit_and_close() -> None:
+        commit.go_on.set()
+        batcher.run(adding("of the handler"))
+        batcher.close()
+        raise InterruptError
+
+    commit.hold()
+    with handling(commit_and_close):
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptError):
+            batcher.run(adding("first"))
+
+    assert commit.ledger == ["first", "of the handler"]
+    with pytest.raises(StoreClosedError):
+        batcher.run(adding("late"))
+
+
+def test_a_read_waits_for_the_change_of_an_interrupted_call() -> None:
+    commit = Committer()
+    batcher: Batcher[Ledger] = Batcher(commit)
+    commit.hold()
+    with handling(raise_interrupt):
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(InterruptError):
+            batcher.run(adding("first"))
+    was_unsettled = batcher.unsettled
+
+    commit.go_on.set()
+    batcher.settle()
+
+    assert was_unsettled
+    assert not batcher.unsettled
+    assert commit.ledger == ["first"]
+
+
+def test_a_change_that_a_commit_leaves_is_tried_again() -> None:
+    attempts: list[int] = []
+
+    def commit_at_last(changes: Sequence[Change[Ledger]]) -> None:
+        attempts.append(len(changes))
+        if len(attempts) == 3:
+            commit_to([], changes)
+
+    assert Batcher(commit_at_last).run(adding("first")) == "first"
+    assert attempts == [1, 1, 1]
+
+
+def commit_to(ledger: Ledger, changes: Sequence[Change[Ledger]]) -> None:
     for change in changes:
         if change.claim():
-            change.result = change.apply([])
+            change.result = change.apply(ledger)
 
 
 def test_closing_waits_for_the_commit_of_another_thread() -> None:
     commit = Committer()
-    batcher = Batcher(commit)
+    batcher: Batcher[Ledger] = Batcher(commit)
 
     with ThreadPoolExecutor(2) as threads:
         first = start_held(threads, batcher, commit)

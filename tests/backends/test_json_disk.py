@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -197,7 +197,7 @@ def test_a_failing_call_changes_nothing(
     store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
     before = path.read_bytes()
-    store._file._closer.submit(int).result()
+    cast(Any, store.backend).client.database._closing.result()
     descriptors = len(os.listdir("/proc/self/fd"))
 
     with monkeypatch.context() as broken:
@@ -298,7 +298,7 @@ def test_the_temporary_file_of_a_writing_process_is_not_removed(
     left = Path(f"{path}.tmp")
     left.write_text("half a fi")
 
-    with store._file._mutex.held(timeout=5):
+    with cast(Any, store.backend).client.database._mutex.attempt():
         MessageStore.initialize({"path": str(path)}).close()
 
         assert left.exists()
@@ -347,7 +347,7 @@ def test_reads_do_not_wait_for_a_write_that_waits_for_its_lock(
 ) -> None:
     with (
         MessageStore.initialize({"path": str(path)}) as another,
-        store._file._mutex.held(timeout=5),
+        cast(Any, store.backend).client.database._mutex.attempt(),
     ):
         began = time.monotonic()
 

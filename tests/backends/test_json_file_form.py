@@ -366,3 +366,39 @@ def test_a_comma_after_the_last_line_is_refused(filled: Path) -> None:
     filled.write_text(content.replace("}\n]", "},\n]", 1))
 
     assert "line" in refused(filled)
+
+
+def test_a_section_that_is_in_the_file_twice_is_refused(filled: Path) -> None:
+    text = filled.read_text().replace('"turn_traces": [', '"messages": [\n],\n"turn_traces": [')
+    filled.write_text(text)
+
+    with pytest.raises(ValidationError, match=r"(?s)messages.*twice") as failed:
+        open_store(filled)
+
+    assert str(filled) in str(failed.value)
+    assert filled.read_text() == text
+
+
+def test_a_record_that_is_nested_very_deeply_hides_no_other(filled: Path) -> None:
+    deep = '{"a": ' * 1500 + "1" + "}" * 1500
+    line = json.dumps({**json.loads(message("deep").model_dump_json()), "metadata": {"deep": 1}})
+    text = filled.read_text().replace(
+        '"messages": [\n', '"messages": [\n' + line.replace('{"deep": 1}', deep) + ",\n"
+    )
+    filled.write_text(text)
+
+    with open_store(filled) as store:
+        found = store.get_message_by_id("deep")
+        assert found is not None
+        assert len(store.get_messages_by_conversation_id("c1")) > 1
+        store.store_message(message("another"))
+    assert '\\"a\\"' in filled.read_text()
+
+
+def test_a_file_that_is_not_utf_8_is_refused_by_name(filled: Path) -> None:
+    filled.write_bytes(filled.read_bytes().replace(b'"id"', b'"\xffid"', 1))
+
+    with pytest.raises(json.JSONDecodeError, match="not UTF-8") as failed:
+        open_store(filled)
+
+    assert str(filled) in str(failed.value)

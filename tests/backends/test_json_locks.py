@@ -36,7 +36,7 @@ from pathlib import Path
 api, path = sys.argv[1:]
 
 def have_children(store):
-    with store._file._mutex.held(5):
+    with store.backend.client.database._mutex.attempt():
         pids = [os.fork()]
         if pids[0] == 0:
             time.sleep(60)
@@ -84,7 +84,7 @@ def store(config: dict[str, object]) -> Iterator[JSONMessageStore]:
 def held_elsewhere(path: Path) -> Iterator[Callable[[], None]]:
     """Hold the lock as another process would; the value releases it before the block ends."""
     mutex = FileMutex(str(path))
-    with mutex.held(5):
+    with mutex.attempt():
         yield mutex.close
     mutex.close()
 
@@ -122,7 +122,7 @@ def test_children_that_do_nothing_do_not_keep_the_lock_of_a_killed_parent(
 def test_a_child_leaves_the_lock_to_its_parent(path: Path, leaves_the_block: bool) -> None:
     mutex = FileMutex(str(path))
     with ExitStack() as block:
-        block.enter_context(mutex.held(5))
+        block.enter_context(mutex.attempt())
         child = os.fork()
         if child == 0:
             if leaves_the_block:
@@ -137,7 +137,7 @@ def test_a_child_leaves_the_lock_to_its_parent(path: Path, leaves_the_block: boo
 
 def _is_free(path: Path) -> bool:
     other = FileMutex(str(path))
-    with other.attempt(lambda: False) as held:
+    with other.attempt() as held:
         pass
     other.close()
     return held

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -163,9 +164,7 @@ def test_a_forked_child_writes_while_a_thread_of_its_parent_was_writing(
     path: Path, store: JSONMessageStore
 ) -> None:
     with (
-        store._file._mutex.held(timeout=5),
-        store._file._io,
-        store._file.lock,
+        cast(Any, store.backend).client.database._mutex.attempt(),
         warnings.catch_warnings(),
     ):
         # Python warns of a fork with threads; servers and workers fork nevertheless.

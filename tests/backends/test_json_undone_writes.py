@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.backends.json import durable_file as durable
+from jazzmine.backends.json import database
 from jazzmine.backends.json.lock import is_locked
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import MessageStore
@@ -183,7 +183,7 @@ def test_a_write_that_is_undone_right_after_its_file_was_opened_is_not_read(
             wait([writing], 30)
             return is_locked(fd)
 
-        monkeypatch.setattr(durable, "is_locked", wait_and_look)
+        monkeypatch.setattr(database, "is_locked", wait_and_look)
 
         assert reader.get_message_by_id("m2") is None
 

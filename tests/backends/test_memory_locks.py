@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine._async.keyed_locks import KeyedLocks
+from jazzmine._async.working_memory.backend import Stored
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine.errors import (
     JazzmineError,
@@ -25,7 +26,7 @@ def working_memory(cid: str = "c") -> WorkingMemory:
 
 
 def locks_in_use(store: InMemoryWorkingMemoryStore) -> int:
-    return len(store._locks)
+    return len(store._updates._calls)
 
 
 def settle() -> Awaitable[None]:
@@ -91,12 +92,15 @@ async def test_time_outs_leave_no_lock_in_the_table() -> None:
 async def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
     store = InMemoryWorkingMemoryStore(lock_timeout=1)
     await store.save(working_memory())
-    broken: Any = b"{"
-    stored = store._stored["c"]
-    store._stored["c"] = stored._replace(memory=broken)
-    with pytest.raises(TypeError):
+    backend: Any = store.backend
+    broken = Stored("a.1", object.__new__(WorkingMemory))
+    store._updates._known.clear()
+    kept = backend._kept["c"]
+    backend._kept["c"] = kept._replace(stored=broken)
+    with pytest.raises(AttributeError):
         await store.end_turn("c", "Hello", "greet")
-    store._stored["c"] = stored
+    backend._kept["c"] = kept
+    store._updates._known.clear()
 
     updated = await store.end_turn("c", "Hello", "greet")
 
@@ -156,14 +160,16 @@ async def test_a_task_cancelled_at_its_deadline_does_not_change_the_lock() -> No
     waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
     await asyncio.sleep(0)
     # As the timer does; the task cannot notice before it is cancelled.
-    [waiter] = locks._queues["c"]["waiting"]._waiting
+    turn = locks._queues["c"]["waiting"]
+    assert turn is not None
+    [waiter] = turn._waiting
     waiter.set_result(False)
 
     waiting.cancel()
     await asyncio.wait([waiting])
     locks.release("c", "waiting")
 
-    assert locks.is_held("c", "holder")
+    assert locks.holder("c") == "holder"
     locks.release("c", "holder")
     assert len(locks) == 0
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine._async.working_memory import leased as leased_async
-from jazzmine._sync.working_memory import leased as leased_sync
-from jazzmine.errors import NewerFormatError
+from jazzmine._async.working_memory import updates as updates_async
+from jazzmine._sync.working_memory import updates as updates_sync
+from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT
+from jazzmine.errors import LockTimeoutError, NewerFormatError
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync.message_store import MessageStore
@@ -80,7 +82,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         states.append(data)
         return from_json(data, *kind)
 
-    for module in (leased_async, leased_sync):
+    for module in (updates_async, updates_sync):
         monkeypatch.setattr(module, "from_json", parse)
         monkeypatch.setattr(module, "_STATES_KEPT", 2)
     return states
@@ -103,14 +105,14 @@ def test_a_state_that_another_store_has_saved_is_parsed(
 
     assert store.get("c").last_agent_response == "Hello"
     assert store.end_turn("c", "Goodbye", "greet").revision == 3
-    assert len(parsed) == 3
+    assert len(parsed) == 2
 
 
 def test_the_states_of_few_conversations_are_kept(store: Any, parsed: list[bytes]) -> None:
     for cid in ("c", "d", "e"):
         store.get_or_create(cid, "user", "agent")
 
-    assert [store.get(cid).conversation_id for cid in ("c", "d", "e")] == ["c", "d", "e"]
+    assert [store.get(cid).conversation_id for cid in ("e", "d", "c")] == ["e", "d", "c"]
     assert len(parsed) == 1
 
 
@@ -192,33 +194,12 @@ def test_a_save_sweeps_what_has_expired(
     rows.run("UPDATE working_memory SET expires_at = ?", rows.after(-7200))
     before = rows.after(-7200)
     due = int(before) if isinstance(before, float) else before
-    for table in {"working_memory", rows.locks}:
-        rows.run(f"UPDATE {table} SET sweep_after = ?", due)
+    rows.run("UPDATE working_memory SET sweep_after = ?", due)
 
     store.get_or_create("c", "user", "agent")
     store.end_turn("c", "Hello", "greet")
 
     eventually(lambda: rows.run("SELECT conversation_id FROM working_memory") == [("c",)])
-    eventually(lambda: rows.run(f"SELECT conversation_id FROM {rows.locks}") == [("c",)])
-
-
-def test_a_lock_that_is_held_is_not_swept(
-    open_store: Callable[..., Any], rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("_async", "_sync"):
-        for name in ("postgres", "sqlite"):
-            monkeypatch.setattr(f"jazzmine.{module}.working_memory.{name}._SWEEPING", 0.0)
-    store, other = open_store(), open_store()
-    store.get_or_create("c", "user", "agent")
-    with store.locked("c"):
-        before = rows.after(-7200)
-        due = int(before) if isinstance(before, float) else before
-        rows.run(f"UPDATE {rows.locks} SET sweep_after = ?", due)
-        for number in range(3):
-            other.get_or_create(f"other {number}", "user", "agent")
-        time.sleep(0.2)
-
-    assert store.get("c").revision == 2
 
 
 @pytest.mark.parametrize("data", UNREADABLE)
@@ -280,7 +261,6 @@ def test_a_higher_format_is_refused_and_left_where_it_is(
         update.on(store, "c")
 
     assert rows.data() == data
-    assert rows.holder() is None
     assert rows.corrupt() == []
 
 
@@ -315,3 +295,74 @@ def test_a_store_makes_its_own_tables_alone(tmp_path: Path, api: Any) -> None:
 
         assert "working_memory" in tables
         assert not tables & {"messages", "stored_messages", "jazzmine_leases"}
+
+
+# The tables that version 1.2 made in SQLite, without what was used for locks alone.
+VERSION_1_2 = """
+CREATE TABLE jazzmine_migrations (component TEXT, version INTEGER, name TEXT, applied_at TEXT,
+    PRIMARY KEY (component, version)) WITHOUT ROWID;
+INSERT INTO jazzmine_migrations VALUES ('working_memory', 1, 'tables', '2026-01-01');
+CREATE TABLE working_memory (conversation_id TEXT PRIMARY KEY, user_id TEXT NOT NULL,
+    format INTEGER NOT NULL, expires_at REAL NOT NULL, sweep_after INTEGER NOT NULL,
+    data BLOB NOT NULL);
+CREATE INDEX idx_wm_sweep ON working_memory (sweep_after);
+CREATE INDEX idx_wm_user ON working_memory (user_id);
+CREATE TABLE working_memory_locks (conversation_id TEXT PRIMARY KEY, token TEXT,
+    taken_at REAL NOT NULL DEFAULT 0, expires_at REAL NOT NULL DEFAULT 0,
+    sweep_after INTEGER NOT NULL, queue TEXT NOT NULL DEFAULT '{}',
+    results TEXT NOT NULL DEFAULT '{}') WITHOUT ROWID;
+CREATE TABLE working_memory_corrupt (conversation_id TEXT PRIMARY KEY, user_id TEXT NOT NULL,
+    expires_at REAL NOT NULL, data BLOB NOT NULL);
+"""
+
+
+def test_states_that_version_1_2_stored_in_sqlite_are_read(tmp_path: Path, api: Any) -> None:
+    path = tmp_path / "agent.db"
+    memory = WorkingMemory("c", "user", "agent", revision=3)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT};"
+            + VERSION_1_2
+        )
+        row = ("c", "user", 1, time.time() + 3600, 0, to_json(memory))
+        connection.execute("INSERT INTO working_memory VALUES (?, ?, ?, ?, ?, ?)", row)
+        connection.commit()
+
+    with api({"storage": "sqlite", "path": str(path)}) as store:
+        assert store.get("c") == memory
+        assert store.end_turn("c", "Hello", "greet").revision == 4
+
+
+def test_an_erasure_leaves_nothing_of_the_user_in_the_files(tmp_path: Path, api: Any) -> None:
+    path = tmp_path / "agent.db"
+    with api({"storage": "sqlite", "path": str(path)}) as store:
+        for number in range(20):
+            store.get_or_create(f"c{number}", "ada-lovelace", "agent")
+            store.end_turn(f"c{number}", "a secret reply", "greet")
+        store.get_or_create("other", "bob", "agent")
+
+        assert store.erase_user("ada-lovelace") == 20
+
+        raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+        assert b"ada-lovelace" not in raw
+        assert b"a secret reply" not in raw
+        assert store.get("other") is not None
+
+
+def test_a_lock_keeps_the_time_that_it_had_left_if_the_clock_is_set_back(
+    tmp_path: Path, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened_backend("sqlite", tmp_path) as (config, rows), ExitStack() as stack:
+        store = stack.enter_context(api(config))
+        other = stack.enter_context(api(config, lock_timeout=0.3))
+        store.get_or_create("c", "user", "agent")
+        with store.locked("c") as memory:
+            hour_ago = time.time() - 3600
+            monkeypatch.setattr("jazzmine.backends.sqlite.memory.time.time", lambda: hour_ago)
+            with pytest.raises(LockTimeoutError):
+                other.end_turn("c", "Hello", "greet")
+            [(left,)] = rows.run("SELECT expires_at - ? FROM working_memory_locks", hour_ago)
+            memory.end_turn("mine", "greet")
+
+        assert 0 < left <= 10
+        assert store.get("c").last_agent_response == "mine"

@@ -16,6 +16,7 @@ import pytest
 
 from jazzmine._compat.sync_concurrency import Affinity
 from jazzmine._sync.keyed_locks import KeyedLocks
+from jazzmine._sync.working_memory.backend import Stored
 from jazzmine.errors import (
     LockLostError,
     LockTimeoutError,
@@ -34,7 +35,7 @@ def working_memory(cid: str = "c") -> WorkingMemory:
 
 
 def locks_in_use(store: InMemoryWorkingMemoryStore) -> int:
-    return len(store._locks)
+    return len(store._updates._calls)
 
 
 @contextmanager
@@ -136,12 +137,15 @@ def test_time_outs_leave_no_lock_in_the_table() -> None:
 def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
     store = InMemoryWorkingMemoryStore(lock_timeout=1)
     store.save(working_memory())
-    broken: Any = b"{"
-    stored = store._stored["c"]
-    store._stored["c"] = stored._replace(memory=broken)
-    with pytest.raises(TypeError):
+    backend: Any = store.backend
+    broken = Stored("a.1", object.__new__(WorkingMemory))
+    store._updates._known.clear()
+    kept = backend._kept["c"]
+    backend._kept["c"] = kept._replace(stored=broken)
+    with pytest.raises(AttributeError):
         store.end_turn("c", "Hello", "greet")
-    store._stored["c"] = stored
+    backend._kept["c"] = kept
+    store._updates._known.clear()
 
     updated = store.end_turn("c", "Hello", "greet")
 
@@ -166,7 +170,7 @@ def test_a_thread_that_ends_waiting_does_not_change_the_lock() -> None:
     locks.release("c", "waiting")
 
     assert acquired is False
-    assert locks.is_held("c", "holder")
+    assert locks.holder("c") == "holder"
     locks.release("c", "holder")
     assert len(locks) == 0
 

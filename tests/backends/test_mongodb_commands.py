@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.message_store.mongodb import MongoDBMessageStore
-from jazzmine._sync.message_store.mongodb_erasure import MongoDBErasure
+from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
-from jazzmine.records.conversation_log import Erased
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.backends.mongodb_commands import Commands
 from tests.behaviour.samples import conversation, message, messages, trace
@@ -56,6 +54,7 @@ SINGLE: dict[str, Callable[[Any], Any]] = {
     "store_message, new": lambda store: store.store_message(message("new")),
     "store_message, known": lambda store: store.store_message(message("m1")),
     "store_messages, one": lambda store: store.store_messages([message("m1")]),
+    "get_conversations": lambda store: store.get_conversations(where={"k": 1}),
     "get_message_by_id": lambda store: store.get_message_by_id("m1"),
     "get_messages_by_ids": lambda store: store.get_messages_by_ids(["m1", "m2"]),
     "get_messages_by_conversation_id": lambda store: store.get_messages_by_conversation_id("c1"),
@@ -93,36 +92,26 @@ async def test_an_async_call_is_one_command(
     assert len(commands.sent) == 1
 
 
-def test_a_trace_of_a_known_message_is_one_command_new_or_again(
+def test_a_trace_is_one_transaction_that_writes_to_its_message(
     store: MessageStore, commands: Commands
 ) -> None:
     store.store_turn_trace(trace("m2", id="t2"))
     store.store_turn_trace(trace("m2", id="t2", turn_number=9))
 
-    assert commands.sent == ["insert", "update"]
+    assert commands.sent == ["update", "update", "commitTransaction"] * 2
 
 
-def test_the_first_trace_of_a_message_looks_it_up_and_the_second_does_not(
-    config: Config, store: MessageStore, commands: Commands
-) -> None:
-    with MessageStore.initialize(config) as other:
-        commands.clear()
-        other.store_turn_trace(trace("m2", id="t2"))
-        other.store_turn_trace(trace("m2", id="t2"))
-
-        assert commands.sent == ["find", "insert", "update"]
-
-
-def test_a_trace_gets_its_place_among_equals_from_the_server(
+def test_another_trace_of_a_message_is_deleted_in_a_second_attempt(
     store: MessageStore, commands: Commands
 ) -> None:
-    store.store_turn_trace(trace("m2", id="t2"))
+    store.store_turn_trace(trace("m1", id="t2"))
 
-    assert commands.sent == ["insert"]
-    assert "_id" not in commands.bodies[0]["documents"][0]
+    first, again = ["update", "update"], ["update", "delete", "update", "commitTransaction"]
+    assert [name for name in commands.sent if name != "abortTransaction"] == [*first, *again]
+    assert store.get_turn_trace_by_id("t1") is None
 
 
-def test_the_first_message_of_a_conversation_looks_it_up_and_the_second_does_not(
+def test_the_first_message_of_a_conversation_is_a_transaction_and_the_second_one_command(
     config: Config, store: MessageStore, commands: Commands
 ) -> None:
     with MessageStore.initialize(config) as other:
@@ -130,7 +119,19 @@ def test_the_first_message_of_a_conversation_looks_it_up_and_the_second_does_not
         other.store_message(message("new"))
         other.store_message(message("newer"))
 
-        assert commands.sent == ["find", "update", "update"]
+        assert commands.sent == ["update", "update", "commitTransaction", "update"]
+
+
+def test_a_message_after_the_one_that_the_store_knew_is_gone_is_a_transaction_again(
+    store: MessageStore, commands: Commands
+) -> None:
+    store.delete_message("m2")
+    commands.clear()
+
+    store.store_message(message("m3"))
+    store.store_message(message("m4"))
+
+    assert commands.sent == ["update", "update", "update", "commitTransaction", "update"]
 
 
 CASCADES: dict[str, Callable[[MessageStore], object]] = {
@@ -142,19 +143,19 @@ CASCADES: dict[str, Callable[[MessageStore], object]] = {
         messages=messages("a", "b", conversation_id="c9"),
         trace=trace("b", conversation_id="c9"),
     ),
-    "store_turn, another trace": lambda store: store.store_turn(
-        conversation=conversation(), messages=messages("m1", "m2"), trace=trace("m1", id="t9")
+    "store_turn, again": lambda store: store.store_turn(
+        conversation=conversation(), messages=messages("m1", "m2"), trace=trace("m1", id="t1")
     ),
 }
 
 
 @pytest.mark.parametrize("call", CASCADES.values(), ids=CASCADES)
-def test_a_cascade_is_at_most_four_commands_besides_commit(
+def test_a_cascade_is_at_most_five_commands_besides_commit(
     store: MessageStore, commands: Commands, call: Callable[[MessageStore], object]
 ) -> None:
     call(store)
 
-    assert len(commands.besides_commit) <= 4
+    assert len(commands.besides_commit) <= 5
     assert commands.sent.count("commitTransaction") == 1
 
 
@@ -162,6 +163,14 @@ LOG_CALLS: dict[str, tuple[Callable[[MessageStore], object], list[str]]] = {
     "append_messages": (
         lambda store: store.append_messages("c1", messages("a", "b"), expected_last="m2"),
         ["update", "find", "insert", "commitTransaction"],
+    ),
+    "append_messages, a turn": (
+        lambda store: store.append_messages("c1", messages("a", "b"), trace=trace("b")),
+        ["update", "find", "insert", "insert", "commitTransaction"],
+    ),
+    "append_messages, regenerated": (
+        lambda store: store.append_messages("c1", [message("a")], replace_after="m1"),
+        ["update", *["find"] * 4, "insert", "delete", "delete", "commitTransaction"],
     ),
     "pop_message": (
         lambda store: store.pop_message("c1"),
@@ -173,7 +182,10 @@ LOG_CALLS: dict[str, tuple[Callable[[MessageStore], object], list[str]]] = {
     ),
     "fork_conversation": (
         lambda store: store.fork_conversation("c1", conversation("c2")),
-        [*["find"] * 2, "insert", "find", "insert", "find", "find", "insert", "commitTransaction"],
+        [
+            *["find"] * 4,
+            *["insert", "find", "find", "insert", "insert", "commitTransaction"],
+        ],
     ),
 }
 
@@ -194,8 +206,7 @@ def test_a_change_of_a_log_is_one_transaction(
 def test_a_long_conversation_is_pruned_in_several_transactions(
     store: MessageStore, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MongoDBMessageStore, "_smallest_step", 2)
-    monkeypatch.setattr("jazzmine._sync.message_store.pace._LARGEST", 2)
+    monkeypatch.setattr(MongoDBBackend, "deleted_at_once", 2)
     store.append_messages("c1", messages("m3", "m4", "m5"))
     commands.clear()
 
@@ -210,18 +221,17 @@ def test_a_long_conversation_is_pruned_in_several_transactions(
 def test_what_is_pruned_in_parts_begins_with_the_oldest_messages_and_ends_when_it_is_used(
     store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(MongoDBMessageStore, "_smallest_step", 2)
-    monkeypatch.setattr("jazzmine._sync.message_store.pace._LARGEST", 2)
+    monkeypatch.setattr(MongoDBBackend, "deleted_at_once", 2)
     store.append_messages("c1", messages("m3", "m4", "m5"))
-    part = MongoDBErasure._erase_part
+    prune = MongoDBBackend.prune
 
-    def erase_then_append(self: MongoDBErasure, *args: Any) -> Erased:
-        erased = part(self, *args)
+    def prune_then_store(self: MongoDBBackend, *args: Any) -> tuple[int, int]:
+        pruned = prune(self, *args)
         with MessageStore.initialize(config) as other:
             other.store_message(message("new", timestamp=2**61))
-        return erased
+        return pruned
 
-    monkeypatch.setattr(MongoDBErasure, "_erase_part", erase_then_append)
+    monkeypatch.setattr(MongoDBBackend, "prune", prune_then_store)
     assert store.prune_conversations(before=2**61) == 0
     found = store.get_messages_by_conversation_id("c1")
     assert [one.id for one in found] == ["m3", "m4", "m5", "new"]
@@ -232,7 +242,7 @@ def test_a_message_with_an_earlier_clock_costs_one_command_more(
 ) -> None:
     store.append_messages("c1", [message("a", timestamp=0)])
 
-    assert commands.besides_commit == ["update", "find", "update", "insert"]
+    assert commands.besides_commit == ["update", "find", "insert", "update"]
 
 
 def test_an_appended_message_gets_its_place_among_equals_from_the_server(
@@ -251,6 +261,6 @@ def test_writes_are_acknowledged_by_a_majority_and_journaled(
     store.store_message(message("m1"))
     store.store_messages(messages("m1", "m2"))
 
-    single, _, commit = commands.bodies
+    single, *_, commit = commands.bodies
     assert single["writeConcern"] == {"w": "majority", "j": True}
     assert commit["writeConcern"] == {"w": "majority", "j": True}

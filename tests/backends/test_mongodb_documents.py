@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import pytest
 from pymongo.errors import BulkWriteError
 
 from jazzmine import IntegrityError, RecordTooLargeError
+from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.backends.mongodb import documents, usage
-from jazzmine.sync.message_store import MessageStore, MongoDBMessageStore, TraceFilter
+from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import (
     conversation,
     full_message,
@@ -91,11 +92,14 @@ def test_a_record_of_16_mib_is_refused_and_no_other_record(store: MessageStore) 
     assert store.get_messages_by_conversation_id("c1") == []
 
 
-def test_the_largest_record_is_stored(store: MessageStore, config: Config) -> None:
+def test_the_largest_record_is_stored_flagged_and_traced(
+    store: MessageStore, config: Config
+) -> None:
     empty = message(original_content="")
     store.store_message(empty)
     size = collection(config, "messages").aggregate([{"$project": {"n": {"$bsonSize": "$$ROOT"}}}])
-    content = "x" * (16 * 2**20 - next(size)["n"])
+    added_later = documents._BYTES_ADDED_LATER - 17  # `_id` is there already
+    content = "x" * (16 * 2**20 - next(size)["n"] - added_later)
 
     store.store_message(message(original_content=content))
     with pytest.raises(RecordTooLargeError):
@@ -104,6 +108,8 @@ def test_the_largest_record_is_stored(store: MessageStore, config: Config) -> No
     found = store.get_message_by_id("m1")
     assert found is not None
     assert found.original_content == content
+    store.store_turn_trace(trace("m1"))
+    assert store.flag_message("m1")
 
 
 def test_a_bulk_that_the_server_refuses_in_part_is_reported_and_stores_nothing(
@@ -120,7 +126,8 @@ def test_a_bulk_that_the_server_refuses_in_part_is_reported_and_stores_nothing(
 
 def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> None:
     for number, latency in enumerate([5, 1, 9, 3, 7, 9]):
-        calls = [llm_call(model="a", latency_ms=latency), llm_call(model="b", latency_ms=1)]
+        first = llm_call(model="a", latency_ms=latency, cached_prompt_tokens=2, cost_usd=0.5)
+        calls = [first, llm_call(model="b", latency_ms=1)]
         store.store_turn(
             messages=[message(f"m{number}")],
             trace=trace(f"m{number}", total_latency_ms=latency, llm_calls=calls, errors=["e"]),
@@ -128,30 +135,42 @@ def test_percentiles_are_exact_without_the_servers_own(store: MessageStore) -> N
 
     with_own = store.summarize_usage(TraceFilter(), by="agent")
     models_with_own = store.summarize_usage(TraceFilter(), by="model")
-    assert isinstance(store, MongoDBMessageStore)
-    store._client.has_percentiles = False
+    assert isinstance(store.backend, MongoDBBackend)
+    store.backend.client.has_percentiles = False
 
     assert store.summarize_usage(TraceFilter(), by="agent") == with_own
     assert store.summarize_usage(TraceFilter(), by="model") == models_with_own
     assert (with_own[0].p50_latency_ms, with_own[0].p95_latency_ms) == (5, 9)
+    assert (with_own[0].cached_prompt_tokens, with_own[0].cost_usd) == (12, 3.0)
 
 
 def test_without_traces_there_is_nothing_to_sum_up() -> None:
     assert usage.read_summaries([], "day", percentiles=False) == []
 
 
-def test_a_store_looks_a_conversation_up_once_and_then_knows_it(
-    store: MessageStore, config: Config
-) -> None:
-    with MessageStore.initialize(config) as other, MessageStore.initialize(config) as third:
-        other.store_message(message("m1"))
-        store.delete_conversation("c1")
+DELETIONS: dict[str, Callable[[MessageStore], object]] = {
+    "deleted": lambda store: store.delete_conversation("c1"),
+    "erased": lambda store: store.erase_user("u1"),
+    "pruned": lambda store: store.prune_conversations(before=2**62),
+}
 
-        other.store_message(message("m2"))
+
+@pytest.mark.parametrize("delete", DELETIONS.values(), ids=DELETIONS)
+def test_no_store_writes_to_a_conversation_that_another_one_has_deleted(
+    store: MessageStore, config: Config, delete: Callable[[MessageStore], object]
+) -> None:
+    with MessageStore.initialize(config) as other:
+        for name in ("m1", "m2"):
+            other.store_message(message(name))
+        delete(store)
+
         with pytest.raises(IntegrityError):
-            third.store_message(message("m3"))
+            other.store_message(message("m3"))
         with pytest.raises(IntegrityError):
-            store.store_message(message("m4"))
+            other.store_turn_trace(trace("m2"))
+
+    assert collection(config, "messages").count_documents({}) == 0
+    assert collection(config, "turn_traces").count_documents({}) == 0
 
 
 # What jazzmine 0.1 stored
@@ -198,6 +217,10 @@ def test_data_of_the_predecessor_is_read_updated_and_deleted(
     unknown = {"metadata"}
     old = [message(name, is_flagged=name == "z") for name in ("z", "b", "a")]
     old_trace = full_trace("a")
+    # Version 0.1.42 knows six purposes, and no field that came later.
+    old_trace.metadata = {}
+    old_trace.llm_calls = [llm_call(), llm_call(purpose="other")]
+    old_trace.tool_traces = [tool_trace(success=True)]
     for record in old_trace.emission_records:
         record.metadata = {**record.metadata, "$ref": "#/definitions/a"}
     arguments = [

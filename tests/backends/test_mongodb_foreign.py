@@ -12,9 +12,11 @@ from bson.codec_options import DEFAULT_CODEC_OPTIONS
 from bson.datetime_ms import DatetimeMS
 from pydantic import ValidationError
 
-from jazzmine.backends.mongodb.documents import read_message
+from jazzmine.backends.mongodb.documents import to_row
 from jazzmine.backends.mongodb.driver import LENIENT
+from jazzmine.records.messages import Message
 from jazzmine.records.repair import Repairs
+from jazzmine.records.rows import RowDecoder
 from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import conversation, ids, message, trace
 from tests.servers import mongodb
@@ -73,6 +75,7 @@ def test_a_trace_whose_start_is_no_number_hides_no_other(
 
 # MongoDB accepts these two from any program; the test server does not.
 
+READ = RowDecoder(Message, Repairs())
 OPTIONS = DEFAULT_CODEC_OPTIONS.with_options(**LENIENT)
 
 
@@ -81,7 +84,7 @@ def test_text_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
     # Half of a surrogate pair, as programs write it that do not handle pairs.
     broken = stored.replace(b"--half--", b"--\xed\xa0\x80---")
 
-    found = read_message(bson.decode(broken, OPTIONS), Repairs())
+    found = READ.record(to_row(bson.decode(broken, OPTIONS)))
 
     assert found.original_content == "--\ufffd\ufffd\ufffd---"
 
@@ -91,7 +94,7 @@ def test_a_date_beyond_the_years_of_python_is_reported_as_any_other_wrong_value(
     stored = bson.encode({"_id": 1, **fields})
 
     with pytest.raises(ValidationError, match=r"(?s)Message 'm1' .*metadata"):
-        read_message(bson.decode(stored, OPTIONS), Repairs())
+        READ.record(to_row(bson.decode(stored, OPTIONS)))
 
 
 @pytest.mark.parametrize("section", ["tool_traces", "slot_events", "llm_calls"])

@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 
 from jazzmine.backends.mongodb.indexes import INDEXES, MESSAGES, TRACES
-from jazzmine.backends.mongodb.log import OLDEST_CONVERSATIONS, older_than, since
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_OF_AGENT,
     CONVERSATIONS_OF_USER,
     MESSAGES_OF_CONVERSATION,
     MESSAGES_OF_USER,
     NEWEST_MESSAGES,
+    OLDEST_CONVERSATIONS,
     TRACES_FOUND,
     TRACES_OF_AGENT,
     TRACES_OF_CONVERSATION,
     Listing,
     equal,
+    older_than,
+    since,
     visible,
 )
 from jazzmine.backends.mongodb.trace_filters import filter_query

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -183,3 +183,46 @@ def test_a_program_that_does_not_close_its_store_ends_though_the_server_is_silen
 
     assert (program.returncode, out, err) == (0, "end\n", "")
     assert took < 1 + 2 * LENIENCE
+
+
+SLOWLY: dict[str, Callable[[Any], Any]] = {
+    "a message": lambda store: store.get_message_by_id("large"),
+    "a list": lambda store: store.get_messages_by_conversation_id("c1"),
+    "a window": lambda store: store.get_context_window("c1", max_tokens=10**6),
+    "a pop": lambda store: store.pop_message("c1"),
+}
+
+
+@pytest.mark.parametrize("call", SLOWLY.values(), ids=SLOWLY)
+def test_a_reply_that_arrives_slowly_ends_at_the_deadline(
+    proxy: Proxy, call: Callable[[Any], Any]
+) -> None:
+    with MessageStore.initialize(config_of(proxy.port)) as store:
+        store.store_conversation(conversation())
+        store.store_message(message("large", original_content="x" * 3_000_000))
+        proxy.drip = 0.05
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            call(store)
+
+        assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE
+        proxy.drip = 0.0
+        proxy.cut()
+        assert store.get_message_by_id("large") is not None
+
+
+@pytest.mark.parametrize("call", SLOWLY.values(), ids=SLOWLY)
+async def test_an_async_reply_that_arrives_slowly_ends_at_the_deadline(
+    proxy: Proxy, call: Callable[[Any], Any]
+) -> None:
+    async with await AsyncMessageStore.initialize(config_of(proxy.port)) as store:
+        await store.store_conversation(conversation())
+        await store.store_message(message("large", original_content="x" * 3_000_000))
+        proxy.drip = 0.05
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            await call(store)
+
+        assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE

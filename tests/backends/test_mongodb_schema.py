@@ -117,6 +117,32 @@ def test_indexes_have_their_own_deadline(config: Config, monkeypatch: pytest.Mon
     assert all(400_000 < limit <= 500_000 for limit in limits)
 
 
+def test_the_fields_that_are_stored_are_noted_once(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = Commands(monkeypatch)
+    for _ in range(2):
+        MessageStore.initialize(config).close()
+
+    [noted] = database(config)["jazzmine_fields"].find()
+    assert {"messages.intent", "turn_traces.llm_calls.model"} <= set(noted["names"])
+    assert commands.sent.count("update") == 1
+
+
+def test_records_with_fields_of_a_newer_version_are_refused_and_not_changed(
+    config: Config,
+) -> None:
+    MessageStore.initialize(config).close()
+    newer = {"$addToSet": {"names": "messages.language"}}
+    database(config)["jazzmine_fields"].update_one({}, newer)
+    before = list(database(config)["jazzmine_fields"].find())
+
+    with pytest.raises(ConfigurationError, match=r"newer version.*messages\.language"):
+        MessageStore.initialize(config)
+
+    assert list(database(config)["jazzmine_fields"].find()) == before
+
+
 # The test server grants all rights to all users, and does not report them.
 
 

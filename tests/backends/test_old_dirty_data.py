@@ -182,6 +182,13 @@ def test_the_calls_of_models_are_summed_up_with_the_replacements_of_large_intege
     assert largest == ([MAX_INT] if "t big latency" in stored else [])
 
 
+@pytest.mark.parametrize("by", ["conversation", "model"])
+def test_what_calls_did_not_have_yet_is_summed_up_as_zero(store: MessageStore, by: Any) -> None:
+    for one in store.summarize_usage(TraceFilter(conversation_id="c"), by=by):
+        assert one.cached_prompt_tokens == one.cache_write_tokens == one.reasoning_tokens == 0
+        assert one.cost_usd == 0.0
+
+
 def test_each_replacement_is_logged_once_with_its_record_and_field(
     old: tuple[dict[str, Any], set[str]], caplog: pytest.LogCaptureFixture
 ) -> None:

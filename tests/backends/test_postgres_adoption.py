@@ -101,8 +101,11 @@ def test_the_rules_hold_in_an_adopted_database(store: MessageStore) -> None:
     with pytest.raises(IntegrityError, match="nowhere"):
         store.store_message(new_message("m0").model_copy(update={"conversation_id": "nowhere"}))
 
-    # A trace needs only its message, and its numbers may be larger than in 0.1.
-    elsewhere = trace.model_copy(update={"conversation_id": "nowhere", "total_tokens": 2**40})
+    with pytest.raises(IntegrityError, match="nowhere"):
+        store.store_turn_trace(trace.model_copy(update={"conversation_id": "nowhere"}))
+
+    # Its numbers may be larger than in 0.1.
+    elsewhere = trace.model_copy(update={"total_tokens": 2**40})
     store.store_turn_trace(elsewhere)
     assert store.get_turn_trace_by_message_id("m7") == elsewhere
     assert store.find_turn_traces(TraceFilter(tool={"sandbox": "s"}, min_total_tokens=13)) == [

@@ -14,8 +14,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from jazzmine._async.message_store.postgres_connection import Connection
-from jazzmine._sync.message_store.postgres_connection import Connection as SyncConnection
+from jazzmine._async.clients.postgres.connection import Connection
+from jazzmine._sync.clients.postgres.connection import Connection as SyncConnection
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jazzmine.deadline import Deadline
-from jazzmine.errors import IntegrityError, StoreUnavailableError
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.messages import Message
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
 from tests.backends.postgres_samples import config, conversation, message
@@ -293,7 +293,7 @@ async def test_a_cancelled_call_of_a_batch_does_not_happen_after_a_later_one(sch
                 other = asyncio.ensure_future(store.store_message(said("other", "m2")))
                 await asyncio.sleep(0.1)
             await first
-            await asyncio.sleep(0.1)  # the other two wait for m1, in one batch
+            await asyncio.sleep(0.1)
             cancelled.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await cancelled
@@ -303,32 +303,7 @@ async def test_a_cancelled_call_of_a_batch_does_not_happen_after_a_later_one(sch
         assert await store.get_message_by_id("m1") == said("newer")
 
 
-async def test_a_cancelled_call_of_a_refused_batch_is_not_sent_alone(schema: str) -> None:
-    options = config(schema, pool_min=2, pool_max=2, timeout=5)
-    stray = message("stray").model_copy(update={"conversation_id": "nowhere"})
-    async with opened("async", options) as store:
-        await store.store_conversation(conversation())
-        await store.store_messages([said("first", name) for name in ("a", "b", "c", "m1")])
-        with locked(schema, "messages", "c"):
-            with locked(schema, "messages", "b"):
-                with locked(schema, "messages", "a"):
-                    calls = [said("second", "a"), said("second", "b"), said("second", "c")]
-                    calls += [said("cancelled"), stray]
-                    tasks = [asyncio.ensure_future(store.store_message(one)) for one in calls]
-                    await asyncio.sleep(0.2)
-                await tasks[0]
-                await asyncio.sleep(0.1)  # the last three are one batch, which waits for c
-                tasks[3].cancel()
-            await tasks[1]
-            await store.store_message(said("newer"))
-        *outcomes, refused = await asyncio.gather(*tasks, return_exceptions=True)
-        assert isinstance(refused, IntegrityError)
-        assert [type(one) for one in outcomes].count(asyncio.CancelledError) == 1
-        assert await store.get_message_by_id("m1") == said("newer")
-        assert await store.get_message_by_id("c") == said("second", "c")
-
-
-async def test_each_call_of_a_batch_keeps_its_own_deadline(schema: str) -> None:
+async def test_each_call_that_waits_keeps_its_own_deadline(schema: str) -> None:
     async with opened("async", config(schema, pool_min=1, pool_max=1, timeout=3)) as store:
         await store.store_conversation(conversation())
         await store.store_messages([said("first", "m0"), said("first")])
@@ -367,7 +342,7 @@ async def test_a_call_that_is_cancelled_while_it_hands_over_its_connection_stran
     schema: str,
 ) -> None:
     async with opened("async", config(schema, pool_min=1, pool_max=1)) as store:
-        pool = store._client._pool
+        pool = store.backend._client._pool
         for steps_before, steps_between in itertools.product(range(5), range(1, 6)):
             connection = await pool.acquire(Deadline(5.0))
             waiting = asyncio.ensure_future(pool.acquire(Deadline(5.0)))

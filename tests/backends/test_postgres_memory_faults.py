@@ -8,25 +8,52 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from jazzmine._sync.working_memory.backend import Lock, Mark, Save, Stored, Written
+from jazzmine._sync.working_memory.calls import Call
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
-from jazzmine.errors import (
-    LockLostError,
-    StaleWorkingMemoryError,
-    StoreUnavailableError,
-)
-from tests.backends.memory_tables import APIS, Config, PostgresRows, open_sync
-from tests.backends.without_polling import never_poll
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StaleWorkingMemoryError, StoreUnavailableError
+from jazzmine.records.memory_json import to_json
+from tests.backends.memory_tables import APIS, PostgresRows, open_sync
 from tests.faults.sizes import LENIENCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
-from tests.servers.redis import eventually
 
-Call = Callable[[Any, WorkingMemory], Any]  # with what was read before
+CallOf = Callable[[Any, WorkingMemory], Any]  # with what was read before
+
+# The tables of version 1.2, without the functions and indexes that were used for locks alone.
+VERSION_1_2 = (
+    """
+    CREATE TABLE working_memory (
+        conversation_id text        COLLATE "C" PRIMARY KEY,
+        format          integer,
+        expires_at      timestamptz NOT NULL DEFAULT '-infinity',
+        sweep_after     timestamptz NOT NULL,
+        lock_expires_at timestamptz NOT NULL DEFAULT '-infinity',
+        lock_token      text,
+        user_id         text,
+        queue           jsonb       NOT NULL DEFAULT '{}',
+        results         jsonb       NOT NULL DEFAULT '{}',
+        data            bytea
+    ) WITH (fillfactor = 50)
+    """,
+    "CREATE INDEX idx_wm_sweep ON working_memory (sweep_after)",
+    "CREATE INDEX idx_wm_user ON working_memory (user_id) WHERE user_id IS NOT NULL",
+    """
+    CREATE TABLE working_memory_corrupt (
+        conversation_id text        COLLATE "C" PRIMARY KEY,
+        user_id         text,
+        expires_at      timestamptz NOT NULL,
+        data            bytea
+    )
+    """,
+)
 
 
 def turn_in_a_block(store: Any, read: WorkingMemory) -> None:
@@ -41,7 +68,7 @@ def stale_save(store: Any, read: WorkingMemory) -> None:
         store.save(read)
 
 
-CALLS: dict[str, Call] = {
+CALLS: dict[str, CallOf] = {
     "get": lambda store, read: store.get("c"),
     "get_or_create": lambda store, read: store.get_or_create("another", "user", "agent"),
     "begin_turn": lambda store, read: store.begin_turn("c", TurnCache(1, intent="ask")),
@@ -54,13 +81,13 @@ CALLS: dict[str, Call] = {
 }
 ROUND_TRIPS = {
     "get": 1,
-    "get_or_create": 3,
-    "begin_turn": 2,
-    "a transition that changes nothing": 2,
+    "get_or_create": 2,
+    "begin_turn": 1,
+    "a transition that changes nothing": 1,
     "locked": 2,
-    "save": 2,
-    "a save that is refused": 2,
-    "delete": 2,
+    "save": 1,
+    "a save that is refused": 1,
+    "delete": 1,
     "active_count": 1,
 }
 
@@ -103,7 +130,11 @@ def store(open_store: Callable[..., Any], proxy: Proxy) -> Any:
     for conversation_id in ("c", "another"):
         store.get_or_create(conversation_id, "user", "agent")
         store.get_or_create(conversation_id, "user", "agent")
-        store.confirm_action(conversation_id)
+        for _ in range(2):
+            store.confirm_action(conversation_id)
+            store.set_data(conversation_id)
+            with store.locked(conversation_id):
+                pass
         store.delete(conversation_id)
     store.get_or_create("c", "user", "agent")
     store.get("c")
@@ -135,7 +166,7 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
     CALLS[name](store, read)
 
     assert proxy.lost == 1
-    assert rows.run("SELECT 1 FROM working_memory WHERE lock_token IS NOT NULL") == []
+    assert rows.locked() == []
     stored = store.get("c")
     if name == "delete":
         assert stored is None
@@ -146,20 +177,22 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
 def test_a_delete_whose_reply_is_lost_still_says_that_there_was_something(
     store: Any, proxy: Proxy
 ) -> None:
-    proxy.lose_reply(2)
+    store.get("c")
+    proxy.lose_reply(1)
 
     assert store.delete("c") is True
     assert store.delete("c") is False
 
 
-def test_a_write_is_not_repeated_over_a_newer_one(
-    store: Any, proxy: Proxy, open_store: Callable[..., Any]
+def test_an_update_whose_reply_is_lost_is_not_made_again_over_a_newer_one(
+    store: Any, proxy: Proxy, schema: str
 ) -> None:
-    """The reply to a save is lost, and before it is repeated another store saves as well."""
-    with ExitStack() as stack:
-        other = stack.enter_context(open_sync(_config(open_store(), store)))
+    """The reply is lost, and before the request is repeated another store saves as well."""
+    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+    with open_sync(config) as other:
+        store.get("c")
         proxy.on_loss = lambda: other.end_turn("c", "theirs", "newer")
-        proxy.lose_reply(2)
+        proxy.lose_reply(1)
 
         mine = store.end_turn("c", "mine", "older")
 
@@ -168,57 +201,127 @@ def test_a_write_is_not_repeated_over_a_newer_one(
     assert (stored.last_agent_response, stored.revision) == ("theirs", mine.revision + 1)
 
 
-def _config(direct: Any, store: Any) -> Config:
-    config = getattr(direct, "store", direct)._client._config
-    return {"storage": "postgres", "dsn": config.dsn, "schema": config.schema}
-
-
-def test_a_request_for_a_lock_that_comes_late_gets_none(
-    open_store: Callable[..., Any], rows: PostgresRows
+def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(
+    store: Any, proxy: Proxy, schema: str
 ) -> None:
-    """Its token was released, or used, while it was on its way."""
+    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+    with open_sync(config) as other:
+        store.get("c")
+        other.set_data("c", theirs=1)
+        before = proxy.round_trips
+
+        updated = store.update("c", lambda memory: memory.data.update(ours=2))
+
+    assert proxy.round_trips - before == 2
+    assert updated.data == {"theirs": 1, "ours": 2}
+
+
+@pytest.mark.parametrize("following", ["get", "end_turn"])
+def test_a_save_that_was_given_up_cannot_take_effect_after_a_later_call(
+    open_store: Callable[..., Any], rows: PostgresRows, following: str
+) -> None:
+    """It is on its way to the server when the store calls again."""
     store = open_store()
     store.get_or_create("c", "user", "agent")
-    with store.locked("c"):
-        token = rows.holder()
-    take = "SELECT wait_ms FROM jazzmine_memory_take('c', ?, 60000, '', 1, false)"
+    updates = getattr(store, "store", store)._updates
+    known = updates._known["c"]
+    call = Call("c", Deadline(1), Deadline(1))
+    mark = updates._next_mark(call)  # as a call that was interrupted leaves it
 
-    assert rows.run(take, token) == [(0,)]
+    if following == "get":
+        store.get("c")
+    else:
+        store.end_turn("c", "later", "greet")
+    read_mark = rows.run("SELECT mark FROM working_memory")[0][0]
+    late = replace(known.data, revision=9)
+    for read in {known.mark, read_mark}:
+        save = Save("c", mark, read, late)
+        with open_sync(rows.config) as other:
+            outcome = other.backend.write(save, lambda _: None, Deadline(10))
+            assert outcome == Written()  # it is done with
 
-    assert rows.holder() is None
-    assert rows.queue() == []
-    assert store.end_turn("c", "Hello", "greet").revision == 3
+    assert store.get("c").revision == (1 if following == "get" else 2)
 
 
-def test_a_release_that_overtakes_its_request_for_the_lock_wins(
+def test_a_late_lock_of_a_block_that_was_given_up_is_not_taken(
     open_store: Callable[..., Any], rows: PostgresRows
 ) -> None:
-    open_store()
-    rows.run("SELECT jazzmine_memory_release('c', 'store.7', 60000)")
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    held = []
 
-    assert rows.run(
-        "SELECT wait_ms FROM jazzmine_memory_take('c', 'store.7', 60000, '', 0, false)"
-    ) == [(0,)]
+    def raise_in_a_block() -> None:
+        with store.locked("c"):
+            held.append(str(rows.holder()))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        raise_in_a_block()
+    name, number = held[0].split(".")
+    late = Lock("c", Mark(name, int(number)), "the late one", 60)
+
+    with open_sync(rows.config) as other:
+        assert isinstance(other.backend.lock(late, Deadline(10)), Stored)
+
     assert rows.holder() is None
 
 
-def test_the_results_of_tokens_do_not_pile_up(
+def test_the_numbers_of_writers_do_not_pile_up(
     open_store: Callable[..., Any], rows: PostgresRows
 ) -> None:
     """Each store has one, and none after the time in which a call may repeat its request."""
-    store, results = open_store(), "SELECT results FROM working_memory"
+    store, writers = open_store(), "SELECT writers FROM working_memory"
     store.get_or_create("c", "user", "agent")
     for _ in range(3):
         for other in (open_store(), store):
             other.end_turn("c", "Hello", "greet")
-    [(before,)] = rows.run(results)
-    outlived = {name: [number, result, 0] for name, (number, result, _) in before.items()}
-    rows.run("UPDATE working_memory SET results = ?::jsonb", json.dumps(outlived))
+    [(before,)] = rows.run(writers)
+    outlived = {name: [number, 0] for name, (number, _) in before.items()}
+    rows.run("UPDATE working_memory SET writers = ?::jsonb", json.dumps(outlived))
 
     store.end_turn("c", "Hello", "greet")
 
-    [(after,)] = rows.run(results)
+    [(after,)] = rows.run(writers)
     assert (len(before), len(after)) == (4, 1)
+
+
+def test_a_deletion_leaves_a_tombstone_for_a_while(
+    open_store: Callable[..., Any], rows: PostgresRows
+) -> None:
+    store = open_store(timeout=10)
+    store.get_or_create("c", "user", "agent")
+
+    store.delete("c")
+
+    [(user, data, lasting)] = rows.run(
+        "SELECT user_id, data, extract(epoch FROM expires_at - now())::float8 FROM working_memory"
+    )
+    assert (user, data) == (None, None)
+    assert 19 < lasting <= 20
+
+
+def test_states_that_version_1_2_stored_are_read(schema: str) -> None:
+    rows = PostgresRows(schema)
+    for table in ("working_memory", "working_memory_corrupt", "jazzmine_memory_migrations"):
+        rows.run(f"DROP TABLE IF EXISTS {table}")
+    rows.run(
+        "CREATE TABLE jazzmine_memory_migrations (version integer PRIMARY KEY, name text NOT NULL,"
+        " applied_at timestamptz NOT NULL DEFAULT now())"
+    )
+    rows.run("INSERT INTO jazzmine_memory_migrations VALUES (1, 'working_memory')")
+    for statement in VERSION_1_2:
+        rows.run(statement)
+    memory = WorkingMemory("c", "user", "agent", revision=3)
+    rows.run(
+        "INSERT INTO working_memory VALUES ('c', 1, now() + interval '1 hour', now(),"
+        " '-infinity', NULL, 'user', '{}', '{}', ?)",
+        to_json(memory),
+    )
+
+    with open_sync(rows.config) as store:
+        assert store.get("c") == memory
+        assert store.end_turn("c", "Hello", "greet").revision == 4
+        assert store.erase_user("user") == 1
 
 
 def test_a_silent_server_ends_a_call_at_its_deadline(
@@ -237,104 +340,26 @@ def test_a_silent_server_ends_a_call_at_its_deadline(
     assert time.monotonic() - started < timeout + 0.5 + LENIENCE
 
 
-def test_the_end_of_a_lock_wakes_a_waiting_call_in_another_process(
-    open_store: Callable[..., Any],
-    schema: str,
-    rows: PostgresRows,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_block_that_ends_during_a_stuck_renewal_does_not_wait_for_it(
+    open_store: Callable[..., Any], proxy: Proxy
 ) -> None:
-    never_poll(monkeypatch)
-    store = open_store()
+    dsn = postgres.changed(postgres.dsn(), port=proxy.port)
+    store = open_store(dsn=dsn, timeout=1, lease_seconds=10)
     store.get_or_create("c", "user", "agent")
-    freed = []
-    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-    with ExitStack() as stack:
-        other = stack.enter_context(open_sync(config))
-        held, waits = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with other.locked("c"):
-                held.set()
-                waits.wait()
-                freed.append(time.monotonic())
-
-        def let_go() -> None:
-            wait_until_queued(rows)
-            waits.set()
-
-        helper = threading.Thread(target=hold)
-        helper.start()
-        held.wait()
-        threading.Thread(target=let_go).start()
-        store.end_turn("c", "Hello", "greet")
-        waited = time.monotonic()
-        helper.join()
-
-    assert waited - freed[0] < 0.2 + LENIENCE
-
-
-def wait_until_queued(rows: PostgresRows) -> None:
-    eventually(lambda: len(rows.queue()) == 1)
-
-
-def listening(schema: str) -> int:
-    with postgres.connect(postgres.dsn()) as connection:
-        found = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN jazzmine_memory_%'"
-        ).fetchone()
-    assert found is not None
-    return int(found[0])
-
-
-def test_a_connection_listens_only_while_calls_wait(
-    open_store: Callable[..., Any], schema: str, rows: PostgresRows
-) -> None:
-    eventually(lambda: listening(schema) == 0)
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    store.end_turn("c", "Hello", "greet")
-    before = listening(schema)
-    rows.take_lock("another.1")
-    seen = []
-
-    def free() -> None:
-        eventually(lambda: len(rows.queue()) == 1)
-        seen.append(listening(schema))
-        rows.take_lock(None)
-
-    helper = threading.Thread(target=free)
-    helper.start()
-    store.end_turn("c", "Hello", "greet")
-    helper.join()
-
-    assert before == 0
-    assert seen == [1]
-
-
-def test_waiting_goes_on_when_the_connection_that_listens_is_lost(
-    open_store: Callable[..., Any], rows: PostgresRows
-) -> None:
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    rows.take_lock("another.1")
-
-    def cut() -> None:
-        eventually(lambda: len(rows.queue()) == 1)
-        with postgres.connect(postgres.dsn()) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE query LIKE 'LISTEN jazzmine_memory_%'"
-            )
-        rows.take_lock(None)
-
-    helper = threading.Thread(target=cut)
-    helper.start()
+    updates = getattr(store, "store", store)._updates
+    updates._limits = updates._limits._replace(lease_seconds=0.3)
     started = time.monotonic()
-    updated = store.end_turn("c", "Hello", "greet")
-    helper.join()
 
-    assert updated.revision == 2
-    assert time.monotonic() - started < 4
+    def change() -> None:
+        with store.locked("c") as memory:
+            proxy.swallow_replies = True
+            time.sleep(0.2)
+            memory.end_turn("Hello", "greet")
+
+    with pytest.raises(StoreUnavailableError):
+        change()
+
+    assert time.monotonic() - started < 0.2 + 1 + 0.5 + LENIENCE
 
 
 def test_what_was_saved_is_kept_when_the_server_is_killed(api: Any) -> None:
@@ -360,9 +385,7 @@ def test_what_was_saved_is_kept_when_the_server_is_killed(api: Any) -> None:
         for number in itertools.count():
             if over.is_set():
                 break
-            # A lock that was lost in a crash lets its holder write nothing.
-            with suppress(LockLostError):
-                revisions.append(store.end_turn("c", f"reply {number}", "greet").revision)
+            revisions.append(store.end_turn("c", f"reply {number}", "greet").revision)
         helper.join()
 
         stored = store.get("c")

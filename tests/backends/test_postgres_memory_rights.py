@@ -57,7 +57,7 @@ def test_a_table_of_another_application_is_left_alone() -> None:
         with postgres.connect(postgres.dsn()) as admin:
             admin.execute(f'CREATE SCHEMA "{schema}"'.encode())
             admin.execute(f'CREATE TABLE "{schema}".working_memory (mine int)'.encode())
-        with pytest.raises(ConfigurationError, match="the table working_memory"):
+        with pytest.raises(ConfigurationError, match="working_memory"):
             open_sync({"storage": "postgres", "dsn": postgres.dsn(), "schema": schema})
         with postgres.connect(postgres.dsn()) as admin:
             admin.execute(f'SELECT mine FROM "{schema}".working_memory'.encode())

@@ -9,14 +9,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from jazzmine.backends.postgres import log_statements as log_sql
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres.rows import filter_parameters
-from jazzmine.backends.postgres.schema import bind
 from jazzmine.backends.postgres.trace_statements import CONDITIONS, find_traces, summarize
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_plans import FILL, FILTERS, METHODS
+from tests.backends.postgres_samples import bound
 from tests.servers import postgres
 
 
@@ -30,9 +29,9 @@ def filled(request: pytest.FixtureRequest) -> Iterator[tuple[psycopg.Connection[
         with postgres.connect(postgres.dsn(version)) as connection:
             # The records are known to fit, so no foreign key is checked, which takes a third.
             connection.execute("SET session_replication_role = replica")
-            connection.execute(bind(FILL, schema))
+            connection.execute(bound(FILL, schema))
             connection.execute("RESET session_replication_role")
-            connection.execute(bind("VACUUM $schema.messages, $schema.turn_traces", schema))
+            connection.execute(bound("VACUUM $schema.messages, $schema.turn_traces", schema))
             yield connection, schema
 
 
@@ -41,7 +40,7 @@ def indexes(
 ) -> set[str]:
     """The indexes that a statement uses, and "Seq Scan" if it reads a whole table."""
     connection, schema = filled
-    explain = b"EXPLAIN (FORMAT JSON) " + bind(statement, schema)
+    explain = b"EXPLAIN (FORMAT JSON) " + bound(statement, schema)
     row = connection.execute(explain, given).fetchone()
     assert row is not None
     found: set[str] = set()
@@ -121,7 +120,7 @@ def test_the_conversations_to_prune_are_found_in_their_order(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
     cursor = {"time": -(2**63), "seq": 0}
-    found = indexes(filled, log_sql.OLD_CONVERSATIONS, before=300_000, limit=50, **cursor)
+    found = indexes(filled, sql.OLD_CONVERSATIONS, before=300_000, limit=50, **cursor)
     assert "Seq Scan" not in found
     assert "idx_conv_updated" in found
 
@@ -129,7 +128,7 @@ def test_the_conversations_to_prune_are_found_in_their_order(
 def blocks(filled: tuple[psycopg.Connection[Any], str], statement: str, **given: object) -> int:
     """How many blocks of tables and indexes a statement reads."""
     connection, schema = filled
-    explain = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + bind(statement, schema)
+    explain = b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + bound(statement, schema)
     row = connection.execute(explain, given).fetchone()
     assert row is not None
     plan = row[0][0]["Plan"]
@@ -140,34 +139,38 @@ def test_a_context_costs_the_same_after_flagged_messages(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
     connection, schema = filled
-    before = blocks(filled, log_sql.newest(20, False, False), owner="c9", limit=20)
+    before = blocks(filled, sql.newest(20, False, False), owner="c9", limit=20)
     # They stay there, so they are in a conversation that no other test reads.
     flagged = """
         INSERT INTO $schema.messages
             (id, conversation_id, user_id, role, original_content, timestamp, is_flagged)
         SELECT 'flagged ' || n, 'c9', 'u', 'user', 'text', 1000000 + n, true
         FROM generate_series(1, 5000) AS n"""
-    connection.execute(bind(flagged, schema))
-    assert blocks(filled, log_sql.newest(20, False, False), owner="c9", limit=20) <= before + 5
+    connection.execute(bound(flagged, schema))
+    assert blocks(filled, sql.newest(20, False, False), owner="c9", limit=20) <= before + 5
 
 
+NEW = '{"id": "new", "conversation_id": "c7", "user_id": "u", "role": "user",'
+NEW += ' "original_content": "text", "timestamp": 1}'
 FUNCTIONS = {
-    "lock conversations": "jazzmine_lock_conversations('{c7,c8}')",
-    "lock to delete": "jazzmine_lock_to_delete('{c7}')",
-    "append": "jazzmine_append('c7', '{new}', true, NULL, 1)",
-    "append to each": """jazzmine_append_to_each(
-        '{c7,c8}', '{1,1}', '{new,newer}', '{true,false}', '{\"\",m7}', '{1,1}')""",
-    "pop": "jazzmine_newest('c7')",
-    "delete": "jazzmine_delete_message('m20006')",
-    "rewind": "jazzmine_rewind('c7', 'm180006')",
-    "fork": "jazzmine_fork('c7', 'c8', 20006, 9223372036854775807, 'salt')",
-    "fork source": "jazzmine_fork_source('c7', 'm20006')",
-    "erase": "jazzmine_erase('u7', 20)",
-    "erase elsewhere": "jazzmine_erase('elsewhere', 20)",
-    "erase traces": "jazzmine_erase('traced', 20)",
-    "prune": "jazzmine_prune('{c0,c7}', 300000, 20)",
-    "oldest messages": "jazzmine_oldest_messages('{c7,c8}', 20)",
-    "delete some": "jazzmine_delete_some('{c7}', '{m7,m20006}')",
+    "store message": f"jazzmine_store_message('c7', '{NEW}', 1, 1, 1)",
+    "store messages": f"""jazzmine_store(
+        '{{c7}}', NULL, NULL, '[{NEW}]', 1, NULL, NULL, NULL, 1, 1, 1)""",
+    "append": f"""jazzmine_append(
+        'c7', '{{new}}', '[{NEW}]', 1, true, NULL, true, 'm180006', NULL, 1, 1, 1)""",
+    "flag": "jazzmine_flag_message('m20006', true, 1, 1, 1)",
+    "delete": "jazzmine_delete_message('m20006', 1, 1, 1)",
+    "delete conversation": "jazzmine_delete_conversation('c7', 1, 1, 1)",
+    "edit": "jazzmine_edit_conversation('c7', 'title', '{a}', '{}', 1, 1, 1)",
+    "pop": "jazzmine_pop('c7', 'm7', '1', 1, 1, 1)",
+    "rewind": "jazzmine_rewind('c7', 'm180006', 1, 1, 1)",
+    "fork": """jazzmine_fork('c7', 'm20006', 'new',
+        '{"id": "new", "user_id": "u", "agent_id": "a", "title": "", "created_at": 1,
+        "last_updated_at": 1}', 'salt', 1, 1, 1)""",
+    "erase": "jazzmine_erase('u7', 20, 1, 1, 1)",
+    "erase elsewhere": "jazzmine_erase('elsewhere', 20, 1, 1, 1)",
+    "erase traces": "jazzmine_erase('traced', 20, 1, 1, 1)",
+    "prune": "jazzmine_prune('{c0,c7}', 300000, 20, 1, 1, 1)",
 }
 ELSEWHERE_ROWS = """
 UPDATE $schema.messages SET user_id = 'elsewhere' WHERE timestamp < 100;
@@ -240,7 +243,7 @@ def test_a_page_has_the_traces_that_a_simple_query_finds(
     conditions, given = filter_parameters(where[0] if isinstance(where, tuple) else where)
     given = {**given, "limit": limit, "after": after}
     found = connection.execute(
-        bind(find_traces(conditions, after is not None, limit), schema), given
+        bound(find_traces(conditions, after is not None, limit), schema), given
     ).fetchall()
     matching = " AND ".join(["true", *(CONDITIONS[name] for name in conditions)])
     plain = f"""
@@ -248,8 +251,8 @@ def test_a_page_has_the_traces_that_a_simple_query_finds(
             OR (started_at_ms, seq) < (
                 SELECT started_at_ms, seq FROM $schema.turn_traces WHERE id = %(after)s))
         ORDER BY started_at_ms DESC, seq DESC LIMIT %(limit)s"""
-    expected = [row[0] for row in connection.execute(bind(plain, schema), given)]
-    assert [json.loads(text)["id"] for text, seq in found if seq is not None] == expected
+    expected = [row[0] for row in connection.execute(bound(plain, schema), given)]
+    assert [name for name, _ in found if name is not None] == expected
 
 
 def test_an_element_of_medium_frequency_is_found_by_reading_on(
@@ -257,11 +260,11 @@ def test_an_element_of_medium_frequency_is_found_by_reading_on(
 ) -> None:
     # 100 of the newest 500 traces have one of 5 modes; its index would find 10,000 traces.
     connection, schema = filled
-    connection.execute(bind(MEDIUM, schema))
+    connection.execute(bound(MEDIUM, schema))
     conditions, given = filter_parameters(TraceFilter(tool={"mode": "mode 3"}))
     statement = find_traces(conditions, False, 100)
-    rows = connection.execute(bind(statement, schema), {**given, "limit": 100}).fetchall()
-    assert [json.loads(text)["turn_number"] for text, _ in rows] == [
+    rows = connection.execute(bound(statement, schema), {**given, "limit": 100}).fetchall()
+    assert [json.loads(text)["turn_number"] for _, text in rows] == [
         50_000 - 2 - 5 * n for n in range(100)
     ]
     assert blocks(filled, statement, **given, limit=100) < 3_000
@@ -282,13 +285,15 @@ def test_the_functions_of_a_log_and_of_erasure_read_no_whole_table(
     """Each of some 100 rows that they delete takes a few blocks in each of its indexes."""
     connection, _ = filled
     with connection.transaction(force_rollback=True):
-        connection.execute(bind(ELSEWHERE_ROWS, filled[1]))
+        connection.execute(bound(ELSEWHERE_ROWS, filled[1]))
         connection.execute(f"SET LOCAL plan_cache_mode = {plan}".encode())
         connection.execute("SET LOCAL track_functions = 'none'")
-        blocks(filled, "SELECT * FROM $schema.jazzmine_prune('{c7}', -1, 1)")  # reads the catalogs
+        connection.execute(bound("INSERT INTO $schema.jazzmine_leases VALUES (1, 1)", filled[1]))
+        # This reads the catalogs.
+        blocks(filled, "SELECT $schema.jazzmine_prune('{c7}', -1, 1, 1, 1, 1)")
         connection.execute("SAVEPOINT before")
-        blocks(filled, f"SELECT * FROM $schema.{call}")
+        blocks(filled, f"SELECT $schema.{call}")
         connection.execute("ROLLBACK TO before")
-        read = blocks(filled, f"SELECT * FROM $schema.{call}")
+        read = blocks(filled, f"SELECT $schema.{call}")
     size = f"SELECT pg_relation_size('{filled[1]}.messages') / 8192"
     assert 0 < read < 1_500 < connection.execute(size.encode()).fetchall()[0][0]

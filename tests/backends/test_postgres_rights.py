@@ -18,7 +18,7 @@ from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
 WORD = "open-sesame"
-MIGRATION = "jazzmine._sync.message_store.postgres_migration"
+MIGRATION = "jazzmine._sync.clients.postgres.migration"
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ TABLE_RIGHTS = [(table, right) for table, rights in MESSAGES.rights.items() for 
         *TABLE_RIGHTS,
         ("jazzmine_migrations", "SELECT"),
         ("SCHEMA", "USAGE"),
-        ("FUNCTION jazzmine_message_numbers(integer)", "EXECUTE"),
+        ("FUNCTION jazzmine_forked_id(text,text)", "EXECUTE"),
     ],
 )
 def test_a_missing_right_is_named_with_the_statement_that_grants_it(

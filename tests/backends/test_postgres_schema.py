@@ -53,7 +53,7 @@ def test_24_processes_that_initialise_at_once_all_succeed(schema: str) -> None:
         said = process.communicate(timeout=60)[1]
         # Each process that waits logs it once.
         lines = said.splitlines()
-        others = [line for line in lines if not line.startswith(b"another process is changing")]
+        others = [line for line in lines if not line.startswith(b"another session is using")]
         outcomes.append((process.returncode, len(lines) <= 1, others))
     assert outcomes == [(0, True, [])] * 24
     with postgres.connect(postgres.dsn()) as connection:
@@ -97,9 +97,7 @@ def test_a_migration_that_fails_changes_nothing(
     first = migrations()[0]
     broken = (first, first._replace(version=2, sql="CREATE TABLE $schema.half (); SELECT 1 / 0"))
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "jazzmine._sync.message_store.postgres_migration.migrations", lambda _: broken
-        )
+        patch.setattr("jazzmine._sync.clients.postgres.migration.migrations", lambda _: broken)
         with pytest.raises(Exception, match="division by zero"):
             open_store(schema)
     with postgres.connect(postgres.dsn()) as connection:

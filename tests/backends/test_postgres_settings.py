@@ -65,7 +65,7 @@ async def test_appends_of_two_stores_follow_one_another(role: str, schema: str, 
 def test_the_sessions_of_a_store_are_read_committed(role: str, schema: str) -> None:
     with MessageStore.initialize(as_role(role, schema)) as store:
         store.store_conversation(conversation())
-        level = store._client.rows("SHOW transaction_isolation")  # type: ignore[attr-defined]
+        level = store.backend._client.rows("SHOW transaction_isolation")  # type: ignore[attr-defined]
     assert level == [("read committed",)]
 
 

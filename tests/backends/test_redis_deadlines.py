@@ -141,6 +141,29 @@ def test_waiting_for_the_lock_counts_towards_the_deadline(api: Any, server: Serv
         assert took < LATEST
 
 
+def test_a_block_that_ends_during_a_stuck_renewal_keeps_its_deadline(
+    api: Any, proxy: Proxy
+) -> None:
+    with api(proxy.url, timeout=TIMEOUT, lease_seconds=3) as store:
+        store.get_or_create("c", "user", "agent")
+        block = store.locked("c")
+        memory = block.__enter__()
+        memory.end_turn("Hello", "greet")
+        proxy.swallow_replies = True
+        threading.Event().wait(1.2)  # until the renewal is under way
+        if api is open_async:
+            store.run(asyncio.sleep(1.2))
+        started = time.monotonic()
+
+        with pytest.raises(StoreUnavailableError):
+            block.__exit__(None, None, None)
+
+        assert time.monotonic() - started < LATEST
+        proxy.swallow_replies = False
+        proxy.cut()
+        assert store.end_turn("c", "Hello again", "greet").last_agent_response == "Hello again"
+
+
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_a_silent_primary_ends_a_call_at_its_deadline(api: Any, name: str) -> None:
     with topology(name, api, limit=0.5) as servers:

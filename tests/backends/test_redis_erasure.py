@@ -41,6 +41,12 @@ def store(api: Any, url: str) -> Iterator[Any]:
         yield stack.enter_context(api(url))
 
 
+def put(client: Any, data: str) -> None:
+    """Store something as a version without marks did."""
+    client.hdel(MEMORY, "mark")
+    client.hset(MEMORY, "data", data)
+
+
 def everything(client: Any) -> str:
     """All keys and values of the server, as text."""
     found = []
@@ -69,7 +75,7 @@ def test_nothing_of_the_user_is_left_in_any_key(store: Any, client: Any) -> None
 
 def test_one_that_was_moved_aside_is_erased(store: Any, client: Any) -> None:
     store.get_or_create("c", "ann", "agent")
-    client.hset(MEMORY, "data", "the secret of Ann, unreadable")
+    put(client, "the secret of Ann, unreadable")
     assert store.get("c") is None
     assert client.exists(CORRUPT)
     store.get_or_create("c", "ann", "agent")
@@ -82,7 +88,7 @@ def test_one_that_was_moved_aside_is_erased(store: Any, client: Any) -> None:
 
 def test_another_user_s_that_was_moved_aside_stays(store: Any, client: Any) -> None:
     store.get_or_create("c", "bob", "agent")
-    client.hset(MEMORY, "data", "unreadable")
+    put(client, "unreadable")
     assert store.get("c") is None
     store.get_or_create("c", "ann", "agent")
 
@@ -95,7 +101,7 @@ def test_another_user_s_that_was_moved_aside_stays(store: Any, client: Any) -> N
 
 def test_one_that_cannot_be_read_yet_is_erased_where_it_is(store: Any, client: Any) -> None:
     store.get_or_create("c", "ann", "agent")
-    client.hset(MEMORY, "data", "unreadable")
+    put(client, "unreadable")
 
     assert store.erase_user("ann") == 1
     assert not client.exists(MEMORY, CORRUPT)
@@ -137,7 +143,7 @@ def test_keys_of_another_kind_are_left_alone(store: Any, client: Any) -> None:
     assert client.exists("wm:{x}", "wm_corrupt:{y}", b"wm:{\xff}") == 3
 
 
-def test_more_working_memories_than_one_pipeline_asks_for_are_erased(
+def test_more_working_memories_than_are_looked_at_together_are_erased(
     store: Any, client: Any
 ) -> None:
     pipeline = client.pipeline()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -12,11 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazzmine.backends.redis.keys import ACQUIRE, RELEASE, SAVE, Keys
+from jazzmine.backends.redis.keys import Keys, conversation_of
+from jazzmine.errors import LockTimeoutError
 from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.redis_apis import APIS
 
-LOCK, MEMORY, CORRUPT = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}"
+LOCK, MEMORY, CORRUPT, DELETED = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}", "wm_deleted:{c}"
 WEEK = 7 * 24 * 3600
 
 STRANGE = [
@@ -55,6 +58,12 @@ def store(open_store: Callable[..., Any]) -> Any:
     return open_store()
 
 
+def put(client: Any, data: str | bytes, name: str = MEMORY) -> None:
+    """Store some JSON as a version without marks did."""
+    client.hdel(name, "mark")
+    client.hset(name, "data", data)
+
+
 def test_the_state_is_json_in_the_field_data_of_a_hash(store: Any, client: Any) -> None:
     saved = store.get_or_create("c", "user", "agent")
 
@@ -64,11 +73,54 @@ def test_the_state_is_json_in_the_field_data_of_a_hash(store: Any, client: Any) 
 
 def test_no_key_outlives_its_conversation_for_long(store: Any, client: Any) -> None:
     store.get_or_create("c", "user", "agent")
-    store.end_turn("c", "Hello", "greet")
+    with store.locked("c") as memory:
+        memory.end_turn("Hello", "greet")
+    mark = client.hget(MEMORY, "mark")
     store.delete("c")
 
-    assert client.keys("wm:*") + client.keys("wm_lock:*") + client.keys("wm_line:*") == []
+    last = "wm_last:{c}:" + mark.partition(".")[0]
+    assert sorted(client.keys("*")) == [DELETED, last]
     assert all(0 < client.ttl(key) <= 60 for key in client.keys("*"))
+
+
+def test_a_made_anew_conversation_has_no_tombstone(store: Any, client: Any) -> None:
+    store.get_or_create("c", "user", "agent")
+    store.delete("c")
+
+    assert store.get_or_create("c", "user", "agent").revision == 1
+    assert not client.exists(DELETED)
+
+
+def test_the_lock_is_a_key_with_its_mark_and_holder_and_an_expiry(
+    open_store: Callable[..., Any], client: Any
+) -> None:
+    store = open_store(lease_seconds=7)
+    store.get_or_create("c", "user", "agent")
+
+    with store.locked("c"):
+        mark, since, holder = client.get(LOCK).split(" ", 2)
+        expiry = client.pttl(LOCK)
+
+    assert mark.partition(".")[0] == client.hget(MEMORY, "mark").partition(".")[0]
+    assert abs(int(since) / 1000 - time.time()) < 60
+    assert str(os.getpid()) in holder
+    assert 6000 < expiry <= 7000
+    assert not client.exists(LOCK)
+
+
+@pytest.mark.parametrize("plant", ["set", "lpush"])
+def test_a_lock_of_another_program_counts_as_taken(
+    open_store: Callable[..., Any], client: Any, plant: str
+) -> None:
+    open_store().get_or_create("c", "user", "agent")
+    store = open_store(lock_timeout=0.2)
+    getattr(client, plant)(LOCK, "what is this?")
+
+    with pytest.raises(
+        LockTimeoutError, match="what is this" if plant == "set" else "another type"
+    ):
+        store.end_turn("c", "Hello", "greet")
+    assert client.exists(LOCK)
 
 
 def test_every_save_renews_the_expiry(open_store: Callable[..., Any], client: Any) -> None:
@@ -97,7 +149,7 @@ def test_reading_runs_no_script(store: Any, client: Any) -> None:
     store.get("c")
 
     calls = {name: each["calls"] for name, each in client.info("commandstats").items()}
-    assert calls["cmdstat_hget"] == 1
+    assert calls["cmdstat_hmget"] == 1
     assert "cmdstat_evalsha" not in calls
 
 
@@ -115,7 +167,7 @@ def test_the_user_and_the_format_stand_beside_the_state(store: Any, client: Any)
     store.get_or_create("c", "né {user}", "agent")
 
     assert (client.hget(MEMORY, "user"), client.hget(MEMORY, "format")) == ("né {user}", "1")
-    client.hset(MEMORY, "data", "unreadable")
+    put(client, "unreadable")
     assert store.get("c") is None
     assert client.hget(CORRUPT, "user") == "né {user}"
 
@@ -128,7 +180,7 @@ def test_a_state_that_cannot_be_read_is_moved_aside_for_a_week(
     store: Any, client: Any, caplog: pytest.LogCaptureFixture, unreadable: str
 ) -> None:
     other = store.get_or_create("other", "user", "agent")
-    client.hset(MEMORY, "data", unreadable)
+    put(client, unreadable)
 
     with caplog.at_level(logging.ERROR):
         found = store.get("c")
@@ -142,16 +194,16 @@ def test_a_state_that_cannot_be_read_is_moved_aside_for_a_week(
 
 
 def test_a_state_that_is_no_utf8_is_moved_aside(store: Any, client: Any) -> None:
-    client.hset(MEMORY, "data", b"\xff\xfe{}")
+    put(client, b"\xff\xfe{}")
 
     assert store.get_or_create("c", "user", "agent").revision == 1
     assert client.exists(CORRUPT)
 
 
-def test_an_unreadable_value_is_moved_aside_under_the_lock_as_well(
+def test_an_unreadable_value_is_moved_aside_by_an_update_as_well(
     store: Any, client: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.hset(MEMORY, "data", '{"secret": "swordfish"}')
+    put(client, '{"secret": "swordfish"}')
 
     with pytest.raises(LookupError, match="'c'"):
         store.end_turn("c", "Hello", "greet")
@@ -206,33 +258,6 @@ def test_counting_never_asks_for_all_keys_at_once(store: Any, client: Any) -> No
     assert "cmdstat_keys" not in commands
 
 
-def test_data_of_the_predecessor_can_be_read(store: Any, client: Any) -> None:
-    stored = {
-        "conversation_id": "c",
-        "user_id": "user",
-        "agent_id": "agent",
-        "created_at": 1700000000.5,
-        "last_updated": 1700000001.5,
-        "status": "idle",
-        "turn_number": 3,
-        "active_flow": None,
-        "flow_history": [],
-        "pending_confirmation": None,
-        "entity_workspace": {},
-        "entity_max_age_turns": 5,
-        "topic_history": [],
-        "last_agent_response": "Hello",
-        "last_agent_intent": "greet",
-        "current_turn": None,
-    }
-    client.hset(MEMORY, "data", json.dumps(stored))
-
-    found = store.get("c")
-
-    assert (found.turn_number, found.last_agent_response, found.revision) == (3, "Hello", 0)
-    assert store.end_turn("c", "Bye", "leave").revision == 1
-
-
 @pytest.mark.parametrize("cid", STRANGE, ids=ascii)
 def test_every_id_names_another_conversation(store: Any, cid: str) -> None:
     for other in STRANGE:
@@ -245,56 +270,33 @@ def test_every_id_names_another_conversation(store: Any, cid: str) -> None:
     assert store.active_count() == len(STRANGE) - 1
 
 
-def test_a_released_token_never_gets_the_lock_again(store: Any, client: Any) -> None:
-    """A request for the lock that was held up on its way arrives after all is over."""
-    store.get_or_create("c", "user", "agent")
-    keys = Keys("c")
-    names = [keys.memory, keys.lock, keys.result("late"), keys.queue]
-    client.eval(RELEASE.text, 3, *names[1:], "late", 1000, "")
-
-    taken = client.eval(ACQUIRE.text, 4, *names, "late", 1000, "", "late", "RPUSH")
-    saved = client.eval(SAVE.text, 4, *names, "late", "{}", "user", 1, 1000, 1000)
-
-    assert (taken, saved) == (0, 0)
-    assert client.exists(LOCK) == 0
-    assert store.get("c") is not None
-
-
-def test_the_head_of_the_queue_gets_the_lock_and_one_without_a_listener_is_skipped(
-    store: Any, client: Any
-) -> None:
-    store.get_or_create("c", "user", "agent")
-    with client.pubsub() as listener:
-        listener.subscribe("second")
-        assert listener.get_message(timeout=1)["type"] == "subscribe"
-        with store.locked("c"):
-            client.rpush("wm_line:{c}", "one@gone", "two@second", "three@third")
-
-        heard = listener.get_message(timeout=1)
-
-    assert (heard["channel"], heard["data"]) == ("second", "two")
-    assert client.get(LOCK) == "two"
-    assert client.lrange("wm_line:{c}", 0, -1) == ["three@third"]
-
-
 ids = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("{}%:7BD"), min_size=1)
 
 
-def names(cid: str) -> set[str]:
+def names(cid: str) -> set[bytes]:
     keys = Keys(cid)
-    return {keys.memory, keys.lock, keys.queue, keys.corrupt, keys.result("token")}
+    return {*keys.of_store("store"), keys.corrupt}
 
 
 @given(ids, ids)
 def test_no_two_conversations_share_a_key(one: str, other: str) -> None:
     assert one == other or not names(one) & names(other)
+    assert Keys(one).predecessor not in names(other)
 
 
 @given(ids)
 def test_all_keys_of_a_conversation_are_in_one_slot_that_depends_on_its_id(cid: str) -> None:
-    tags = {key[key.index("{") + 1 : key.index("}")] for key in names(cid)}
+    tags = {key[key.index(b"{") + 1 : key.index(b"}")] for key in names(cid)}
 
     assert len(tags) == 1
     [tag] = tags
     assert tag
-    assert all(key.count("{") == key.count("}") == 1 for key in names(cid))
+    assert all(key.count(b"{") == key.count(b"}") == 1 for key in names(cid))
+
+
+@given(ids)
+def test_the_id_of_a_conversation_is_read_from_its_keys(cid: str) -> None:
+    keys = Keys(cid)
+
+    assert {conversation_of(keys.memory), conversation_of(keys.corrupt)} == {cid}
+    assert not keys.predecessor or conversation_of(keys.predecessor) == cid

@@ -245,7 +245,7 @@ with WorkingMemoryStore.initialize(json.loads(sys.argv[1])) as memory:
     with memory.locked("c1"):
         os.kill(os.getpid(), signal.SIGKILL)
 """
-    holder = {**config, "lock_timeout": 1.0}
+    holder = {**config, "lease_seconds": 1.0}
     subprocess.run([sys.executable, "-c", hold, json.dumps(holder)])
     hour_ago = SimpleNamespace(time=lambda: time.time() - 3600)
     monkeypatch.setattr("jazzmine.backends.sqlite.memory.time", hour_ago)

@@ -117,8 +117,12 @@ def test_another_process_may_write_before_the_second_attempt(
     good = [adding("one"), adding("two")]
     refused = failing(lambda connection: connection.execute(ADD, ["refused"]))
 
-    database.commit([good[0], refused, good[1]])
+    changes = [good[0], refused, good[1]]
+    database.commit(changes)
+    claimed = [change.claimed for change in changes]
+    database.commit(changes)
 
+    assert claimed == [False, False, False]
     assert [change.outcome() for change in good] == ["one", "two"]
     with pytest.raises(IntegrityError):
         refused.outcome()

@@ -13,7 +13,6 @@ from jazzmine.backends.sqlite import queries, traces
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.records.repair import Repairs
 from jazzmine.records.usage import UsageKey
 
 
@@ -26,7 +25,8 @@ def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def plan_of(connection: sqlite3.Connection, statement: str) -> str:
-    parameters = [1] * statement.count("?")
+    names = ("source", "time", "seq")
+    parameters = dict.fromkeys(names, 1) if ":seq" in statement else [1] * statement.count("?")
     rows = connection.execute(f"EXPLAIN QUERY PLAN {statement}", parameters).fetchall()
     return "\n".join(row[3] for row in rows)
 
@@ -34,7 +34,7 @@ def plan_of(connection: sqlite3.Connection, statement: str) -> str:
 def test_the_first_page_of_all_conversations_is_read_in_the_order_of_an_index(
     connection: sqlite3.Connection,
 ) -> None:
-    plan = plan_of(connection, queries.ALL_CONVERSATIONS.first)
+    plan = plan_of(connection, queries.CONVERSATIONS_BY[None, False].first)
 
     assert plan == "SCAN stored_conversations USING INDEX idx_conv_updated"
 
@@ -42,20 +42,19 @@ def test_the_first_page_of_all_conversations_is_read_in_the_order_of_an_index(
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        *((listing.first, "idx_conv_") for listing in queries.CONVERSATIONS_BY.values()),
-        *((listing.next, "idx_conv_") for listing in queries.CONVERSATIONS_BY.values()),
-        (queries.ALL_CONVERSATIONS.next, "idx_conv_updated"),
+        *((one.first, "idx_conv_") for key, one in queries.CONVERSATIONS_BY.items() if key[0]),
+        *((one.next, "idx_conv_") for one in queries.CONVERSATIONS_BY.values()),
         *((listing.first, "idx_msg_") for listing in queries.MESSAGES_BY.values()),
         *((listing.next, "idx_msg_") for listing in queries.MESSAGES_BY.values()),
-        (sql.NEWEST, "idx_msg_conv"),
-        (sql.NEWEST_AND_CALLS, "idx_msg_conv"),
-        (sql.OLDER, "idx_msg_conv"),
-        (sql.OLDER_AND_CALLS, "idx_msg_conv"),
+        (queries.NEWEST.first, "idx_msg_conv"),
+        (queries.NEWEST.next, "idx_msg_conv"),
+        (queries.NEWEST_AND_CALLS.first, "idx_msg_conv"),
+        (queries.NEWEST_AND_CALLS.next, "idx_msg_conv"),
         (sql.NEWEST_OF_ALL, "idx_msg_conv"),
         (sql.LOG_END, "idx_msg_conv"),
         (sql.NEXT_MESSAGES, "idx_msg_conv"),
         (sql.DELETE_LATER_MESSAGES, "idx_msg_conv"),
-        (sql.MESSAGES_UNTIL, "idx_msg_conv"),
+        (sql.COPIED_IDS, "idx_msg_conv"),
         (sql.TRACES_OF_CONVERSATION, "idx_tt_conv"),
         (sql.DELETE_TRACES_OF_USER, "idx_tt_user"),
         (sql.CONVERSATION_OF_USER, "idx_conv_user"),
@@ -82,15 +81,6 @@ def test_the_conversations_to_prune_are_chosen_in_the_order_of_an_index(
     assert "SCAN" not in plan
 
 
-def test_the_newest_messages_are_joined_as_the_index_has_them(
-    connection: sqlite3.Connection,
-) -> None:
-    plan = plan_of(connection, sql.NEWEST_AS_ARRAY)
-
-    assert "SEARCH stored_messages USING INDEX idx_msg_conv" in plan
-    assert "TEMP B-TREE" not in plan
-
-
 @pytest.mark.parametrize(
     "statement",
     [sql.CONVERSATION, sql.MESSAGE, sql.TRACE, sql.TRACE_OF_MESSAGE, sql.messages_by_ids(4)],
@@ -107,6 +97,8 @@ FILTERS = [
     (TraceFilter(agent_id="a1", started_from=1), "(agent_id=? AND started_at_ms>?)"),
     (TraceFilter(started_from=1, started_until=2), "(started_at_ms>? AND started_at_ms<?)"),
     (TraceFilter(has_errors=True), "idx_tt_failed"),
+    (TraceFilter(agent_id="a1", has_errors=True), "idx_tt_agent_failed (agent_id=?)"),
+    (TraceFilter(user_id="u1", has_errors=True), "idx_tt_user (user_id=?)"),
     (TraceFilter(), "idx_tt_time"),
     (TraceFilter(min_total_tokens=5), "idx_tt_time"),
     (TraceFilter(min_latency_ms=5), "idx_tt_time"),
@@ -128,7 +120,7 @@ def test_traces_are_found_on_an_index(
     connection: sqlite3.Connection, where: TraceFilter, index: str
 ) -> None:
     recorded = Recorded(connection)
-    traces.find_traces(connection, where, 10, None, Repairs())
+    traces.find_traces(connection, where, 10, None)
     connection.set_trace_callback(None)
 
     plan = plan_of(connection, recorded.statements[-1])
@@ -143,7 +135,7 @@ def test_sums_read_the_traces_that_match_alone(
     connection: sqlite3.Connection, by: UsageKey
 ) -> None:
     recorded = Recorded(connection)
-    traces.summarize(connection, TraceFilter(agent_id="a1", started_from=1), by, Repairs())
+    traces.summarize(connection, TraceFilter(agent_id="a1", started_from=1), by)
     connection.set_trace_callback(None)
 
     plan = plan_of(connection, recorded.statements[-1])

@@ -20,12 +20,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "append_messages": lambda store: store.append_messages("c1", [message("m9")]),
     "delete_conversation": lambda store: store.delete_conversation("c1"),
     "delete_message": lambda store: store.delete_message("m1"),
+    "edit_conversation": lambda store: store.edit_conversation("c1", title="another"),
     "erase_user": lambda store: store.erase_user("u1"),
     "find_turn_traces": lambda store: store.find_turn_traces(TraceFilter()),
     "flag_message": lambda store: store.flag_message("m1"),
     "fork_conversation": lambda store: store.fork_conversation("c1", conversation("c9")),
     "get_context_window": lambda store: store.get_context_window("c1", max_tokens=100),
     "get_conversation_by_id": lambda store: store.get_conversation_by_id("c1"),
+    "get_conversations": lambda store: store.get_conversations(),
     "get_conversations_by_agent_id": lambda store: store.get_conversations_by_agent_id("a1"),
     "get_conversations_by_user_id": lambda store: store.get_conversations_by_user_id("u1"),
     "get_immediate_context": lambda store: store.get_immediate_context("c1", 3),
@@ -44,6 +46,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "pop_message": lambda store: store.pop_message("c1"),
     "prune_conversations": lambda store: store.prune_conversations(before=0),
     "rewind_conversation": lambda store: store.rewind_conversation("c1", after=None),
+    "search_messages": lambda store: store.search_messages("tea", limit=0),
     "store_conversation": lambda store: store.store_conversation(conversation()),
     "store_message": lambda store: store.store_message(message()),
     "store_messages": lambda store: store.store_messages([message()]),
@@ -58,6 +61,7 @@ WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
     "append_messages": lambda store, value: store.append_messages(value, []),
     "delete_conversation": lambda store, value: store.delete_conversation(value),
     "delete_message": lambda store, value: store.delete_message(value),
+    "edit_conversation": lambda store, value: store.edit_conversation(value, title="another"),
     "erase_user": lambda store, value: store.erase_user(value),
     "flag_message": lambda store, value: store.flag_message(value),
     "fork_conversation": lambda store, value: store.fork_conversation(value, conversation("c9")),
@@ -86,6 +90,7 @@ WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
 
 AFTER: dict[str, Callable[[Any, Any], Any]] = {
     "find_turn_traces": lambda store, value: store.find_turn_traces(TraceFilter(), after=value),
+    "get_conversations": lambda store, value: store.get_conversations(after=value),
     "get_conversations_by_agent_id": lambda store, value: store.get_conversations_by_agent_id(
         "a1", after=value
     ),
@@ -105,6 +110,7 @@ COUNTS: dict[str, Callable[[Any, Any], Any]] = {
     "find_turn_traces-limit": lambda store, value: store.find_turn_traces(
         TraceFilter(), limit=value
     ),
+    "get_conversations-limit": lambda store, value: store.get_conversations(limit=value),
     "get_conversations_by_agent_id-limit": lambda store, value: store.get_conversations_by_agent_id(
         "a1", limit=value
     ),

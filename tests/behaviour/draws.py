@@ -32,6 +32,7 @@ counts = st.sampled_from(COUNTS)
 texts = st.sampled_from(["a", "b"])
 roles = st.just(MessageRole.USER) | st.sampled_from(MessageRole)
 
+tags = st.sampled_from([1, True, 1.0, "1", {"a": [None]}, None])
 conversations = st.builds(
     samples.conversation,
     id=conversation_ids,
@@ -39,6 +40,7 @@ conversations = st.builds(
     agent_id=agent_ids,
     title=texts,
     last_updated_at=times,
+    metadata=st.just({}) | st.dictionaries(st.sampled_from("xy"), tags, max_size=2),
 )
 messages = st.builds(
     samples.message,
@@ -55,7 +57,16 @@ messages = st.builds(
 def _trace(number: int, **fields: Any) -> TurnTrace:
     """Return a trace whose numbers depend on one number, which is faster than drawing each."""
     calls = [
-        llm_call(model=model, prompt_tokens=number, total_tokens=tokens, latency_ms=7 - tokens)
+        llm_call(
+            model=model,
+            prompt_tokens=number,
+            total_tokens=tokens,
+            cached_prompt_tokens=number % 3,
+            cache_write_tokens=tokens % 2,
+            reasoning_tokens=number // 6,
+            cost_usd=None if tokens == 1 else number / 8,
+            latency_ms=7 - tokens,
+        )
         for model, tokens in [("big", number % 3), ("small", number % 4), ("big", 2)]
     ]
     return samples.trace(

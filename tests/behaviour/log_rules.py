@@ -8,7 +8,15 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from jazzmine import ANY, ConflictError, Conversation, Message, NotFoundError
+from jazzmine import (
+    ANY,
+    NOTHING,
+    ConflictError,
+    Conversation,
+    Message,
+    NotFoundError,
+    TurnTrace,
+)
 from tests.behaviour.draws import (
     MESSAGES,
     conversation_ids,
@@ -16,7 +24,9 @@ from tests.behaviour.draws import (
     counts,
     message_ids,
     messages,
+    tags,
     times,
+    traces,
     user_ids,
 )
 from tests.behaviour.model import Model
@@ -34,7 +44,6 @@ class LogRules:
     call: Callable[..., Any]
     read: Callable[..., Any]
     write: Callable[..., None]
-    after_deletion: Callable[[], None]
 
     @rule(conversation=conversations)
     def get_or_create_conversation(self, conversation: Conversation) -> None:
@@ -45,17 +54,44 @@ class LogRules:
         several=st.lists(messages, min_size=1, max_size=3),
         strays=st.just(False) | st.just(False) | st.booleans(),
         expected=st.sampled_from([ANY, NEWEST, NEWEST, None, *MESSAGES[:2]]),
+        trace=st.none() | traces,
+        replaced=st.sampled_from([NOTHING, NOTHING, NOTHING, None, *MESSAGES[:2]]),
     )
     def append_messages(
-        self, conversation_id: str, several: list[Message], strays: bool, expected: Any
+        self,
+        conversation_id: str,
+        several: list[Message],
+        strays: bool,
+        expected: Any,
+        trace: TurnTrace | None,
+        replaced: Any,
     ) -> None:
         if not strays:
             moved = {"conversation_id": conversation_id}
             several = [message.model_copy(update=moved) for message in several]
+            if trace is not None:
+                of_last = {**moved, "message_id": several[-1].id}
+                trace = trace.model_copy(update=of_last)
         if expected == NEWEST:
             everything = self.model.get_messages_by_conversation_id(conversation_id)
             expected = everything[-1].id if everything else None
-        self.write("append_messages", conversation_id, several, expected_last=expected)
+        turn = {"expected_last": expected, "trace": trace, "replace_after": replaced}
+        self.write("append_messages", conversation_id, several, **turn)
+
+    @rule(
+        conversation_id=conversation_ids,
+        title=st.none() | st.sampled_from(["", "a"]),
+        metadata=st.none() | st.dictionaries(st.sampled_from("xy"), tags, max_size=2),
+    )
+    def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: dict[str, Any] | None
+    ) -> None:
+        self.write("edit_conversation", conversation_id, title=title, metadata=metadata)
+
+    @rule(where=st.dictionaries(st.sampled_from("xy"), tags, min_size=1), user_id=user_ids)
+    def find_conversations(self, where: dict[str, Any], user_id: str) -> None:
+        self.read("get_conversations", where=where)
+        self.read("get_conversations_by_user_id", user_id, where=where, limit=2)
 
     @rule(conversation_id=conversation_ids)
     def pop_message(self, conversation_id: str) -> None:
@@ -109,10 +145,8 @@ class LogRules:
         found = (erasure.conversations, erasure.messages, erasure.traces)
         assert found == expected, f"erase_user returned {found!r}, not {expected!r}"
         self.last_write = None
-        self.after_deletion()
 
     @rule(before=times, limit=st.sampled_from([1, 100]))
     def prune_conversations(self, before: int, limit: int) -> None:
         self.read("prune_conversations", before=before, limit=limit)
         self.last_write = None
-        self.after_deletion()

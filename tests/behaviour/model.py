@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from jazzmine import (
     ANY,
+    NOTHING,
     AnyMessage,
     ConflictError,
     Conversation,
@@ -21,6 +22,7 @@ from jazzmine import (
     Message,
     MessageRole,
     NotFoundError,
+    Nothing,
     TraceFilter,
     TurnTrace,
     UsageSummary,
@@ -29,6 +31,8 @@ from jazzmine import (
 __all__ = ["Model"]
 
 AnyRecord = TypeVar("AnyRecord", Conversation, Message, TurnTrace)
+
+CALLERS = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
 
 
 class Model:
@@ -49,6 +53,9 @@ class Model:
     def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
         return self.conversations.get(conversation_id)
 
+    def get_conversations(self, **page: Any) -> list[Conversation]:
+        return self._newest_conversations(lambda c: True, **page)
+
     def get_conversations_by_user_id(self, user_id: str, **page: Any) -> list[Conversation]:
         return self._newest_conversations(lambda c: c.user_id == user_id, **page)
 
@@ -56,11 +63,17 @@ class Model:
         return self._newest_conversations(lambda c: c.agent_id == agent_id, **page)
 
     def _newest_conversations(
-        self, wanted: Callable[[Conversation], bool], **page: Any
+        self,
+        wanted: Callable[[Conversation], bool],
+        *,
+        where: dict[str, Any] | None = None,
+        limit: int | None = None,
+        after: str | None = None,
     ) -> list[Conversation]:
         latest_first = reversed(self.conversations.values())
         newest_first = sorted(latest_first, key=lambda c: -c.last_updated_at)
-        return _page([c for c in newest_first if wanted(c)], **page)
+        rest = _page([c for c in newest_first if wanted(c)], after=after)
+        return [c for c in rest if _tagged(c, where or {})][:limit]
 
     def delete_conversation(self, conversation_id: str) -> bool:
         for message in list(self.messages.values()):
@@ -72,6 +85,18 @@ class Model:
         if conversation.id not in self.conversations:
             self.store_conversation(conversation)
         return self.conversations[conversation.id]
+
+    def edit_conversation(
+        self, conversation_id: str, *, title: str | None, metadata: dict[str, Any] | None
+    ) -> Conversation:
+        if conversation_id not in self.conversations:
+            raise NotFoundError
+        edited = self.conversations[conversation_id]
+        edited.title = edited.title if title is None else title
+        merged = {**edited.metadata, **(metadata or {})}
+        gone = [key for key, value in (metadata or {}).items() if value is None]
+        edited.metadata = {key: merged[key] for key in merged if key not in gone}
+        return edited
 
     def prune_conversations(self, *, before: int, limit: int) -> int:
         oldest = sorted(self.conversations.values(), key=lambda c: c.last_updated_at)
@@ -106,6 +131,10 @@ class Model:
         checked = [_copied(message) for message in messages]
         for message in checked:
             if message.conversation_id not in self.conversations:
+                raise IntegrityError
+            known = self.messages.get(message.id, message)
+            owners = {one.conversation_id for one in checked if one.id == message.id}
+            if owners != {known.conversation_id}:
                 raise IntegrityError
         self.messages.update({message.id: message for message in checked})
 
@@ -153,9 +182,15 @@ class Model:
         messages: Iterable[Message],
         *,
         expected_last: str | AnyMessage | None = ANY,
+        trace: TurnTrace | None = None,
+        replace_after: str | Nothing | None = NOTHING,
     ) -> list[Message]:
         given = [_copied(message) for message in messages]
         wanted = [message.id for message in given]
+        if trace is not None and trace.message_id not in wanted:
+            raise ValueError
+        if trace is not None and trace.conversation_id != conversation_id:
+            raise ValueError
         if {message.conversation_id for message in given} - {conversation_id}:
             raise ValueError
         if len(set(wanted)) < len(wanted):
@@ -173,13 +208,31 @@ class Model:
         newest_id = everything[-1].id if everything else None
         if expected_last not in (ANY, newest_id):
             raise ConflictError(newest_id=newest_id)
+        if trace is not None and self._belongs_elsewhere(trace, replace_after, everything):
+            raise IntegrityError
+        if replace_after is not NOTHING:
+            self.rewind_conversation(conversation_id, after=replace_after)
+            everything = self.get_messages_by_conversation_id(conversation_id)
         for message in given:
             message.timestamp = max([message.timestamp, *(one.timestamp for one in everything)])
             everything.append(message)
         self.store_messages(given)
         conversation = self.conversations[conversation_id]
         conversation.last_updated_at = max(conversation.last_updated_at, given[-1].timestamp)
+        if trace is not None:
+            self.store_turn_trace(trace)
         return self.get_messages_by_ids(wanted)
+
+    def _belongs_elsewhere(
+        self, trace: TurnTrace, replace_after: str | Nothing | None, everything: list[Message]
+    ) -> bool:
+        """Return whether a trace's id belongs to a message that an append does not replace."""
+        if trace.id not in self.traces:
+            return False
+        present = [None, *(message.id for message in everything)]
+        if replace_after is NOTHING or replace_after not in present:
+            return replace_after is NOTHING
+        return self.traces[trace.id].message_id not in present[present.index(replace_after) + 1 :]
 
     def pop_message(self, conversation_id: str) -> Message | None:
         everything = self.get_messages_by_conversation_id(conversation_id)
@@ -212,25 +265,25 @@ class Model:
             self.store_turn_trace(trace.model_copy(update=moved))
 
     def get_context_window(self, conversation_id: str, *, max_tokens: int) -> list[Message]:
+        rest = self.get_messages_by_conversation_id(conversation_id)[::-1]
         window: list[Message] = []
-        callers = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
-        everything = self.get_messages_by_conversation_id(conversation_id)
-        calls: dict[str, Message | None] = {}
-        for number, message in enumerate(everything):
-            if message.role is MessageRole.TOOL:
-                before = [one for one in everything[:number] if one.role in callers]
-                calls[message.id] = before[-1] if before else None
-        shown = {message.id for message in everything if not message.is_flagged}
-        for message in reversed(everything):
-            call = calls.get(message.id, message)
-            if message.id not in shown or call is None or call.id not in shown:
+        while rest and max_tokens:
+            group = _with_its_call(rest) if rest[0].role is MessageRole.TOOL else rest[:1]
+            rest = rest[len(group) :]
+            shown = [message for message in group if not message.is_flagged]
+            has_call = group[-1].role in CALLERS and not group[-1].is_flagged
+            spent = sum(map(_tokens, window))
+            if has_call and spent + sum(map(_tokens, shown)) <= max_tokens:
+                window += shown
                 continue
-            text = message.enhanced_message or message.original_content
-            max_tokens -= math.ceil(len(text.encode()) / 4)
-            if max_tokens < 0:
+            for message in shown[:-1] if has_call else shown:
+                spent += _tokens(message) if message.role is not MessageRole.TOOL else 0
+                if spent > max_tokens:
+                    return window[::-1]
+                window += [message] if message.role is not MessageRole.TOOL else []
+            if has_call:
                 break
-            window.insert(0, message)
-        return [message for message in window if calls.get(message.id, message) in window]
+        return window[::-1]
 
     # Traces
 
@@ -240,6 +293,8 @@ class Model:
         if trace.message_id not in self.messages:
             raise IntegrityError
         if known is not None and known.message_id != trace.message_id:
+            raise IntegrityError
+        if self.messages[trace.message_id].conversation_id != trace.conversation_id:
             raise IntegrityError
         for other in list(self.traces.values()):
             if other.message_id == trace.message_id and other.id != trace.id:
@@ -304,6 +359,18 @@ class Model:
         return sorted(groups, key=lambda group: -group.total_tokens)
 
 
+def _with_its_call(newest_first: list[Message]) -> list[Message]:
+    """Return the messages up to the first one of an assistant, or all."""
+    for number, message in enumerate(newest_first, 1):
+        if message.role in CALLERS:
+            return newest_first[:number]
+    return newest_first
+
+
+def _tokens(message: Message) -> int:
+    return math.ceil(len((message.enhanced_message or message.original_content).encode()) / 4)
+
+
 def _content(message: Message) -> dict[str, Any]:
     """Return what must be the same for an append to be a repetition."""
     return message.model_dump(exclude={"timestamp", "is_flagged"})
@@ -341,6 +408,11 @@ def _meets(trace: TurnTrace, where: TraceFilter) -> bool:
     return all(conditions)
 
 
+def _tagged(conversation: Conversation, where: dict[str, Any]) -> bool:
+    held = {key: _json(conversation.metadata[key]) for key in where if key in conversation.metadata}
+    return held == {key: _json(value) for key, value in where.items()}
+
+
 def _has(record: Any, wanted: dict[str, Any]) -> bool:
     held = {name: _json(getattr(record, name)) for name in wanted}
     return held == {name: _json(value) for name, value in wanted.items()}
@@ -363,8 +435,9 @@ def _keys(trace: TurnTrace, by: str) -> set[str]:
 
 
 def _summary(key: str, traces: list[TurnTrace], by: str) -> UsageSummary:
-    calls = [call for trace in traces for call in trace.llm_calls if call.model == key]
+    calls = [call for trace in traces for call in trace.llm_calls]
     if by == "model":
+        calls = [call for call in calls if call.model == key]
         tokens = [(c.prompt_tokens, c.completion_tokens, c.total_tokens) for c in calls]
         latencies = sorted(call.latency_ms for call in calls)
     else:
@@ -379,6 +452,10 @@ def _summary(key: str, traces: list[TurnTrace], by: str) -> UsageSummary:
         prompt_tokens=sum(prompt for prompt, _, _ in tokens),
         completion_tokens=sum(completion for _, completion, _ in tokens),
         total_tokens=sum(total for _, _, total in tokens),
+        cached_prompt_tokens=sum(call.cached_prompt_tokens for call in calls),
+        cache_write_tokens=sum(call.cache_write_tokens for call in calls),
+        reasoning_tokens=sum(call.reasoning_tokens for call in calls),
+        cost_usd=sum(call.cost_usd for call in calls if call.cost_usd is not None),
         mean_latency_ms=math.fsum(latencies) / len(latencies),
         p50_latency_ms=latencies[math.ceil(len(latencies) * 0.50) - 1],
         p95_latency_ms=latencies[math.ceil(len(latencies) * 0.95) - 1],

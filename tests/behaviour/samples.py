@@ -170,6 +170,7 @@ def full_trace(message_id: str = "m1", text: str = "some text", **fields: Any) -
         "sentiment_score": 0.75,
         "is_continuation": False,
         "is_cancellation": True,
+        "metadata": {"text": text, "nested": {"list": [1, 2.5, None, True, text]}},
         **fields,
     }
     return trace(message_id, **given)
@@ -178,15 +179,23 @@ def full_trace(message_id: str = "m1", text: str = "some text", **fields: Any) -
 def _full_llm_call(text: str) -> LLMCallRecord:
     return LLMCallRecord(
         call_id=text,
-        purpose="script_generation",
+        purpose=text,
         model=text,
+        provider=text,
         prompt_tokens=100,
         completion_tokens=20,
         total_tokens=120,
+        cached_prompt_tokens=60,
+        cache_write_tokens=30,
+        reasoning_tokens=10,
+        cost_usd=0.0125,
+        input=[{"role": "user", "content": text}],
+        output={"content": [text, None, 1.5]},
         latency_ms=90,
         timestamp_ms=NOW,
         success=False,
         error=text,
+        metadata={"text": text},
     )
 
 
@@ -206,6 +215,10 @@ def _full_tool_trace(text: str) -> ToolTrace:
         parse_error=text,
     )
     return ToolTrace(
+        tool_name=text,
+        call_id=text,
+        arguments={"text": text, "more": [1, 2.5, None]},
+        started_at_ms=NOW,
         task_index=1,
         sandbox=text,
         mode=text,

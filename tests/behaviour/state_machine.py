@@ -54,7 +54,7 @@ __all__ = ["SETTINGS", "StoreMachine", "machine"]
 
 settings.register_profile(
     "quick",
-    max_examples=60,
+    max_examples=30,
     stateful_step_count=30,
     derandomize=True,
     database=None,
@@ -95,7 +95,6 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
 
     open_store: ClassVar[Callable[[], Any]]
     runner: ClassVar[Runner]
-    remembers: ClassVar[bool]
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,12 +141,6 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
             self.compare_everything()
         else:
             self.last_write = (name, args, kwargs)
-
-    def after_deletion(self) -> None:
-        """Open the other store again if it assumes that a deleted conversation exists."""
-        if self.remembers:
-            self.runner.run(self.stores[1].close())
-            self.stores[1] = self.opened()
 
     def compare_everything(self) -> None:
         """Compare all stored records, with few calls, because this is done often."""
@@ -230,7 +223,6 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
     @rule(conversation_id=conversation_ids)
     def delete_conversation(self, conversation_id: str) -> None:
         self.write("delete_conversation", conversation_id)
-        self.after_deletion()
 
     @precondition(lambda self: self.last_write is not None)
     @rule()
@@ -310,15 +302,12 @@ class StoreMachine(LogRules, RuleBasedStateMachine):
         self.stores[0] = self.opened()
 
 
-def machine(
-    open_store: Callable[[], Any], runner: Runner, *, remembers: bool = False
-) -> type[StoreMachine]:
+def machine(open_store: Callable[[], Any], runner: Runner) -> type[StoreMachine]:
     """Return the state machine of a store.
 
     Args:
         open_store: opens a store; all its stores have the same data.
         runner: makes the calls.
-        remembers: whether a store must be opened again after another one deletes a conversation.
     """
-    members = {"open_store": staticmethod(open_store), "runner": runner, "remembers": remembers}
+    members = {"open_store": staticmethod(open_store), "runner": runner}
     return type("Machine", (StoreMachine,), members)

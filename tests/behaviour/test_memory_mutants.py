@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
-from jazzmine._async.working_memory.hooks import Lease as AsyncLease
 from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._sync.working_memory.hooks import Lease
-from jazzmine.core.working_memory import InMemoryWorkingMemoryStore as AsyncStore
-from jazzmine.core.working_memory import WorkingMemory
-from jazzmine.errors import LockTimeoutError, NotFoundError
-from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore
-from tests.behaviour._async import test_working_memory_locks as async_locks
+from jazzmine._sync.working_memory.backend import Again, Locked, Mark, Save, Stored, Written
+from jazzmine._sync.working_memory.calls import Block, Call, Change
+from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine.deadline import Deadline
+from jazzmine.errors import LockLostError, LockTimeoutError, NotAppliedError
+from jazzmine.records.memory_base import checked_copy, set_unvalidated
+from jazzmine.sync.working_memory import (
+    InMemoryWorkingMemoryStore,
+    WorkingMemory,
+    WorkingMemoryStore,
+)
 from tests.behaviour._sync import test_working_memory_locks as locks
+from tests.behaviour._sync import test_working_memory_update as update
 from tests.behaviour._sync.test_memory_state_machine import MemoryMachine
+from tests.faults.unordered import Unordered
 from tests.mutants import run_until_it_fails
 
 
 class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
     @contextmanager
     def locked(self, cid: str) -> Iterator[WorkingMemory]:
-        with self._leased(cid) as lease:
-            if lease.memory is None:
-                raise NotFoundError
+        with super().locked(cid) as memory:
             try:
-                yield lease.memory
-            finally:
-                lease.memory.to_dict()
-                self._save(lease, lease.memory)
+                yield memory
+            except BaseException:
+                changed = checked_copy(memory, WorkingMemory, "wm")
+                self.backend.write(
+                    Save(cid, Mark("s", 1), self._updates.load(cid).mark, changed),
+                    lambda _: None,
+                    Deadline(1.0),
+                )
+                raise
 
 
 class CountsABlockTwice(InMemoryWorkingMemoryStore):
@@ -44,15 +51,10 @@ class CountsABlockTwice(InMemoryWorkingMemoryStore):
 
 
 class DropsWhatIsInvalidInABlock(InMemoryWorkingMemoryStore):
-    @contextmanager
-    def locked(self, cid: str) -> Iterator[WorkingMemory]:
-        with self._leased(cid) as lease:
-            if lease.memory is None:
-                raise NotFoundError
-            yield lease.memory
-            kept = [topic for topic in lease.memory.topic_history if not isinstance(topic, str)]
-            lease.memory.topic_history = kept
-            self._save(lease, lease.memory)
+    def _given_back(self, memory: WorkingMemory, before: WorkingMemory) -> WorkingMemory:
+        kept = [topic for topic in memory.topic_history if not isinstance(topic, str)]
+        memory.topic_history = kept
+        return super()._given_back(memory, before)
 
 
 class IgnoresTheRevision(InMemoryWorkingMemoryStore):
@@ -78,45 +80,61 @@ class SavesOverOneMadeAnew(InMemoryWorkingMemoryStore):
         return super().save(wm)
 
 
-class DoesNotCountTheSaves(InMemoryWorkingMemoryStore):
-    def _save(self, lease: Lease, memory: WorkingMemory) -> None:
-        self._save_and_release(lease, memory)
+class _DoesNotCount(MemoryBackend):
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
+        if save.memory is not None and save.memory.revision > 1:
+            set_unvalidated(save.memory, revision=save.memory.revision - 1)
+        return super().write(save, again, deadline)
+
+
+class DoesNotCountTheSaves(WorkingMemoryStore):
+    def __init__(self) -> None:
+        super().__init__(_DoesNotCount(3600.0))
 
 
 class SavesWhatDidNotApply(InMemoryWorkingMemoryStore):
     def _update(self, cid: str, transition: Callable[[WorkingMemory], bool]) -> WorkingMemory:
-        return super()._update(cid, lambda memory: transition(memory) or True)
+        def apply(memory: WorkingMemory) -> bool:
+            with suppress(NotAppliedError):
+                transition(memory)
+            return True
+
+        return super()._update(cid, apply)
 
 
 class KeepsTheLockOnErrors(InMemoryWorkingMemoryStore):
-    @contextmanager
-    def _leased(self, cid: str) -> Iterator[Lease]:
-        lease = Lease(cid)
-        self._acquire(lease)
-        yield lease
+    def __init__(self) -> None:
+        super().__init__(lock_timeout=0.01)
+        self._updates.abandon_block = lambda *_: None  # type: ignore[method-assign]
 
 
 class HandsOutWhatItKeeps(InMemoryWorkingMemoryStore):
+    def get_or_create(self, cid: str, user_id: str, agent_id: str) -> WorkingMemory:
+        super().get_or_create(cid, user_id, agent_id)
+        kept = self._updates.load(cid).data
+        assert isinstance(kept, WorkingMemory)
+        return kept
+
+
+class _WithoutBraces(MemoryBackend):
+    def load(
+        self,
+        conversation_id: str,
+        deadline: Deadline,
+        *,
+        taken_back: Mark | None = None,
+        renew: bool = False,
+    ) -> Stored:
+        return super().load(conversation_id.strip("{}"), deadline, renew=renew)
+
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
+        plain = save._replace(conversation_id=save.conversation_id.strip("{}"))
+        return super().write(plain, again, deadline)
+
+
+class TakesBracesForItsOwn(WorkingMemoryStore):
     def __init__(self) -> None:
-        super().__init__()
-        self._kept: dict[str, WorkingMemory] = {}
-
-    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
-        known = super()._load(conversation_id, renew=renew)
-        return known and self._kept.setdefault(conversation_id, known)
-
-    def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        self._kept[lease.conversation_id] = memory
-        super()._save_and_release(lease, memory)
-
-
-class TakesBracesForItsOwn(InMemoryWorkingMemoryStore):
-    def _load(self, conversation_id: str, *, renew: bool = False) -> WorkingMemory | None:
-        return super()._load(conversation_id.strip("{}"), renew=renew)
-
-    def _acquire(self, lease: Lease) -> None:
-        lease.conversation_id = lease.conversation_id.strip("{}")
-        super()._acquire(lease)
+        super().__init__(_WithoutBraces(3600.0))
 
 
 class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):
@@ -126,49 +144,52 @@ class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):
 
 
 class LetsTheLockGoAfterLoading(InMemoryWorkingMemoryStore):
-    def _require_held(self, lease: Lease) -> None:
-        pass
+    def __init__(self) -> None:
+        super().__init__()
+        take = self._updates.lock
 
-    def _acquire(self, lease: Lease) -> None:
-        super()._acquire(lease)
-        self._release(lease)
+        def take_and_let_go(block: Block) -> Stored:
+            stored = take(block)
+            self._updates._calls.release(block.conversation_id, block)
+            return stored
 
-    def _save_and_release(self, lease: Lease, memory: WorkingMemory) -> None:
-        time.sleep(0.001)
-        super()._save_and_release(lease, memory)
-
-
-class AsyncThatReleasesAfterLoading(AsyncStore):
-    def _require_held(self, lease: AsyncLease) -> None:
-        pass
-
-    async def _acquire(self, lease: AsyncLease) -> None:
-        await super()._acquire(lease)
-        await self._release(lease)
-
-    async def _save_and_release(self, lease: AsyncLease, memory: WorkingMemory) -> None:
-        await asyncio.sleep(0)
-        await super()._save_and_release(lease, memory)
+        self._updates.lock = take_and_let_go  # type: ignore[method-assign]
 
 
-class OneLock(KeyedLocks[Lease]):
-    def acquire(self, key: str, owner: Lease, timeout: float) -> bool:
+class SavesTheFirstResult(InMemoryWorkingMemoryStore):
+    """Saves what it made of an older state over what is stored now."""
+
+    def update(
+        self, conversation_id: str, transition: Callable[[WorkingMemory], bool | None]
+    ) -> WorkingMemory:
+        memory = self.get(conversation_id)
+        assert memory is not None
+        transition(memory)
+        self._updates.change(conversation_id, lambda _: Change(memory))
+        return memory
+
+
+class OneLock(KeyedLocks[Call]):
+    def try_acquire(self, key: str, owner: Call) -> bool:
+        return super().try_acquire("all", owner)
+
+    def acquire(self, key: str, owner: Call, timeout: float) -> bool:
         return super().acquire("all", owner, timeout)
 
-    def release(self, key: str, owner: Lease) -> None:
+    def release(self, key: str, owner: Call) -> None:
         super().release("all", owner)
 
-    def is_held(self, key: str, owner: Lease) -> bool:
-        return super().is_held("all", owner)
+    def holder(self, key: str) -> Call | None:
+        return super().holder("all")
 
 
 class HasOneLockForAll(InMemoryWorkingMemoryStore):
     def __init__(self) -> None:
         super().__init__(lock_timeout=0.01)
-        self._locks = OneLock()
+        self._updates._calls = OneLock()
 
 
-def drive(broken: Callable[[], InMemoryWorkingMemoryStore]) -> None:
+def drive(broken: Callable[[], WorkingMemoryStore]) -> None:
     """Run the state machine on a store until it finds a defect."""
 
     class BrokenMachine(MemoryMachine):
@@ -194,37 +215,46 @@ def drive(broken: Callable[[], InMemoryWorkingMemoryStore]) -> None:
         CreatesOverWhatIsThere,
     ],
 )
-def test_the_state_machine_catches_a_store_that(
-    broken: Callable[[], InMemoryWorkingMemoryStore],
-) -> None:
+def test_the_state_machine_catches_a_store_that(broken: Callable[[], WorkingMemoryStore]) -> None:
     with pytest.raises(AssertionError):
         drive(broken)
 
 
 def test_the_state_machine_catches_a_store_that_keeps_the_lock_on_errors() -> None:
     with pytest.raises(LockTimeoutError):
-        drive(lambda: KeepsTheLockOnErrors(lock_timeout=0.01))
+        drive(KeepsTheLockOnErrors)
 
 
 @pytest.mark.parametrize(
     "test",
     [
         locks.test_another_block_waits_for_a_block,
-        locks.test_updates_of_all_kinds_at_once_are_all_kept,
         locks.test_updates_from_elsewhere_wait_for_a_block,
         locks.test_a_deletion_waits_for_a_block,
     ],
 )
 def test_a_store_that_releases_the_lock_after_loading_fails(
-    test: Callable[[InMemoryWorkingMemoryStore], None],
+    test: Callable[[WorkingMemoryStore], None],
 ) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, LockLostError)):
         test(LetsTheLockGoAfterLoading())
 
 
-async def test_an_async_store_that_releases_the_lock_after_loading_fails() -> None:
+@pytest.mark.parametrize(
+    "test",
+    [
+        locks.test_updates_of_all_kinds_at_once_are_all_kept,
+        update.test_functions_at_once_are_all_applied,
+    ],
+)
+def test_a_store_that_saves_over_anything_fails(test: Callable[[WorkingMemoryStore], None]) -> None:
     with pytest.raises(AssertionError):
-        await async_locks.test_of_many_at_once_no_update_is_lost(AsyncThatReleasesAfterLoading())
+        test(Unordered())
+
+
+def test_a_store_that_saves_the_first_result_of_a_function_fails() -> None:
+    with pytest.raises(AssertionError):
+        update.test_functions_at_once_are_all_applied(SavesTheFirstResult())
 
 
 def test_a_store_that_has_one_lock_for_all_fails() -> None:

@@ -3,150 +3,186 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from jazzmine._sync.message_store.hooks import MessageOwner, TraceKey
-from jazzmine.config import JSONStoreConfig
+from jazzmine.deadline import Deadline
 from jazzmine.records.base import Snapshot
-from jazzmine.records.conversation_log import Erased
+from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.log import NOTHING, Nothing
+from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageKey
 from jazzmine.sync.message_store import (
     AnyMessage,
     Conversation,
-    JSONMessageStore,
     Message,
+    MessageStore,
     TraceFilter,
     TurnTrace,
     UsageSummary,
 )
+from tests.behaviour._sync.toy_store import ToyBackend
 from tests.behaviour.state_machine import machine
 from tests.behaviour.support.sync_support import Runner
+from tests.behaviour.toy_backend import ToyConfig, ToyData
 from tests.mutants import run_until_it_fails
 
 
-class MovesWhatIsStoredAgain(JSONMessageStore):
+class MovesWhatIsStoredAgain(ToyBackend):
     """Moves a message that is stored again after those with an equal timestamp."""
 
-    def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
-        for given in messages:
-            trace = self.get_turn_trace_by_message_id(given.record.id)
-            known = self._delete_message(given.record.id)
-            super()._store_messages([given])
-            if known and trace is not None:
-                self.store_turn_trace(trace)
-
-
-class KeepsTracesOfDeletedMessages(JSONMessageStore):
-    """Finds a trace by its id even after its message was deleted."""
-
-    def __init__(self, config: JSONStoreConfig) -> None:
-        super().__init__(config)
-        self.orphans: dict[str, TurnTrace] = {}
-
-    def _delete_message(self, message_id: str) -> bool:
-        trace = self.get_turn_trace_by_message_id(message_id)
-        if trace is not None:
-            self.orphans[trace.id] = trace
-        return super()._delete_message(message_id)
-
-    def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
-        return super()._get_trace(by, key) or (self.orphans.get(key) if by == "id" else None)
-
-
-class IgnoresFlags(JSONMessageStore):
-    """Returns flagged messages in the immediate context."""
-
-    def _list_newest(
-        self, conversation_id: str, calls: bool, limit: int, after: str | None
-    ) -> list[Message]:
-        return self.get_messages_by_conversation_id(conversation_id)[: -limit - 1 : -1]
-
-
-class StoresHalfATurn(JSONMessageStore):
-    """Keeps the messages of a turn whose trace is refused."""
-
-    def _store_turn(
+    def store(
         self,
         conversation: Snapshot[Conversation] | None,
         messages: Sequence[Snapshot[Message]],
         trace: Snapshot[TurnTrace] | None,
     ) -> None:
-        super()._store_turn(conversation, messages, None)
-        super()._store_turn(None, [], trace)
+        super().store(conversation, messages, trace)
+        with self._data.changes() as tables:
+            for given in messages:
+                tables[Message][given.record.id] = tables[Message].pop(given.record.id)
 
 
-class SkipsEqualsBetweenPages(JSONMessageStore):
+class KeepsTracesOfDeletedMessages(ToyBackend):
+    """Finds a trace by its id even after its message was deleted."""
+
+    def __init__(self, config: ToyConfig) -> None:
+        super().__init__(config)
+        self.orphans: dict[str, Row] = {}
+
+    def delete_message(self, message_id: str) -> bool:
+        row = super().get_trace("message_id", message_id)
+        if row is not None:
+            self.orphans[row[0]] = row
+        return super().delete_message(message_id)
+
+    def get_trace(self, by: str, key: str) -> Row | None:
+        return super().get_trace(by, key) or (self.orphans.get(key) if by == "id" else None)
+
+
+class IgnoresFlags(ToyBackend):
+    """Returns flagged messages in the immediate context."""
+
+    def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        return self.list_messages("conversation_id", conversation_id, None, None)[: -limit - 1 : -1]
+
+
+class StoresHalfATurn(ToyBackend):
+    """Keeps the messages of a turn whose trace is refused."""
+
+    def store(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        super().store(conversation, messages, None)
+        super().store(None, [], trace)
+
+
+class SkipsEqualsBetweenPages(ToyBackend):
     """Begins a page after all messages with the timestamp of the previous page's last one."""
 
-    def _list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        page = super()._list_messages(by, owner, None, after)
-        last = self.get_message_by_id(after) if after else None
+    def list_messages(
+        self, by: str, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        page = super().list_messages(by, owner, None, after)
+        last = self.get_message(after) if after else None
         if last is not None:
-            page = [message for message in page if message.timestamp > last.timestamp]
+            page = [row for row in page if row[1]["timestamp"] > last[1]["timestamp"]]
         return page[:limit]
 
 
-class TakesAnotherPercentile(JSONMessageStore):
+class TakesAnotherPercentile(ToyBackend):
     """Returns the 95th percentile as the median."""
 
-    def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         return [
             group.model_copy(update={"p50_latency_ms": group.p95_latency_ms})
-            for group in super()._summarize(where, by)
+            for group in super().summarize(where, by)
         ]
 
 
-class AppendsByTheClock(JSONMessageStore):
+class AppendsByTheClock(ToyBackend):
     """Appends a message with an earlier timestamp before those that are stored."""
 
-    def _append(
+    def append(
         self,
         conversation_id: str,
         messages: Sequence[Snapshot[Message]],
         expected_last: str | AnyMessage | None,
-    ) -> list[Message]:
-        super()._append(conversation_id, messages, expected_last)
-        self._store_messages(messages)
-        return [message.record for message in messages]
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        found = super().append(conversation_id, messages, expected_last, trace, replace_after)
+        if not isinstance(found, Refusal):
+            self.store(None, messages, None)
+        return found
 
 
-class RewindsOneTooFar(JSONMessageStore):
+class ReplacesNothing(ToyBackend):
+    """Keeps the messages that an append has to replace."""
+
+    def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        return super().append(conversation_id, messages, expected_last, trace, NOTHING)
+
+
+class RewindsOneTooFar(ToyBackend):
     """Deletes the message as well after which all messages are to be deleted."""
 
-    def _rewind(self, conversation_id: str, after: str | None) -> int:
-        deleted = super()._rewind(conversation_id, after)
+    def rewind(self, conversation_id: str, after: str | None) -> int:
+        deleted = super().rewind(conversation_id, after)
         if after is not None and deleted:
-            self._delete_message(after)
+            self.delete_message(after)
         return deleted
 
 
-class ForksInReverseOrder(JSONMessageStore):
+class ForksInReverseOrder(ToyBackend):
     """Copies messages with equal timestamps in reverse order."""
 
-    def _fork(
+    def fork(
         self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
     ) -> dict[str, str]:
-        ids = super()._fork(conversation_id, until, copy, salt)
-        messages = self.get_messages_by_ids(reversed(ids.values()))
-        traces = self.get_turn_traces_by_conversation_id(copy.record.id)
-        self._rewind(copy.record.id, None)
-        self.store_messages(messages)
-        for trace in traces:
-            self.store_turn_trace(trace)
+        ids = super().fork(conversation_id, until, copy, salt)
+        with self._data.changes() as tables:
+            for new_id in reversed(ids.values()):
+                tables[Message][new_id] = tables[Message].pop(new_id)
         return ids
 
 
-class ErasesConversationsOnly(JSONMessageStore):
+class ErasesConversationsOnly(ToyBackend):
     """Leaves the user's messages in the conversations of others."""
 
-    def _erase(self, user_id: str, limit: int) -> Erased:
-        ids = [found.id for found in self.get_conversations_by_user_id(user_id)]
-        return Erased(conversations=sum(map(self._delete_conversation, ids)))
+    def erase(self, user_id: str, limit: int) -> Erased:
+        rows = self.list_conversations("user_id", user_id, {}, None, None)
+        return Erased(conversations=sum(self.delete_conversation(row[0]) for row in rows))
+
+
+class OverwritesMetadata(ToyBackend):
+    """Replaces the metadata by what an edit sets."""
+
+    def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Any
+    ) -> Row | None:
+        row = super().get_conversation(conversation_id)
+        erased = dict.fromkeys(row[1]["metadata"] if row else ())
+        return super().edit_conversation(conversation_id, title, {**erased, **metadata})
 
 
 @pytest.mark.parametrize(
@@ -159,18 +195,18 @@ class ErasesConversationsOnly(JSONMessageStore):
         SkipsEqualsBetweenPages,
         TakesAnotherPercentile,
         AppendsByTheClock,
+        ReplacesNothing,
         RewindsOneTooFar,
         ForksInReverseOrder,
         ErasesConversationsOnly,
+        OverwritesMetadata,
     ],
 )
-def test_a_store_that_breaks_a_rule_is_found_out(
-    broken: type[JSONMessageStore], tmp_path: Path
-) -> None:
-    def open_store() -> JSONMessageStore:
-        store = broken(JSONStoreConfig(path=tmp_path / "messages.json", fsync=False))
-        store._open()
-        return store
+def test_a_store_that_breaks_a_rule_is_found_out(broken: type[ToyBackend]) -> None:
+    data = ToyData()
+
+    def open_store() -> MessageStore:
+        return MessageStore(broken(ToyConfig(data))).open()
 
     with pytest.raises(AssertionError, match=r"returned|yielded"):
         run_until_it_fails(machine(open_store, Runner()))

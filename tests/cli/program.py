@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
 
@@ -26,7 +27,7 @@ __all__ = [
 
 _KINDS: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
 
-COMMAND = [sys.executable, "-m", "jazzmine.cli"]
+COMMAND = [sys.executable, "-m", "jazzmine"]
 
 
 class Ran(NamedTuple):
@@ -72,7 +73,7 @@ def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
 def on_terminal(*arguments: str, **more: str) -> str:
     """Run the program on a terminal, and return what it wrote there."""
     ours, theirs = pty.openpty()
-    given = environment(TERM="xterm-256color", **more)
+    given = environment(**{"TERM": "xterm-256color", "PAGER": "cat", **more})
     with subprocess.Popen(
         [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
     ) as program:
@@ -97,6 +98,6 @@ def all_records(url: str) -> dict[str, list[Any]]:
     """Return all records of a store, in the order in which they were first stored."""
     with MessageStore.initialize(url) as store:
         return {
-            kind: [record for batch in store._iter_stored(kind, 2) for record in batch]
+            kind: [record for batch in iter_records(store, kind, 2) for record in batch]
             for kind in _KINDS
         }

@@ -20,6 +20,7 @@ from jazzmine.cli import records as cli_records
 from jazzmine.cli.records import KINDS, Records
 from jazzmine.records.base import RecordKind
 from jazzmine.records.messages import Message
+from jazzmine.records.rows import Row
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.cli.conftest import fill
@@ -47,7 +48,10 @@ def fill_with_ties(store: MessageStore, messages: int = 60) -> None:
         store.store_message(message(f"m{number:04}", user_id=f"u{number % 2}", **given))
     for number in chance.sample(range(messages), messages // 2):
         given = {"started_at_ms": NOW + chance.randrange(2), "turn_number": chance.randrange(3)}
-        store.store_turn_trace(trace(f"m{number:04}", agent_id=f"a{number % 2}", **given))
+        said = store.get_message_by_id(f"m{number:04}")
+        assert said is not None
+        given["conversation_id"] = said.conversation_id
+        store.store_turn_trace(trace(said.id, agent_id=f"a{number % 2}", **given))
 
 
 def listings(url: str) -> list[Any]:
@@ -176,24 +180,26 @@ def test_a_store_is_not_copied_to_itself(url: str) -> None:
 
 
 class _Careless:
-    """A store that reads its records back with something changed."""
+    """A store that reads its rows back with something changed; it is its own back end."""
 
     def __init__(self, store: MessageStore, mistake: str) -> None:
         self._store, self._mistake = store, mistake
+        self.backend = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
-        records = [record for batch in self._store._iter_stored(kind, size) for record in batch]
-        if kind == "messages" and len(records) == 5:
+    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Row]]:
+        rows = [row for batch in self._store.backend.iter_stored(kind, size) for row in batch]
+        if kind == "messages" and len(rows) == 5:
             if self._mistake == "lost":
-                del records[2]
+                del rows[2]
             elif self._mistake == "swapped":
-                records[0], records[1] = records[1], records[0]
+                rows[0], rows[1] = rows[1], rows[0]
             else:
-                records[3].metadata = {"changed": True}
-        yield from ([record] for record in records)
+                changed = {**json.loads(rows[3][1]), "metadata": {"changed": True}}
+                rows[3] = (rows[3][0], json.dumps(changed).encode())
+        yield from ([row] for row in rows)
 
 
 @pytest.mark.parametrize("mistake", ["lost", "swapped", "changed"])

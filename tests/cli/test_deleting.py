@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.sync import MessageStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore, MemoryItem, MessageStore, WorkingMemoryStore
 from tests.behaviour.samples import NOW
 from tests.cli.conftest import fill
 from tests.cli.program import all_records, objects, run
@@ -52,6 +52,23 @@ def test_everything_of_a_user_is_erased_in_both_memories(filled_url: str) -> Non
     assert left[1] is not None
 
 
+def test_the_items_of_a_user_are_erased_too(filled_url: str, tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'items.db'}"
+    options = ["--user", "u1", "--yes", "--json", "--store", filled_url, "--items", url]
+    missing = run("erase", *options)
+    with LongTermMemoryStore.initialize(url) as store:
+        for key, user in (("a", "u1"), ("b", "u2")):
+            store.put(MemoryItem(namespace=("n",), key=key, value={}, user_id=user))
+
+    (found,) = objects(run("erase", *options).output)
+
+    assert missing.status == 1
+    assert "long-term memory is not there" in missing.errors
+    assert found["items"] == 1
+    with LongTermMemoryStore.initialize(url) as store:
+        assert [item.key for item in store.list_items()] == ["b"]
+
+
 def test_without_a_working_memory_it_says_so(url: str) -> None:
     ran = run("erase", "--user", "u2", "--yes", "--store", url)
     assert ran.status == 0
@@ -79,8 +96,48 @@ def test_yes_deletes(url: str, command: list[str]) -> None:
     assert "c1" not in ids(url)
 
 
+def test_a_dry_run_says_what_would_be_erased_and_erases_nothing(
+    filled_url: str, tmp_path: Path
+) -> None:
+    memory, items = f"sqlite:{tmp_path / 'memory.db'}", f"sqlite:{tmp_path / 'items.db'}"
+    with WorkingMemoryStore.initialize(memory) as store:
+        store.get_or_create("c1", "u1", "a1")
+    with LongTermMemoryStore.initialize(items) as kept:
+        kept.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u1"))
+    options = ["--user", "u1", "--json", "--store", filled_url, "--memory", memory]
+    before = all_records(filled_url)
+
+    (found,) = objects(run("erase", *options, "--items", items, "--dry-run").output)
+    assert all_records(filled_url) == before
+    (erased,) = objects(run("erase", *options, "--items", items, "--yes").output)
+
+    del erased["erased_at"]
+    assert found == erased
+
+
 def test_a_user_has_to_be_named(url: str) -> None:
     assert run("erase", "--yes", "--store", url).status == 2
+
+
+# rm
+
+
+def test_a_conversation_is_removed_with_its_working_memory(url: str, tmp_path: Path) -> None:
+    memory = f"sqlite:{tmp_path / 'memory.db'}"
+    with WorkingMemoryStore.initialize(memory) as store:
+        store.get_or_create("c1", "u1", "a1")
+    stores = ["--store", url, "--memory", memory]
+
+    refused = run("rm", "c1", *stores, stdin="n\n")
+    assert refused.status == 1
+    assert "of user 'u1'" in refused.errors
+    assert "c1" in ids(url)
+    assert run("rm", "c1", "--yes", *stores).output == "deleted conversation 'c1'\n"
+
+    assert "c1" not in ids(url)
+    with WorkingMemoryStore.initialize(memory) as store:
+        assert store.get("c1") is None
+    assert run("rm", "c1", "--yes", *stores).status == 1
 
 
 # prune
@@ -101,6 +158,13 @@ def test_old_conversations_are_pruned(filled_url: str, before: str, left: list[s
     )
     assert ids(filled_url) == left
     assert found == {"conversations": 3 - len(left)}
+
+
+def test_a_dry_run_says_how_many_would_be_pruned(filled_url: str) -> None:
+    for before, count in ((NOW, 0), (NOW + 1, 2), ("2d", 3)):
+        ran = run("prune", "--before", str(before), "--dry-run", "--json", "--store", filled_url)
+        assert objects(ran.output) == [{"conversations": count}]
+    assert len(ids(filled_url)) == 3
 
 
 def test_it_is_said_before_which_time_was_pruned(url: str) -> None:

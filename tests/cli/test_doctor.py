@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import redis
 
-from jazzmine._sync.message_store import postgres_migration
+from jazzmine._sync.clients.postgres import migration as postgres_migration
 from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
@@ -374,8 +374,26 @@ def test_no_command_but_migrate_makes_a_working_memory(url: str, mistyped_memory
         assert ran.status == (0 if command[0] == "migrate" else 1)
         assert re.search("apply 0001|create the file", ran.output + ran.errors)
     assert all_records(url) == before
-    assert new_memory(working_memory_config(mistyped_memory))._pending()
+    assert new_memory(working_memory_config(mistyped_memory)).backend.pending()
 
     assert run("migrate", "--memory", mistyped_memory).output.startswith("done: ")
     assert diagnosed("--memory", mistyped_memory) == (0, [])
     assert run("memory", "c1", "--memory", mistyped_memory).status == 1
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_a_long_term_memory_is_made_by_migrate_and_then_checked(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    if kind == "sqlite":
+        url = f"sqlite:{tmp_path / 'items.db'}"
+    else:
+        url = str(request.getfixturevalue("new_postgres_url"))
+    status, found = diagnosed("--items", url)
+    assert status == 1
+    assert all(finding["text"].startswith("to do: ") for finding in found)
+    assert {finding["store"] for finding in found} == {"long-term memory"}
+
+    assert run("migrate", "--items", url, "--dry-run").output.startswith("would ")
+    assert run("migrate", "--items", url).output.startswith("done: ")
+    assert diagnosed("--items", url) == (0, [])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jazzmine import Conversation, Message, TurnTrace
+from jazzmine.core.message_store import UsageSummary
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from jazzmine.sync.working_memory import ActiveFlowState, PendingConfirmation, ToolCallRecord
 from tests.behaviour.samples import NOW
@@ -218,7 +219,15 @@ def test_usage_is_summed_up_by_a_group(url: str) -> None:
         run("usage", "--by", "model", "--agent", "a2", "--json", "--store", url).output
     )
     assert (model["key"], model["total_tokens"]) == ("small", 7)
+    assert set(model) == set(UsageSummary.model_fields)
     assert run("usage", "--by", "weather", "--store", url).status == 2
+
+
+def test_usage_shows_cached_tokens_and_costs_where_there_are_any(url: str) -> None:
+    with_costs = run("usage", "--agent", "a1", "--store", url).output.splitlines()
+    assert [line.split("\t")[-2:] for line in with_costs] == [["cached", "USD"], ["60", "0.0125"]]
+    without = run("usage", "--agent", "a2", "--store", url).output.splitlines()
+    assert without[0].endswith("p95 ms")
 
 
 # memory

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from jazzmine.sync import MessageStore
-from tests.behaviour.samples import conversation, message
+from tests.behaviour.samples import conversation, message, trace
 from tests.cli.program import COMMAND, environment, on_terminal, run, run_program
 
 COMMANDS = [
     "ls", "show", "context", "traces", "usage", "memory", "export", "import", "copy", "migrate",
-    "doctor", "erase", "prune", "inspect",
+    "doctor", "rm", "erase", "prune", "inspect",
 ]  # fmt: skip
 
 
@@ -47,6 +47,11 @@ def test_the_help_names_every_command_and_the_statuses() -> None:
     for command in COMMANDS:
         assert f" {command} " in ran.output
     assert "Exit status" in ran.output
+
+
+@pytest.mark.parametrize("command", ["ls", "traces", "copy"])
+def test_an_option_without_a_value_shows_no_type(command: str) -> None:
+    assert "bool" not in run(command, "--help", env={"COLUMNS": "200"}).output
 
 
 def test_an_unknown_command_is_a_wrong_usage() -> None:
@@ -129,11 +134,39 @@ def test_a_terminal_gets_colours_and_a_table(url: str) -> None:
     assert "\t" not in on_terminal("ls", "--store", url)
 
 
-def test_no_color_is_heeded(url: str) -> None:
-    for arguments in (["show", "c1"], ["ls"], ["doctor"]):
-        assert not re.search(
-            r"\x1b\[[0-9;]*3\dm", on_terminal(*arguments, "--store", url, NO_COLOR="1")
-        )
+def test_no_color_is_heeded_by_bold_text_too(url: str) -> None:
+    for arguments in (["show", "c1"], ["ls"], ["doctor"], ["ls", "--help"]):
+        given = arguments if arguments[-1] == "--help" else [*arguments, "--store", url]
+        assert not re.search(r"\x1b\[[0-9;]+m", on_terminal(*given, NO_COLOR="1"))
+
+
+def test_a_narrow_terminal_keeps_both_ends_of_what_identifies_a_row(tmp_path: Path) -> None:
+    url, name = f"json:{tmp_path / 'messages.json'}", "6f1c2a34-aaaa-bbbb-cccc-123456789abc"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation(name, title="A trip to Lisbon " * 9))
+
+    narrow = on_terminal("ls", "--store", url, COLUMNS="60").splitlines()[-1]
+    assert "6f1c2a…789abc" in narrow
+    assert "A trip" in narrow
+    assert len(narrow) <= 60
+    assert name in on_terminal("ls", "--wide", "--store", url, COLUMNS="80")
+    assert name in run("ls", "--store", url).output
+
+
+def test_a_long_text_is_cut_on_a_terminal_with_a_count(tmp_path: Path) -> None:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation())
+        store.store_message(message("m1", original_content="x" * 3_210))
+    assert "x… 1,210 more characters (--full)" in on_terminal("show", "c1", "--store", url)
+    assert "x" * 3_210 in run("show", "c1", "--store", url).output
+    whole = on_terminal("show", "c1", "--full", "--store", url)
+    assert whole.count("x") == 3_210
+
+
+def test_a_pager_gets_what_a_terminal_is_shown(url: str) -> None:
+    written = on_terminal("show", "c1", "--store", url, PAGER="sed s/answer/paged/")
+    assert "an paged" in written
 
 
 @pytest.mark.parametrize("command", [["ls"], ["show", "c1"]])
@@ -153,6 +186,42 @@ def test_progress_is_shown_on_a_terminal_alone(long_url: str, tmp_path: Path) ->
     assert "copying messages" in on_screen or "verifying messages" in on_screen
 
 
+# Following
+
+
+def test_what_is_added_is_followed(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'messages.db'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation())
+        store.append_messages("c1", [message("m1", original_content="the first")])
+        shown = following("show", "c1", "--follow", "--store", url)
+        traced = following("traces", "--follow", "--json", "--store", url)
+        try:
+            read_until(shown, "the first")
+            store.pop_message("c1")
+            now = round(time.time() * 1000)
+            second = message("m2", original_content="the second", timestamp=now)
+            store.append_messages("c1", [second], trace=trace("m2", started_at_ms=now))
+            read_until(shown, "the second")
+            read_until(traced, '"message_id":"m2"')
+        finally:
+            for program in (shown, traced):
+                program.send_signal(signal.SIGINT)
+                with program:
+                    assert program.wait(60) == 130
+
+
+def following(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+def read_until(program: subprocess.Popen[str], text: str) -> None:
+    assert program.stdout is not None
+    assert any(text in line for line in program.stdout)
+
+
 # Without the extra
 
 
@@ -165,7 +234,7 @@ def test_the_library_works_and_the_program_says_what_it_needs_without_the_extra(
         [sys.executable, "-c", blocked + program], capture_output=True, text=True, env=environment()
     )
     assert ran.returncode == 2
-    assert ran.stderr == "The command line needs an extra: pip install 'jazzmine[cli]'\n"
+    assert ran.stderr == "The command line needs an extra: pip install 'jazzmine[cli]>=1.2'\n"
 
 
 # Secrets

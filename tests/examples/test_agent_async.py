@@ -119,13 +119,6 @@ def test_the_next_process_continues_where_the_last_one_ended(tmp_path: Path) -> 
     assert_whole(url, ["c1"], 2)
 
 
-def test_the_guide_shows_the_turn_as_it_is() -> None:
-    guide = (EXAMPLES.parent / "docs" / "guides" / "agent.md").read_text()
-    source = (EXAMPLES / "sync_turn.py").read_text()
-
-    assert f"```python\n{source[source.index('def turn(') :]}```" in guide
-
-
 def test_the_async_turn_differs_from_the_sync_one_by_its_waiting_alone() -> None:
     async_turn = (EXAMPLES / "agent_async.py").read_text()
     async_turn = async_turn[

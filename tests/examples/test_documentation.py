@@ -111,7 +111,7 @@ def test_the_blocks_of_a_page_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     if (
-        page.parent.name == "adapters"
+        page.parent.name in ("adapters", "moving")
         and page.stem in FRAMEWORKS
         and (reason := missing(page.stem))
     ):

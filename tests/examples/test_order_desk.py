@@ -89,14 +89,6 @@ def test_the_script_of_the_demo_shows_both_halves_and_the_kill(tmp_path: Path) -
     assert ran.stderr == ""
 
 
-def test_the_guide_shows_the_turn_as_it_is() -> None:
-    guide = (ROOT / "docs" / "guides" / "agent.md").read_text()
-    source = (DESK / "sync_turns.py").read_text()
-    turn = source[source.index("def turn(") : source.index("\n\n\ndef main")]
-
-    assert f"```python\n{turn}\n```" in guide
-
-
 def test_the_ten_lines_of_the_readme_run(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     section = readme[readme.index("## Ten lines") :]

@@ -74,7 +74,7 @@ def trace(of: Message, agent: str, model: str, tokens: int, spent: int, ago: int
         latency_ms=spent // 2,
         timestamp_ms=began,
     )
-    tool = ToolTrace(task_index=1, sandbox="none", mode="plan", description="look_up_price")
+    tool = ToolTrace(tool_name="look_up_price", success=True)
     return TurnTrace(
         message_id=of.id,
         conversation_id=of.conversation_id,

@@ -12,8 +12,8 @@ from unittest.mock import patch
 from uuid import UUID
 
 from jazzmine import Erasure, LockTimeoutError, StoreUnavailableError
-from jazzmine._async.message_store import log as async_log
-from jazzmine._sync.message_store import log as sync_log
+from jazzmine._async.message_store import store as async_module
+from jazzmine._sync.message_store import store as sync_module
 from jazzmine.core import message_store as async_messages
 from jazzmine.core import working_memory as async_memory
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
@@ -104,7 +104,10 @@ class FaultyStore(ABC):
 
 def _forked(runner: Any, store: Any) -> Any:
     """Fork with the same new ids in every call, so that results can be compared."""
-    with patch.object(async_log, "uuid4", _same_id), patch.object(sync_log, "uuid4", _same_id):
+    with (
+        patch.object(async_module, "uuid4", _same_id),
+        patch.object(sync_module, "uuid4", _same_id),
+    ):
         return runner.run(store.fork_conversation(CID, conversation(ANOTHER)))
 
 

@@ -43,6 +43,14 @@ MESSAGE_STEPS: list[Callable[[Any], object]] = [
 ]
 
 
+def erase_a_user(store: Any) -> None:
+    """Erase a user; a call that failed has deleted a part, and deletes the rest if repeated."""
+    try:
+        store.erase_user("u2")
+    except OSError:
+        store.erase_user("u2")
+
+
 MEMORY_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.get_or_create("c1", "u1", "a1"),
     lambda store: store.begin_turn("c1", TurnCache(1)),
@@ -53,7 +61,7 @@ MEMORY_STEPS: list[Callable[[Any], object]] = [
     lambda store: store.delete("c2"),
     lambda store: store.end_turn("c1", "two", "intent"),
     lambda store: store.get_or_create("c3", "u2", "a1"),
-    lambda store: store.erase_user("u2"),
+    erase_a_user,
     lambda store: store.end_turn("c1", "three", "intent"),
 ]
 
@@ -103,7 +111,7 @@ def main(path: str, kind: str, end: str) -> None:
     for step in STEPS[kind]:
         try:
             with suppress(sqlite3.Error):
-                connection = store._database._writer.driver()
+                connection = store.backend.client.database._writer.driver()
                 connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_A_CHECKPOINT}")
             step(store)
         except (OSError, IntegrityError, NotFoundError, LockTimeoutError) as error:

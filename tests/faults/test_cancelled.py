@@ -94,7 +94,7 @@ def locks_of(config: Config) -> list[Any]:
     rows: Rows = SQLiteRows(Path(str(config.get("path"))))
     if config["storage"] == "postgres":
         rows = PostgresRows(str(config["schema"]))
-    return rows.run(f"SELECT conversation_id FROM {rows.locks} WHERE {rows.token} IS NOT NULL")
+    return rows.locked()
 
 
 async def cancel_at_random(

@@ -8,14 +8,15 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
 
+from jazzmine.backends.json import database as json_store
+from jazzmine.backends.json import document
 from jazzmine.backends.json import durable_file as durable
-from jazzmine.backends.json import file as json_store
-from jazzmine.backends.json.document import file_content
+from jazzmine.backends.sqlite import memory_database
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message, trace
 from tests.faults.sizes import report
@@ -118,7 +119,7 @@ def fail_everywhere(path: Path, write: Callable[[Any], Any], code: int) -> int:
 
 def settled(store: JSONMessageStore) -> int:
     """The number of open descriptors, after those that are released have been closed."""
-    store._file._closer.submit(int).result()
+    cast(Any, store.backend).client.database._closing.result()
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -136,12 +137,16 @@ def test_a_write_is_done_or_undone_whichever_call_fails(
 def test_a_store_that_remembers_before_it_writes_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def remember_first(file: Any, pending: Any) -> None:
-        content = list(file_content(file.tables, pending))
-        pending.apply()
-        file._set_view(durable.replace_file(file.path, content, fsync=True))
+    def remember_first(database: Any, changes: Any) -> None:
+        database._read_again()
+        database._transact(changes, memory_database.commit)
+        content = document.file_content(
+            database.read(lambda connection: document.changed_blocks(connection, None))
+        )
+        view = durable.replace_file(database.path, content, fsync=True, is_allowed=lambda: True)
+        database._set_view(view)
 
-    monkeypatch.setattr(json_store.JSONFile, "_write", remember_first)
+    monkeypatch.setattr(json_store.JSONDatabase, "_write", remember_first)
 
     with pytest.raises(AssertionError, match="raised and changed the memory"):
         fail_everywhere(tmp_path / "messages.json", WRITES["store_message"], errno.EIO)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine.backends.json import database as json_database
 from jazzmine.backends.json import durable_file as durable
 from jazzmine.core import message_store as async_messages
 from jazzmine.core import working_memory as async_memory
@@ -45,7 +46,7 @@ from tests.faults.linearizability import (
 from tests.faults.log_histories import LogRecorder
 from tests.faults.networks import NETWORKS, Config, is_memory
 from tests.faults.sizes import report, size
-from tests.faults.test_threads_and_forks import Unlocked
+from tests.faults.unordered import Unordered
 from tests.servers.proxy import Proxy
 
 # If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
@@ -413,11 +414,11 @@ def test_a_disk_that_fails_after_the_write_is_found_out(
 def test_a_store_that_reads_writes_of_other_processes_too_early_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(durable, "is_locked", lambda fd: False)
+    monkeypatch.setattr(json_database, "is_locked", lambda fd: False)
     with pytest.raises(AssertionError, match="no order of the calls"):
         check_processes("json", tmp_path, 20)
 
 
-def test_a_working_memory_without_locks_is_found_out() -> None:
-    with Unlocked() as store:
+def test_a_working_memory_that_saves_over_anything_is_found_out() -> None:
+    with Unordered() as store:
         fail_at_once("memory", store)

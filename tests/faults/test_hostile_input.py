@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine.sync.message_store import JSONMessageStore, Message, MessageStore
+from jazzmine.records.rows import Row
+from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.calls import AFTER, WITH_AN_ID
 from tests.behaviour.edge_values import TEXTS
@@ -19,8 +20,7 @@ from tests.behaviour.samples import conversation, full_message, full_trace, mess
 from tests.faults.sizes import report
 from tests.faults.test_threads_and_forks import MEMORIES, MESSAGE_STORES, config_of
 
-EDGE_TEXTS = [str(text.values[0]) for text in TEXTS]
-IDS = [text for text in EDGE_TEXTS if len(text) < 2_000]
+IDS = [text for text in TEXTS if len(text) < 2_000]
 LARGE = "é" * 5_000_000  # 10 MB
 REFUSED = ["\ud800", "a\udfff"]
 OPERATORS: list[Any] = [{"$ne": None}, {"$where": "1"}, ["c1"], b"c1", 1, None]
@@ -60,7 +60,7 @@ def test_unusual_text_comes_back_as_it_was_from_every_field_and_id(
     with opened(name, tmp_path) as store:
         for text in IDS:
             round_trip(store, text, text)
-        for number, text in enumerate([*EDGE_TEXTS, LARGE]):
+        for number, text in enumerate([*TEXTS, LARGE]):
             # In a field without an index; MongoDB accepts 16 MiB for a record.
             said = message(f"large {number}", conversation_id=IDS[0], original_content=text)
             store.store_message(said)
@@ -129,19 +129,15 @@ def test_an_operator_never_reaches_a_query(name: str, tmp_path: Path) -> None:
         assert store.get_conversation_by_id("c1") is not None
 
 
-class Trims(JSONMessageStore):
-    """Removes blanks and U+0000."""
-
-    def _get_message(self, message_id: str) -> Message | None:
-        found = super()._get_message(message_id)
-        if found is not None:
-            found.original_content = found.original_content.strip(" \0")
-        return found
-
-
 def test_a_store_that_changes_its_input_is_detected(tmp_path: Path) -> None:
     with opened("json", tmp_path) as store:
-        store.__class__ = Trims
+        read = store.backend.get_message
+
+        def read_and_trim(message_id: str) -> Row | None:
+            row = read(message_id)
+            return None if row is None else (row[0], row[1].replace(rb"\u0000", b""))
+
+        vars(store.backend)["get_message"] = read_and_trim
 
         with pytest.raises(AssertionError):
             round_trip(store, "\0", "c1")

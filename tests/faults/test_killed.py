@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.backends.json.file import JSONFile
+from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
@@ -106,7 +106,7 @@ def test_a_writer_that_breaks_its_promise_is_found_out(
 def test_a_store_that_clears_nothing_away_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JSONFile, "_remove_stale_file", lambda file: None)
+    monkeypatch.setattr(JSONDatabase, "_remove_leftover", lambda database: None)
     with (
         kill_harness(tmp_path / "messages.json", "sync") as writers,
         pytest.raises(AssertionError, match="a stale temporary file"),

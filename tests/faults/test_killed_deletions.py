@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import NOW, conversation, ids, messages, trace
@@ -58,7 +59,7 @@ def settled(store: MessageStore) -> list[list[Any]]:
     before: list[list[Any]] = []
     while True:
         found = [
-            [record for batch in store._iter_stored(kind, 500) for record in batch]
+            [record for batch in iter_records(store, kind, 500) for record in batch]
             for kind in KINDS
         ]
         if found == before:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jazzmine.config import JSONStoreConfig
+from jazzmine._sync.message_store.json import JSONBackend
+from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.core import message_store as async_messages
 from jazzmine.records.base import Snapshot
-from jazzmine.records.conversation_log import Newest, messages_to_append
-from jazzmine.sync.message_store import AnyMessage, JSONMessageStore, Message
+from jazzmine.records.conversation_log import Refusal, not_before
+from jazzmine.records.log import Nothing
+from jazzmine.records.rows import Row, row_id
+from jazzmine.records.types import MIN_INT
+from jazzmine.sync.message_store import ANY, AnyMessage, Message, MessageStore, TurnTrace
 from tests.faults.linearizability import Operation, TooHardError, bounded, is_linearizable
 from tests.faults.log_histories import LOG_READS, LogRecorder, log_model
 from tests.faults.sizes import report
@@ -111,67 +116,74 @@ def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None
     report(f"log histories, {name}, {CLIENTS} processes: {total} calls in {ROUNDS}: linearizable")
 
 
-class AppendsWithoutALock(JSONMessageStore):
-    """Reads what is stored, and stores the messages in a step of its own."""
+class AppendsWithoutALock(JSONBackend):
+    """Reads what is newest, and stores the messages in a step of its own."""
 
-    def _append(
+    def append(
         self,
         conversation_id: str,
         messages: Sequence[Snapshot[Message]],
         expected_last: str | AnyMessage | None,
-    ) -> list[Message]:
-        given = [message.record for message in messages]
-        known = {message.id: message for message in self.get_messages_by_ids(m.id for m in given)}
-        stored = self.get_messages_by_conversation_id(conversation_id)
-        newest = Newest(stored[-1].id, stored[-1].timestamp) if stored else None
-        new = messages_to_append(given, known, newest, expected_last)
-        self._store_messages([Snapshot(message) for message in new])
-        return new
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        stored = self.get_messages([message.record.id for message in messages])
+        rows = self.list_messages("conversation_id", conversation_id, None, None)
+        newest = None if not rows else Message.model_validate_json(rows[-1][1])
+        newest_id = None if newest is None else newest.id
+        if stored or expected_last not in (ANY, newest_id):
+            return Refusal(is_known=True, newest_id=newest_id, stored=stored)
+        floor = MIN_INT if newest is None else newest.timestamp
+        self.store(None, [not_before(floor, message) for message in messages], trace)
+        return floor
 
 
-class PopsWhatItHasRead(JSONMessageStore):
+class PopsWhatItHasRead(JSONBackend):
     """Reads the newest message, and deletes it in a step of its own."""
 
-    def _pop(self, conversation_id: str) -> Message | None:
-        stored = self.get_messages_by_conversation_id(conversation_id)
-        if stored:
-            self._delete_message(stored[-1].id)
-        return stored[-1] if stored else None
+    def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        rows = self.list_messages("conversation_id", conversation_id, None, None)
+        if rows:
+            self.delete_message(row_id(rows[-1]))
+        return rows[-1] if rows else None
 
 
-class RewindsByCounting(JSONMessageStore):
+class RewindsByCounting(JSONBackend):
     """Counts the messages to delete, and then deletes as many of the newest."""
 
-    def _rewind(self, conversation_id: str, after: str | None) -> int:
-        later = self.get_messages_by_conversation_id(conversation_id, after=after)
+    def rewind(self, conversation_id: str, after: str | None) -> int:
+        later = self.list_messages("conversation_id", conversation_id, None, after)
         for _ in later:
-            super()._pop(conversation_id)
+            super().pop(conversation_id, bool)
         return len(later)
 
 
-class SendsAPopAgain(JSONMessageStore):
+class SendsAPopAgain(JSONBackend):
     """Pops once more if the first reply is lost."""
 
-    def _pop(self, conversation_id: str) -> Message | None:
-        super()._pop(conversation_id)
-        return super()._pop(conversation_id)
+    def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        super().pop(conversation_id, check)
+        return super().pop(conversation_id, check)
 
 
 @pytest.mark.parametrize(
     "broken", [AppendsWithoutALock, PopsWhatItHasRead, RewindsByCounting, SendsAPopAgain]
 )
 def test_a_store_that_works_in_two_steps_is_found_out(
-    broken: type[JSONMessageStore], tmp_path: Path
+    broken: type[JSONBackend], tmp_path: Path
 ) -> None:
     with pytest.raises(AssertionError, match="no order of the calls"):
         check_histories_of(broken, tmp_path)
 
 
-def check_histories_of(broken: type[JSONMessageStore], folder: Path) -> None:
+def check_histories_of(broken: type[JSONBackend], folder: Path) -> None:
     for seed in range(10):
-        store = broken(JSONStoreConfig(path=folder / f"{seed}.json", fsync=False))
-        store._open()
-        with store:
+        path = str(folder / f"{seed}.json")
+        with MessageStore(broken(partial(JSONDatabase, path, False, 30.0))).open() as store:
             prepare("json", store)
             recorders = clients(seed)
             call_at_once(recorders, store)

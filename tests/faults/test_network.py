@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.working_memory.backend import Lock, Mark
+from jazzmine._sync.working_memory.calls import Limits
+from jazzmine.deadline import Deadline
 from tests.faults import faulty_network as faulty_network
-from tests.faults.faulty_network import APIS, FaultyStore, is_unavailable, opened
+from tests.faults.faulty_network import APIS, CID, FaultyStore, is_unavailable, opened
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import LENIENCE, SOAK, report, size, some
 
@@ -215,7 +218,7 @@ class TestMutants:
             store.store.end_turn = repeat_what_was_lost
 
             with pytest.raises(AssertionError, match="another result"):
-                lose_a_reply(store, "end_turn", 2)
+                lose_a_reply(store, "end_turn", 1)
 
     def test_half_an_effect_is_found_out(self) -> None:
         with opened("postgres", "sync", SUFFICIENT) as store:
@@ -246,9 +249,9 @@ class TestMutants:
     ) -> None:
         with opened("redis", "sync", SHORT) as store:
             store.prepare()
-            monkeypatch.setattr(store.beside, "_lock_timeout", 0.1)
-            monkeypatch.setattr(store.store, "_save_and_release", lambda *arguments: None)
+            monkeypatch.setattr(store.beside._updates, "_limits", Limits(0.1, 10.0, 10.0))
+            store.store.backend.lock(Lock(CID, Mark("s", 1), "nobody", 10.0), Deadline(10.0))
             monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
             monkeypatch.setattr(faulty_network, "LENIENCE", 0.0)
-            with pytest.raises(AssertionError, match="until the store lets others write"):
+            with pytest.raises(AssertionError, match="until the store works again"):
                 store.works_again()

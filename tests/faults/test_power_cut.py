@@ -41,7 +41,6 @@ def cut_everywhere(
                 write(store)
             except OSError:
                 raised = True
-            store._file._closer.submit(int).result()
         written = {file.data for file in disk.names.values() if file.data}
         after = path.read_bytes() if path.exists() else None
     if raised:

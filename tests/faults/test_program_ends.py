@@ -55,7 +55,8 @@ from jazzmine.core import WorkingMemoryStore
 
 async def main():
     store = await WorkingMemoryStore.initialize(json.loads(sys.argv[1]))
-    await store.get_or_create("c", "u", "a")
+    for id in "cde":
+        await store.get_or_create(id, "u", "a")
     await store.locked("c").__aenter__()
     calls = [asyncio.create_task(store.end_turn("c", "Hello", "greet"))]
     await asyncio.sleep(0.2)
@@ -74,7 +75,8 @@ from jazzmine.sync import WorkingMemoryStore
 
 def main():
     store = WorkingMemoryStore.initialize(json.loads(sys.argv[1]))
-    store.get_or_create("c", "u", "a")
+    for id in "cde":
+        store.get_or_create(id, "u", "a")
     store.locked("c").__enter__()
 
     def call(id):

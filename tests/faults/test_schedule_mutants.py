@@ -133,8 +133,8 @@ def test_a_broken_message_store_is_caught(mutant: type[Broken], messages: Messag
         run_messages(mutant(messages)).check()
 
 
-def run_memories(store: Any) -> Run:
-    workers = recorders("redis", 1)
+def run_memories(store: Any, seed: int = 1) -> Run:
+    workers = recorders("redis", seed)
     call_at_once(workers, store, SECONDS)
     read_all(workers[0], store)
     return Run("redis", workers)
@@ -146,8 +146,17 @@ def test_a_sound_working_memory_is_not_blamed() -> None:
 
 
 def test_a_broken_working_memory_is_caught() -> None:
-    with InMemoryWorkingMemoryStore() as store, pytest.raises(AssertionError, match="no order"):
-        run_memories(HappensTwice(store)).check()
+    # A busy machine may make too few calls in one run.
+    assert any(twice_is_caught(seed) for seed in range(10))
+
+
+def twice_is_caught(seed: int) -> bool:
+    with InMemoryWorkingMemoryStore() as store:
+        try:
+            run_memories(HappensTwice(store), seed).check()
+        except AssertionError as error:
+            return "no order" in str(error)
+    return False
 
 
 class Unfenced:

@@ -19,12 +19,12 @@ from urllib.request import urlopen
 import pytest
 
 from jazzmine._compat.sync_concurrency import Affinity
-from jazzmine._sync.working_memory.hooks import Lease
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync.message_store import MessageStore
-from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import report, size
+from tests.faults.unordered import Unordered
 from tests.servers import mongodb, postgres, redis
 from tests.servers.process import free_port
 
@@ -98,22 +98,8 @@ def test_sixteen_threads_share_a_working_memory(name: str, tmp_path: Path) -> No
     report(f"threads, {name}: {THREADS} threads, {THREADS * CALLS} updates: none lost")
 
 
-class Unlocked(InMemoryWorkingMemoryStore):
-    """Takes no lock for an update."""
-
-    def _acquire(self, lease: Lease) -> None:
-        lease.memory = self._load(lease.conversation_id)
-        time.sleep(0.0005)
-
-    def _require_held(self, lease: Lease) -> None:
-        """Check nothing."""
-
-    def _release(self, lease: Lease) -> None:
-        """Release nothing."""
-
-
-def test_a_working_memory_that_takes_no_lock_is_detected() -> None:
-    with Unlocked() as store, pytest.raises(AssertionError, match="an update is lost"):
+def test_a_working_memory_that_saves_over_anything_is_detected() -> None:
+    with Unordered() as store, pytest.raises(AssertionError, match="an update is lost"):
         update_at_once(store)
 
 

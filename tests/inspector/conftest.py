@@ -22,7 +22,9 @@ from tests.behaviour.samples import (
     trace,
 )
 
-if any(find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2", "typer")):
+if any(
+    find_spec(name) is None for name in ("starlette", "uvicorn", "jinja2", "markdown_it", "typer")
+):
     collect_ignore_glob = ["test_*.py"]  # the extra `inspector` is not installed
 else:
     from jazzmine.inspector.app import create_app

@@ -92,6 +92,20 @@ def test_a_timeline_is_in_the_order_of_time_and_within_its_turn() -> None:
     ]
 
 
+def test_the_call_of_a_function_is_drawn_at_its_own_time() -> None:
+    call = ToolTrace(tool_name="look_up", started_at_ms=NOW + 250, total_latency_ms=100)
+    (step,) = timeline(
+        trace(
+            "m1",
+            started_at_ms=NOW,
+            ended_at_ms=NOW + 1_000,
+            total_latency_ms=1_000,
+            tool_traces=[call],
+        )
+    )
+    assert (step.at_ms, step.left, step.width) == (250, 25, 10)
+
+
 def test_a_call_that_ended_after_its_turn_is_drawn_within() -> None:
     late = LLMCallRecord(purpose="other", model="m", timestamp_ms=NOW + 900, latency_ms=300)
     (step,) = timeline(

@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine.core import MessageRole, MessageStore, WorkingMemoryStore
 from jazzmine.errors import StoreUnavailableError
-from tests.behaviour.samples import NOW, conversation, message, messages, trace
+from tests.behaviour.samples import NOW, conversation, llm_call, message, messages, trace
 from tests.inspector.conftest import Site, opened
 
 
@@ -82,6 +82,49 @@ async def test_pages_follow_one_another_without_a_gap(site: Site) -> None:
     assert len(both) == 50
 
 
+async def test_a_conversation_without_a_title_is_told_by_its_first_text(site: Site) -> None:
+    await site.store.store_conversation(conversation("untitled", title=""))
+    question = message("q", conversation_id="untitled", original_content="When does it rain?")
+    answer = message("w", conversation_id="untitled", role=MessageRole.ASSISTANT)
+    calls = [llm_call(success=False, error="too many requests", cost_usd=0.0125)]
+    turn = trace("w", conversation_id="untitled", total_tokens=12_345, llm_calls=calls)
+    await site.store.append_messages("untitled", [question, answer], trace=turn)
+    text = await site.text("/")
+    assert "When does it rain?" in text
+    assert "untitled" in text
+    assert re.search(r"1 turn · 12\.3k tokens · \$0\.0125", text)
+
+
+async def test_a_failed_call_marks_its_turn(site: Site) -> None:
+    calls = [llm_call(success=False, error="too many requests", input={"asked": 1}, output=None)]
+    turn = trace("in-c2", conversation_id="c2", agent_id="a2", llm_calls=calls)
+    await site.store.store_turn_trace(turn)
+    assert "1 error" in await site.text("/conversation", id="c2")
+    assert "too many requests" in await site.text("/turns", agent="a2")
+    shown = await site.text("/turn", message="in-c2")
+    assert "too many requests" in shown
+    assert "&#34;asked&#34;: 1" in shown
+
+
+async def test_the_markdown_of_an_answer_is_rendered_beside_its_source(site: Site) -> None:
+    written = "**bold** <b>no</b>\n\n| a | b |\n|:--|--:|\n| 1 | 2 |\n\n[x](https://x.example)"
+    hostile = "[y](javascript:alert(1)) ![z](https://z.example/z.png) [w](data:text/html,x)"
+    await site.store.store_message(
+        message("md", role=MessageRole.ASSISTANT, original_content=f"{written}\n{hostile}")
+    )
+    text = await site.text("/conversation", id="c1")
+    rendered = text[text.index('<div class="markdown"') :].partition("</div>")[0]
+    for part in ("<strong>bold</strong>", "&lt;b&gt;no&lt;/b&gt;", "<td>2</td>"):
+        assert part in rendered
+    assert re.findall(r'href="([^"]*)"', rendered) == [
+        "https://x.example",
+        "https://z.example/z.png",
+    ]
+    assert "<img" not in rendered
+    assert "style=" not in rendered
+    assert "**bold**" in text
+
+
 async def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
     async with (
         await MessageStore.initialize(f"json:{tmp_path / 'm.json'}") as store,
@@ -90,9 +133,9 @@ async def test_an_empty_store_says_what_to_do(tmp_path: Path) -> None:
         assert "store_conversation" in await site.text("/")
         assert "Show all conversations" in await site.text("/", user="nobody")
         assert "Nothing has the id" in await site.text("/", id="nothing")
-        assert "store_turn" in await site.text("/turns")
+        assert "recorder.trace" in await site.text("/turns")
         assert "Show all turns" in await site.text("/turns", agent="nobody")
-        assert "store_turn" in await site.text("/usage", range="all")
+        assert "recorder.trace" in await site.text("/usage", range="all")
         assert "Show all usage" in await site.text("/usage", agent="nobody")
         await store.store_conversation(conversation("c1"))
         text = await site.text("/conversation", id="c1")
@@ -128,7 +171,12 @@ async def test_a_long_thread_is_shown_in_pages(site: Site) -> None:
     await site.store.store_turn_trace(
         trace("l2200", conversation_id="c2", turn_number=9, started_at_ms=NOW + 2_000)
     )
-    found, text = [], await site.text("/conversation", id="c2")
+    newest = await site.text("/conversation", id="c2")
+    assert 'id="m-l2299"' in newest
+    assert 'id="m-l0000"' not in newest
+    assert "every 2s" in newest
+    (first,) = (each for each in links(newest, "/conversation?") if "oldest" in each)
+    found, text = [], await site.text(first)
     assert "every 2s" not in text
     while True:
         found += re.findall(r'<article [^>]*id="m-(l[^"]*)"', text)
@@ -139,9 +187,6 @@ async def test_a_long_thread_is_shown_in_pages(site: Site) -> None:
     assert found == [each.id for each in told]
     assert "every 2s" in text
     assert ">Turn 9 " in text
-    newest = await site.text("/conversation", id="c2", newest="1")
-    assert 'id="m-l2299"' in newest
-    assert "every 2s" in newest
 
 
 @pytest.mark.parametrize("known", ["c2", "empty"])
@@ -258,7 +303,7 @@ async def test_a_store_that_cannot_be_reached_is_told(
     async def fail(*_: object) -> None:
         raise StoreUnavailableError("the server did not answer within 30 s")
 
-    monkeypatch.setattr(site.store, "_find_traces", fail)
+    monkeypatch.setattr(site.store.backend, "find_traces", fail)
     text = await site.text("/turns", 503, agent="a1")
     assert "did not answer within 30 s" in text
     assert 'href="/turns?agent=a1"' in text

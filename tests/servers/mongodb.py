@@ -107,6 +107,6 @@ def emptied_database() -> Iterator[dict[str, object]]:
         atexit.register(client(uri).drop_database, _emptied[0])
     name = _emptied.pop()
     yield {"storage": "mongodb", "uri": uri, "db": name}
-    for collection in ("turn_traces", "messages", "conversations"):
+    for collection in ("turn_traces", "messages", "conversations", "memory_items"):
         client(uri)[name][collection].delete_many({})
     _emptied.append(name)

@@ -231,6 +231,7 @@ _emptied: dict[str, list[str]] = {}
 _TABLES = (
     ("turn_traces", "messages", "conversations"),
     ("working_memory", "working_memory_corrupt"),
+    ("memory_items",),
 )
 
 

@@ -20,6 +20,8 @@ class Proxy:
     Attributes:
         delay: the delay of each reply in s.
         drip: the time in s between two bytes of a reply; 0 forwards replies at once.
+        bandwidth: how many bytes it forwards in a second, all in all; 0 for no limit.
+        forwarded: how many bytes it has received to be forwarded.
         swallow_requests: drop the data of clients.
         swallow_replies: drop the data of the server. After dropped data, a connection forwards
             nothing more in that direction, because TCP never delivers a stream with a gap.
@@ -37,6 +39,9 @@ class Proxy:
         self.connections = 0
         self.delay = 0.0
         self.drip = 0.0
+        self.bandwidth = 0.0
+        self.forwarded = 0
+        self._line = threading.Lock()
         self.swallow_requests = False
         self.swallow_replies = False
         self._hold_after: int | None = None
@@ -130,6 +135,13 @@ class Proxy:
                 if self._hold_after is not None:
                     connection.hold(self._hold_after)
             connection.start()
+
+    def _carry(self, size: int) -> None:
+        """Wait for as long as some bytes are under way."""
+        with self._line:
+            self.forwarded += size
+            if self.bandwidth:
+                time.sleep(size / self.bandwidth)
 
     def _count_request(self, connection: Connection) -> None:
         with self._mutex:
@@ -230,6 +242,7 @@ class Connection:
 
     def _forward_requests(self) -> None:
         while data := _receive(self._client):
+            self._proxy._carry(len(data))
             self._proxy._count_request(self)
             if not self._forward_request(data):
                 break
@@ -254,6 +267,7 @@ class Connection:
 
     def _forward_replies(self) -> None:
         while data := _receive(self._server):
+            self._proxy._carry(len(data))
             if self._proxy.delay:
                 time.sleep(self._proxy.delay)
             if self._proxy._is_reply_lost(self):

@@ -115,6 +115,7 @@ class Conversation(RuleBasedStateMachine):
         super().__init__()
         self.memory = self.kind("c1", "u1", "a1")
         self.topics = 0
+        self.topic_turn: int | None = None  # the turn of the latest topic
         self.flows = 0
         self.calls = 0
 
@@ -138,13 +139,14 @@ class Conversation(RuleBasedStateMachine):
     def begin_turn(self, cache: TurnCache) -> None:
         turn, question = self.memory.current_turn, self.memory.pending_confirmation
         repeated = turn if turn is not None and turn.turn_number == cache.turn_number else None
-        shifted = repeated is not None and not repeated.is_continuation
+        shifted = repeated is not None and self.topic_turn == cache.turn_number
         cancelled = repeated is not None and repeated.is_cancellation
         flow, ended = self.memory.active_flow, self.memory.flow_count
 
         self.apply(lambda memory: memory.begin_turn(cache))
 
-        self.topics += not cache.is_continuation and not shifted
+        if not cache.is_continuation and not shifted:
+            self.topics, self.topic_turn = self.topics + 1, cache.turn_number
         assert self.memory.turn_number == cache.turn_number
         assert self.memory.current_turn == cache
         cancels = cache.is_cancellation and not cancelled
@@ -270,7 +272,14 @@ class Conversation(RuleBasedStateMachine):
         declined = ending == "cancel_flow" and question is not None
         assert applied is (flow is not None or declined)
         assert self.memory.active_flow is None
-        assert not applied or self.memory.pending_confirmation is None
+        kept = self.memory.pending_confirmation
+        if applied and ending == "cancel_flow":
+            assert kept is None
+        elif applied and kept is not None:
+            # A question of no flow stays open.
+            assert flow is not None
+            assert kept == question
+            assert kept.flow_id != flow.flow_id
 
     @rule()
     def store_and_read(self) -> None:

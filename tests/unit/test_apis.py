@@ -22,6 +22,7 @@ MODULES = [
     ("jazzmine.core", "jazzmine.sync"),
     ("jazzmine.core.message_store", "jazzmine.sync.message_store"),
     ("jazzmine.core.working_memory", "jazzmine.sync.working_memory"),
+    ("jazzmine.core.long_term_memory", "jazzmine.sync.long_term_memory"),
 ]
 COPIES = [path.relative_to(SYNC).as_posix() for path in sorted(SYNC.rglob("*.py"))]
 DRIVERS = ["psycopg", "psycopg_pool", "pymongo", "redis", "motor"]
@@ -41,15 +42,21 @@ def lives_in(value: object, package: str) -> bool:
 
 
 EXPORTED = list(exported())
-SHARED = [pytest.param(a, b, id=i) for i, a, b in EXPORTED if not lives_in(a, "_async")]
 PAIRS = {a: b for _, a, b in EXPORTED if lives_in(a, "_async")}
-METHODS = [
-    pytest.param(ours, theirs, name, id=f"{ours.__name__}.{name}")
-    for ours, theirs in PAIRS.items()
-    if isinstance(ours, type) and isinstance(theirs, type)
-    for name in sorted({*dir(ours), *dir(theirs)})
-    if not name.startswith("_") or name == "__init__"
-]
+each_class = pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        pytest.param(ours, theirs, id=ours.__name__)
+        for ours, theirs in PAIRS.items()
+        if isinstance(ours, type)
+    ],
+)
+
+
+def public_names(*classes: type) -> list[str]:
+    """Return the names of the public methods and attributes of any of the classes."""
+    names = {name for owner in classes for name in dir(owner)}
+    return sorted(name for name in names if not name.startswith("_") or name == "__init__")
 
 
 def waits(function: object) -> bool:
@@ -84,17 +91,20 @@ def test_both_apis_export_the_same_names(core: str, sync: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["core", "sync"])
-def test_the_short_import_has_what_the_two_modules_have(kind: str) -> None:
+def test_the_short_import_has_what_the_three_modules_have(kind: str) -> None:
     short = importlib.import_module(f"jazzmine.{kind}")
     messages = importlib.import_module(f"jazzmine.{kind}.message_store")
     memory = importlib.import_module(f"jazzmine.{kind}.working_memory")
+    items = importlib.import_module(f"jazzmine.{kind}.long_term_memory")
 
-    assert {*short.__all__} == {*messages.__all__, *memory.__all__}
+    assert {*short.__all__} == {*messages.__all__, *memory.__all__, *items.__all__}
 
 
-@pytest.mark.parametrize(("ours", "theirs"), SHARED)
-def test_names_without_io_are_the_same_objects_in_both_apis(ours: object, theirs: object) -> None:
-    assert ours is theirs
+def test_names_without_io_are_the_same_objects_in_both_apis() -> None:
+    shared = [pair for pair in EXPORTED if not lives_in(pair[1], "_async")]
+
+    assert shared
+    assert [name for name, ours, theirs in shared if ours is not theirs] == []
 
 
 def test_every_store_is_exported_by_both_apis() -> None:
@@ -123,19 +133,20 @@ def test_no_back_end_replaces_a_public_method() -> None:
     assert own == []
 
 
-@pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
-def test_a_method_has_the_same_signature_in_both_apis(ours: type, theirs: type, name: str) -> None:
-    mine, other = getattr(ours, name), getattr(theirs, name)
+@each_class
+def test_the_methods_have_the_same_signatures_in_both_apis(ours: type, theirs: type) -> None:
+    for name in public_names(ours, theirs):
+        mine, other = getattr(ours, name), getattr(theirs, name)
 
-    if callable(mine):
-        assert shape(mine) == shape(other)
-    else:
-        assert type(mine) is type(other)
+        if callable(mine):
+            assert shape(mine) == shape(other), name
+        else:
+            assert type(mine) is type(other), name
 
 
-@pytest.mark.parametrize(("ours", "theirs", "name"), METHODS)
-def test_no_method_of_the_sync_api_has_to_be_awaited(ours: type, theirs: type, name: str) -> None:
-    assert not waits(getattr(theirs, name))
+@each_class
+def test_no_method_of_the_sync_api_has_to_be_awaited(ours: type, theirs: type) -> None:
+    assert [name for name in public_names(theirs) if waits(getattr(theirs, name))] == []
 
 
 @pytest.mark.parametrize("name", ["initialize", "close", "ping", "store_message", "store_turn"])
@@ -145,12 +156,17 @@ def test_a_call_to_the_async_api_has_to_be_awaited(name: str) -> None:
     assert waits(getattr(core.MessageStore, name))
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_a_copy_defines_nothing_that_waits(name: str) -> None:
-    nodes = ast.walk(ast.parse((SYNC / name).read_text(encoding="utf-8")))
+def test_a_copy_defines_nothing_that_waits() -> None:
     kinds = (ast.AsyncFunctionDef, ast.AsyncFor, ast.AsyncWith, ast.Await)
+    waiting = [
+        (name, node.lineno)
+        for name in COPIES
+        for node in ast.walk(ast.parse((SYNC / name).read_text(encoding="utf-8")))
+        if isinstance(node, kinds)
+    ]
 
-    assert [node for node in nodes if isinstance(node, kinds)] == []
+    assert COPIES
+    assert waiting == []
 
 
 def definitions(path: Path) -> list[tuple[int, str, str]]:
@@ -162,18 +178,18 @@ def definitions(path: Path) -> list[tuple[int, str, str]]:
     ]
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_a_copy_has_its_classes_and_functions_on_the_lines_of_the_source(name: str) -> None:
-    assert definitions(SYNC / name) == definitions(ASYNC / name)
+def test_a_copy_has_its_classes_and_functions_on_the_lines_of_the_source() -> None:
+    for name in COPIES:
+        assert definitions(SYNC / name) == definitions(ASYNC / name), name
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_the_prose_of_a_copy_is_true_of_it(name: str) -> None:
-    text = (SYNC / name).read_text(encoding="utf-8")
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    prose = [t.string for t in tokens if t.type in (tokenize.COMMENT, tokenize.STRING)]
+def test_the_prose_of_a_copy_is_true_of_it() -> None:
+    for name in COPIES:
+        text = (SYNC / name).read_text(encoding="utf-8")
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        prose = [t.string for t in tokens if t.type in (tokenize.COMMENT, tokenize.STRING)]
 
-    assert [sentence for sentence in prose if UNTRUE.search(sentence)] == []
+        assert [sentence for sentence in prose if UNTRUE.search(sentence)] == [], name
 
 
 def imported_by(statement: str) -> set[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import PartialPage, Repairs, parse_json, plain_value, repaired
+from jazzmine.records.repair import Repairs, parse_json, plain_value, repaired
 from jazzmine.records.traces import TurnTrace
 from tests.behaviour.samples import conversation, full_trace, message
 
@@ -116,30 +117,11 @@ def test_a_missing_field_that_is_always_stored_gets_no_default(name: str) -> Non
         Repairs().record(Conversation, given)
 
 
-def test_a_listing_in_which_all_is_well_is_a_list() -> None:
-    found = Repairs().listing(["a", "b"], message, str)
-
-    assert type(found) is list
-    assert [one.id for one in found] == ["a", "b"]
-
-
-def test_a_listing_without_unreadable_records_has_the_id_of_its_last_row() -> None:
-    def read(name: str) -> Message:
-        return message(name, user_id="" if name == "b" else "u")
-
-    found = Repairs().listing(["a", "b"], read, str)
-
-    assert isinstance(found, PartialPage)
-    assert ([one.id for one in found], found.rows, found.last_id) == (["a"], 2, "b")
-
-
 def test_the_log_holds_no_value(caplog: pytest.LogCaptureFixture) -> None:
     repairs = Repairs()
     with caplog.at_level(logging.WARNING):
         repairs.record(Message, raw(metadata={"key": [NAN, "secret"]}, intent="secret \ud800"))
-        repairs.listing(
-            [raw(role="secret")], lambda given: repairs.record(Message, given), lambda _: "m1"
-        )
+        list(repairs.readable([raw(role="secret")], partial(repairs.record, Message)))
 
     assert len(caplog.records) == 3
     assert "secret" not in caplog.text

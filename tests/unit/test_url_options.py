@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jazzmine.config import (
     JSONStoreConfig,
+    MemoryMessagesConfig,
     MongoDBConfig,
     PostgresConfig,
     RedisConfig,
+    SQLiteConfig,
     message_store_config,
     working_memory_config,
 )
@@ -156,3 +159,55 @@ def test_a_wrong_url_in_the_environment_is_said_to_be_there(
     monkeypatch.setenv(variable, url)
     with pytest.raises(ConfigurationError, match=f"^{variable}: "):
         read(None)
+
+
+@pytest.mark.parametrize(
+    ("path", "storage"),
+    [
+        ("messages.json", "json"),
+        ("./data/messages.JSON", "json"),
+        ("/srv/agent.db", "sqlite"),
+        ("agent.sqlite", "sqlite"),
+        ("a/b:c.sqlite3", "sqlite"),
+    ],
+)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_plain_path_is_a_file_of_the_kind_that_its_end_names(
+    path: str, storage: str, kind: type
+) -> None:
+    found = message_store_config(kind(path))
+    assert found.storage == storage
+    assert Path(getattr(found, "path")) == Path(path)  # noqa: B009 - not every configuration has one
+
+
+def test_messages_may_be_kept_in_the_process() -> None:
+    assert message_store_config("memory:") == MemoryMessagesConfig()
+    assert message_store_config({"storage": "memory"}) == MemoryMessagesConfig()
+    with pytest.raises(ConfigurationError, match="in the process, take memory:"):
+        message_store_config("sqlite::memory:")
+    with pytest.raises(ConfigurationError, match="in the process, take memory:"):
+        working_memory_config("sqlite::memory:")
+
+
+def test_a_path_in_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAZZMINE_MESSAGE_STORE", "agent.db")
+    assert message_store_config(None) == SQLiteConfig(path="agent.db")
+
+
+@pytest.mark.parametrize("path", ["messages", Path("messages.txt"), "host=h password=sesame", ""])
+def test_a_path_whose_end_says_nothing_is_refused_with_both_ways_to_say_it(path: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"\.json: json; \.db.* json:PATH or sqlite:PATH"):
+        message_store_config(path)
+    with pytest.raises(ConfigurationError, match=r"sqlite\); write sqlite:PATH$") as raised:
+        working_memory_config(path)
+    assert "sesame" not in str(raised.value)
+
+
+def test_a_working_memory_is_not_kept_in_a_json_file() -> None:
+    with pytest.raises(ConfigurationError, match="write sqlite:PATH"):
+        working_memory_config("memory.json")
+
+
+def test_a_configuration_of_another_type_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="a URL, a path or None, not int"):
+        message_store_config(3)  # type: ignore[arg-type]

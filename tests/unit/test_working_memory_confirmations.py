@@ -188,3 +188,39 @@ def test_a_question_that_is_no_record_is_refused() -> None:
         memory.request_confirmation("Sure?")  # type: ignore[arg-type]
 
     assert memory.to_dict() == before
+
+
+@pytest.mark.parametrize("end", ["complete_flow", "fail_flow"])
+def test_a_question_that_belongs_to_no_flow_outlives_one(end: str) -> None:
+    memory = new_memory()
+    question = PendingConfirmation("", "share the log?", {}, 0)
+    memory.request_confirmation(question)
+    memory.start_flow(ActiveFlowState("f", "order", "flow"))
+
+    getattr(memory, end)()
+
+    assert memory.pending_confirmation == question
+    assert memory.status is ConversationStatus.AWAITING_CONFIRMATION
+
+
+@pytest.mark.parametrize("end", ["complete_flow", "fail_flow", "cancel_flow"])
+def test_the_question_that_a_flow_waits_for_ends_with_it(end: str) -> None:
+    memory = new_memory()
+    memory.start_flow(ActiveFlowState("f", "order", "flow"))
+    memory.request_confirmation(PendingConfirmation("", "sure?", {}, 0))
+
+    getattr(memory, end)()
+
+    assert memory.pending_confirmation is None
+    assert memory.status is ConversationStatus.IDLE
+
+
+def test_cancelling_a_flow_drops_a_question_that_belongs_to_none() -> None:
+    memory = new_memory()
+    memory.request_confirmation(PendingConfirmation("", "share the log?", {}, 0))
+    memory.start_flow(ActiveFlowState("f", "order", "flow"))
+
+    memory.cancel_flow()
+
+    assert memory.pending_confirmation is None
+    assert [flow.status for flow in memory.flow_history] == ["cancelled"]

@@ -128,6 +128,7 @@ def test_the_fields_keep_the_predecessor_s_names_and_order() -> None:
         "revision",
         "topics_dropped",
         "flows_dropped",
+        "data",
     ]
     assert list(memory.to_dict()["active_flow"]) == list(STORED_BY_THE_PREDECESSOR["active_flow"])
 

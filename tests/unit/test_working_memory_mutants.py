@@ -86,8 +86,8 @@ class MentionsTwice(Small):
 
 class ShiftsTwice(Small):
     def begin_turn(self, turn_cache: TurnCache) -> bool:
-        if self.current_turn is not None:
-            self.current_turn.is_continuation = True
+        if self.topic_history:
+            self.topic_history[-1].turn_number -= 1
         return super().begin_turn(turn_cache)
 
 
@@ -122,9 +122,9 @@ class KeepsAllCalls(Small):
 
 
 class KeepsTheOldestFlows(Small):
-    def _touched(self) -> bool:
-        before = self.flow_history
-        applied = super()._touched()
+    def _changed(self, **validated: Any) -> bool:
+        before = validated.get("flow_history", self.flow_history)
+        applied = super()._changed(**validated)
         set_unvalidated(self, flow_history=before[: len(self.flow_history)])
         return applied
 

@@ -66,6 +66,15 @@ def test_a_turn_that_begins_again_counts_only_new_mentions() -> None:
     }
 
 
+def test_a_mention_with_other_attributes_counts_once_when_a_turn_begins_again() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, raw_entities=[{"name": "Ada", "attributes": ["kind"]}]))
+
+    memory.begin_turn(TurnCache(1, raw_entities=[{"name": " Ada", "attributes": ["tall"]}]))
+
+    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["kind", "tall"], 1, 1, 1)}
+
+
 def test_more_attributes_than_are_kept_stay_the_same_when_a_turn_begins_again() -> None:
     memory = new_memory()
     attributes = [str(number) for number in range(2 * memory.max_entity_attributes)]
@@ -93,6 +102,15 @@ def test_a_turn_that_begins_again_may_add_a_topic() -> None:
     memory.begin_turn(TurnCache(1, is_continuation=True))
 
     memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+
+    assert memory.topic_history == [TopicShift(1, "book")]
+
+
+def test_a_turn_whose_continuation_flips_twice_adds_one_topic() -> None:
+    memory = new_memory()
+
+    for is_continuation in (False, True, False):
+        memory.begin_turn(TurnCache(1, intent="book", is_continuation=is_continuation))
 
     assert memory.topic_history == [TopicShift(1, "book")]
 

@@ -312,13 +312,13 @@ def test_only_the_latest_topic_is_summarised() -> None:
     assert memory.topic_history == [TopicShift(1, "book"), TopicShift(2, "cancel", "cancelling")]
 
 
-def test_ending_a_turn_leaves_the_error_status() -> None:
+def test_the_error_status_lasts_until_the_next_transition() -> None:
     memory = new_memory()
     memory.status = ConversationStatus.ERROR
 
     memory.end_turn("Sorry.", "error")
 
-    assert memory.status is ConversationStatus.ERROR
+    assert memory.status is ConversationStatus.IDLE
 
 
 def test_a_reply_that_is_no_string_changes_nothing() -> None:

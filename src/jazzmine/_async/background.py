@@ -71,7 +71,8 @@ class Periodic:
 
     Args:
         every: the time, in s, before the first run and between two runs.
-        work: returns whether to go on; it raises nothing.
+        work: returns whether to go on; it raises nothing. A run that cannot be cancelled, and that
+            takes long, does not delay the end of the block: it must do no harm after it.
     """
 
     def __init__(self, every: float, work: Work[bool]) -> None:
@@ -85,7 +86,7 @@ class Periodic:
     async def __aexit__(self, *error: object) -> None:
         self._over.set()
         await self._task.cancel()
-        await self._task.wait(None)
+        await self._task.wait(0.1)
 
     async def _repeat(self) -> None:
         while await self._work() and not await self._over.wait(self._every):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice
 from typing import Generic, TypeVar
 
 from jazzmine._compat.async_concurrency import Event
@@ -17,25 +18,38 @@ class KeyedLocks(Generic[T]):
 
     Each call names itself as the owner, so that it can release what it may or may not have
     acquired: it may have been interrupted between any two steps.
+
+    Args:
+        places: how many owners may have the lock of a key at a time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, places: int = 1) -> None:
         self._mutex = threading.Lock()
-        self._queues: dict[str, dict[T, Event]] = {}  # the first owner of a queue has the lock
+        self._places = places
+        # The first owners of a queue have the lock; one that had to wait for it has an event.
+        self._queues: dict[str, dict[T, Event | None]] = {}
 
     def __len__(self) -> int:
         return len(self._queues)
 
+    def try_acquire(self, key: str, owner: T) -> bool:
+        """Acquire the lock of a key if it is free."""
+        with self._mutex:
+            return owner in self._queues.setdefault(key, {owner: None})
+
     async def acquire(self, key: str, owner: T, timeout: float) -> bool:
         """Acquire the lock of a key; return False if it was not free within `timeout` s.
 
-        Whatever becomes of it, the owner must be released in the end.
+        Whatever becomes of it, the owner must be released in the end. One that waited in vain may
+        go on: it has kept its place.
         """
-        turn = Event()
         with self._mutex:
             queue = self._queues.setdefault(key, {})
-            queue[owner] = turn
-            if len(queue) == 1:
+            if len(queue) < self._places:
+                queue[owner] = None
+                return True
+            queue[owner] = turn = Event()
+            if owner in islice(queue, self._places):
                 return True
         return await turn.wait(timeout)
 
@@ -44,15 +58,17 @@ class KeyedLocks(Generic[T]):
         with self._mutex:
             queue = self._queues.get(key, {})
             queue.pop(owner, None)
-            if queue:
-                next(iter(queue.values())).set()
-            else:
+            if len(queue) >= self._places:
+                turn = next(islice(queue.values(), self._places - 1, None))
+                if turn is not None:
+                    turn.set()
+            elif not queue:
                 self._queues.pop(key, None)
 
-    def is_held(self, key: str, owner: T) -> bool:
-        """Return whether an owner has the lock of a key."""
+    def holder(self, key: str) -> T | None:
+        """Return the owner that has the lock of a key, if any."""
         with self._mutex:
-            return next(iter(self._queues.get(key, ())), None) is owner
+            return next(iter(self._queues.get(key, ())), None)
 
     def holders(self) -> list[T]:
         """Return the owners that have the lock of a key."""

@@ -3,49 +3,142 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from types import TracebackType
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+from jazzmine._async.operation import operation
 from jazzmine._compat.async_concurrency import Affinity
 from jazzmine.errors import StoreClosedError
+from jazzmine.records.arguments import require_id
+from jazzmine.records.seen import require_own
 
-__all__ = ["Store"]
+__all__ = ["Backend", "Store"]
 
-AnyStore = TypeVar("AnyStore", bound="Store")
+AnyPlace = TypeVar("AnyPlace", bound="Backend")
+AnyStore = TypeVar("AnyStore", bound="Store[Any]")
 
 
-class Store(ABC):
-    """A store, open from `_open()` until `close()`.
+class Backend(ABC):
+    """What a store has: the place where its records are kept."""
 
-    Each public method of a store calls `_check()` before anything else, and none calls another
-    public method, because each call is a span of its own.
+    #: The value of the attribute `db.system.name` of the store's spans.
+    system_name: str
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Import the driver and connect; on failure leave nothing open."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release all files and connections; called once."""
+
+    @abstractmethod
+    async def ping(self) -> None:
+        """Make one cheap round trip to the server."""
+
+    async def pending(self) -> list[str]:
+        """Return what opening the store would create or change there, without doing it.
+
+        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
+        yet, the file or the tables are among them.
+        """
+        return []
+
+    def after_fork(self) -> None:  # noqa: B027 - a back end may have nothing to replace
+        """Replace inherited connections, files and locks in a forked process."""
+
+    #: Whether it regards `viewer`.
+    can_be_limited: ClassVar[bool] = False
+
+    #: The user to whose records it is limited; None is no limit.
+    viewer: str | None = None
+
+    def limited_to(self: AnyPlace, user_id: str) -> AnyPlace:
+        """Return a back end with the same connections that is limited to a user's records.
+
+        Its reads find nothing else, by a condition of each query. Its writes check in their
+        transaction that what they change is the user's, and raise `NotSeenError` if it is not
+        there, or another user's: the two cannot be told apart. What a copy shares with its original
+        must stay the same object after a fork.
+        """
+        if not self.can_be_limited:
+            raise NotImplementedError(f"{type(self).__name__} cannot be limited to a user")
+        limited = copy(self)
+        limited.viewer = user_id
+        return limited
+
+
+AnyBackend = TypeVar("AnyBackend", bound=Backend)
+
+
+class Store(ABC, Generic[AnyBackend]):
+    """A store, open from `open()` until `close()`.
+
+    Each public method is an `operation`, and none calls another one, because each call is a span
+    of its own.
     """
 
-    #: The value of the attribute `db.system.name` of its spans.
-    _system_name: ClassVar[str] = ""
+    #: The name of the tracer of its spans.
+    scope: ClassVar[str]
 
-    def __init__(self) -> None:
+    def __init__(self, backend: AnyBackend) -> None:
+        self.backend: AnyBackend = backend
         self._affinity = Affinity(self._after_fork)
         self._closed = False
+        # Of a scoped store: what it was made of, and whose records it sees.
+        self._parent: Store[AnyBackend] | None = None
+        self._viewer: str | None = None
 
+    @operation()
     async def ping(self) -> None:
         """Make one cheap round trip to the server (or the file), for readiness probes.
 
         Raises:
             StoreUnavailableError: the server did not answer within `timeout`.
         """
-        self._check()
-        await self._ping()
+        await self.backend.ping()
 
+    def scoped(self: AnyStore, *, user_id: str) -> AnyStore:
+        """Return a store that sees and changes what is this user's, and nothing else.
+
+        It is of the same type and uses the same connections, costs nothing to make, and may be
+        made for each request. Whatever belongs to others is for it as if it were not stored.
+        Closing it closes nothing but itself; it is closed with the store that it was made of.
+
+        Args:
+            user_id: whose records.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        owner = require_id("user_id", user_id)
+        require_own(self._viewer, owner)
+        scoped = copy(self)
+        scoped._parent = self
+        if self._viewer is None:
+            scoped._viewer = owner
+            scoped._limit_to(owner)
+        return scoped
+
+    @abstractmethod
+    def _limit_to(self, user_id: str) -> None:
+        """Limit this store, a new copy of another one, to a user's records."""
+
+    @operation(needs_open=False)
     async def close(self) -> None:
-        """Release all files and connections; closing again does nothing."""
+        """Release all files and connections; closing again does nothing.
+
+        A scoped store has none of its own, and leaves those of the others open.
+        """
         self._affinity.ensure()
         if not self._closed:
             self._closed = True
-            await self._close()
+            if self._parent is None:
+                await self._close()
 
     async def __aenter__(self: AnyStore) -> AnyStore:
-        self._check()
+        self.require_open()
         return self
 
     async def __aexit__(
@@ -56,38 +149,37 @@ class Store(ABC):
     ) -> None:
         await self.close()
 
-    async def _opened(self: AnyStore) -> AnyStore:
-        """Open the store, and return it."""
-        self._affinity.ensure()
-        await self._open()
+    # For `initialize` and for programs that show or move whole stores.
+
+    @operation()
+    async def open(self: AnyStore) -> AnyStore:
+        """Open a store that was made without `initialize()`, and return it.
+
+        On failure nothing is left open.
+        """
+        await self.backend.open()
         return self
 
-    def _check(self) -> None:
+    @property
+    def system_name(self) -> str:
+        """The value of the attribute `db.system.name` of its spans."""
+        return self.backend.system_name
+
+    def require_open(self) -> None:
+        """Raise unless the store is open, and belongs to this event loop (or this process).
+
+        Raises:
+            StoreClosedError: the store is closed.
+            WrongEventLoopError: the store belongs to another event loop.
+        """
         if self._closed:
             raise StoreClosedError("this store is closed; open another with initialize()")
+        if self._parent is not None:
+            self._parent.require_open()
         self._affinity.ensure()
 
-    # Implemented by a back end
+    def _after_fork(self) -> None:
+        self.backend.after_fork()
 
-    async def _pending(self) -> list[str]:
-        """Return what opening the store would create or change there, without doing it.
-
-        Each is a phrase such as "create the index id_1 of chat.messages". Where nothing is stored
-        yet, the file or the tables are among them.
-        """
-        return []
-
-    @abstractmethod
-    async def _open(self) -> None:
-        """Import the driver and connect; on failure leave nothing open."""
-
-    @abstractmethod
     async def _close(self) -> None:
-        """Release all files and connections; called once."""
-
-    def _after_fork(self) -> None:  # noqa: B027 - a back end may have nothing to replace
-        """Replace inherited connections, files and locks in a forked process."""
-
-    @abstractmethod
-    async def _ping(self) -> None:
-        """Make one round trip to the server."""
+        await self.backend.close()

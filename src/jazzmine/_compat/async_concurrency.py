@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from queue import SimpleQueue
+from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
-from weakref import finalize
 
 from jazzmine.errors import WrongEventLoopError
 
 __all__ = [
     "Affinity",
     "Event",
-    "Executor",
     "Task",
+    "ThreadEvent",
     "Work",
     "run_blocking",
     "run_detached",
+    "run_given",
     "sleep",
 ]
 
 T = TypeVar("T")
 
 Work: TypeAlias = Callable[..., Awaitable[T]]
-
-_Functions: TypeAlias = "SimpleQueue[Callable[[], object] | None]"
 
 sleep = asyncio.sleep
 
@@ -94,6 +91,26 @@ class Event:
             self._waiting.discard(waiter)
             if timer is not None:
                 timer.cancel()
+
+
+class ThreadEvent(Event):
+    """An event of this event loop that another thread sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.get_running_loop()
+
+    @staticmethod
+    def set_all(events: Sequence[ThreadEvent]) -> None:
+        """Set events of one loop, in any thread; nobody waits for those of a closed loop."""
+        if events:
+            with suppress(RuntimeError):
+                events[0]._loop.call_soon_threadsafe(_set_all, events)
+
+
+def _set_all(events: Iterable[Event]) -> None:
+    for event in events:
+        event.set()
 
 
 def _resolve(future: asyncio.Future[bool], result: bool) -> None:
@@ -164,71 +181,7 @@ async def run_blocking(function: Callable[..., T], *args: Any) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, function, *args)
 
 
-class Executor:
-    """Runs blocking functions in a thread of its own, one after another.
-
-    A `ThreadPoolExecutor` does the same with a future and several locks for each function, which
-    take as long as a small write to a database.
-
-    Attributes:
-        is_busy: whether a function is being run.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.is_busy = False
-        self._name = name
-        self._functions: _Functions = SimpleQueue()
-        self._end: finalize[[_Functions, threading.Thread], Executor] | None = None
-
-    async def run(self, function: Callable[[], None], then: Callable[[], None]) -> None:
-        """Run a function, and `then` after it; a cancellation interrupts neither."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def finish(error: BaseException | None) -> None:
-            self.is_busy = False
-            then()
-            if not done.done():
-                done.set_exception(error) if error else done.set_result(None)
-
-        def work() -> None:
-            error = None
-            try:
-                function()
-            except BaseException as failure:
-                error = failure
-            with suppress(RuntimeError):  # the loop was closed
-                loop.call_soon_threadsafe(finish, error)
-
-        if self._end is None:
-            self._end = self._start()
-        self.is_busy = True
-        self._functions.put(work)
-        await done
-
-    def _start(self) -> finalize[[_Functions, threading.Thread], Executor]:
-        # The thread refers to the queue alone: it ends when this object is gone. When the program
-        # ends, it finishes what it has been given.
-        functions = self._functions
-        thread = threading.Thread(target=_run_all, args=[functions], name=self._name, daemon=True)
-        thread.start()
-        return finalize(self, _end, functions, thread)
-
-    def close(self) -> None:
-        """End the thread when it is idle."""
-        if self._end is not None:
-            self._end.detach()
-            self._end = None
-            self._functions.put(None)
-
-
-def _run_all(functions: _Functions) -> None:
-    while (function := functions.get()) is not None:
-        function()
-        function = None  # what it refers to is not needed until the next one comes
-
-
-def _end(functions: _Functions, thread: threading.Thread) -> None:
-    functions.put(None)
-    if thread is not threading.current_thread():
-        thread.join()
+async def run_given(function: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a user's function, which may be a coroutine function or block."""
+    result = await run_blocking(function, *args)
+    return await result if isawaitable(result) else result

@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
+from psycopg import waiting
+from psycopg.pq.abc import PGconn
 from psycopg_pool import AsyncConnectionPool
 
-__all__ = ["DriverPool", "as_pool_worker", "result_within"]
+from jazzmine.backends.postgres.errors import TimedOut
+from jazzmine.deadline import Deadline
+
+__all__ = ["DriverPool", "SocketWaiter", "as_pool_worker", "result_within"]
 
 T = TypeVar("T")
 
@@ -22,6 +28,90 @@ async def result_within(seconds: float, future: Future[T]) -> T:
         return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except asyncio.TimeoutError:
         raise TimeoutError(f"no result within {seconds:.3g} s") from None
+
+
+class SocketWaiter:
+    """Runs psycopg's generators on one connection, each until it ends or its deadline.
+
+    psycopg's own waiting makes a task of each step, and knows no deadline. The event loop watches
+    the socket between two statements, too: starting and stopping that each time took a third of
+    the time that a statement took in this process.
+
+    Args:
+        pgconn: the connection; it stays open for as long as the event loop watches its socket.
+    """
+
+    def __init__(self, pgconn: PGconn) -> None:
+        self._pgconn = pgconn
+        self._loop: asyncio.AbstractEventLoop | None = None  # the one that watches the socket
+        self._fileno = -1
+        self._ready: asyncio.Future[int] | None = None
+        self._is_unread = False
+
+    async def run(self, gen: Any, deadline: Deadline | None) -> Any:
+        """Run a generator to its end, and return its value.
+
+        Raises:
+            TimedOut: the deadline passed before it ended.
+        """
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle | None = None
+        try:
+            state = next(gen)
+            if deadline is not None:
+                timer = loop.call_later(deadline.remaining(), self._resolve, 0)
+            while True:
+                self._ready = ready = loop.create_future()
+                if self._loop is None:
+                    self._watch(loop)
+                if state & waiting.WAIT_W:
+                    loop.add_writer(self._fileno, self._resolve, waiting.READY_W)
+                try:
+                    found = await ready
+                finally:
+                    if state & waiting.WAIT_W:
+                        loop.remove_writer(self._fileno)
+                if deadline is not None and deadline.expired:
+                    raise TimedOut("the server did not reply")
+                state = gen.send(found)
+        except StopIteration as done:
+            return done.value
+        finally:
+            if timer is not None:
+                timer.cancel()
+            # An error keeps this frame, and so the generator, which may hold a socket.
+            gen.close()
+
+    def stop(self) -> None:
+        """Stop watching the socket; it must not be closed before."""
+        if self._loop is not None:
+            self._loop.remove_reader(self._fileno)
+            self._loop = None
+
+    def stop_later(self) -> None:
+        """Stop watching the socket of a connection that was dropped, in whatever thread this is."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # a closed loop watches nothing
+                self._loop.call_soon_threadsafe(self.stop)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._fileno = self._pgconn.socket
+        loop.add_reader(self._fileno, self._readable)
+        self._loop = loop
+
+    def _readable(self) -> None:
+        if self._resolve(waiting.READY_R):
+            self._is_unread = False
+        elif self._is_unread:
+            self.stop()  # no statement waits: the server has closed the connection
+        else:
+            self._is_unread = True  # the loop has looked again before the task has read
+
+    def _resolve(self, result: int) -> bool:
+        if self._ready is None or self._ready.done():
+            return False
+        self._ready.set_result(result)
+        return True
 
 
 async def as_pool_worker(work: Awaitable[T]) -> T:

@@ -39,8 +39,8 @@ def require_client(client: Any) -> None:
         )
 
 
-def client_for(url: str, reply_timeout: float) -> AnyRedis:
-    """Return a client of one server that waits `reply_timeout` s for it; does not connect.
+def client_for(url: str, timeout: float) -> AnyRedis:
+    """Return a client of one server that waits for it `timeout` s at most; does not connect.
 
     Raises:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
@@ -49,17 +49,20 @@ def client_for(url: str, reply_timeout: float) -> AnyRedis:
     from redis.asyncio import Redis
 
     # `time_limit` ends every wait, and costs less than `socket_timeout`.
-    limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": None}
+    limits: Any = {"socket_connect_timeout": timeout, "socket_timeout": None}
     client = Redis.from_url(url, protocol=2, **limits)
     make_connections_of(client.connection_pool, _Aborting)
     return client
 
 
-async def cluster_for(url: str, reply_timeout: float) -> AnyRedis:
-    """Return a client of the cluster that a server belongs to."""
+async def cluster_for(url: str, timeout: float) -> AnyRedis:
+    """Return a client of the cluster that a server belongs to.
+
+    A node that is silent for `timeout` s is given up.
+    """
     from redis.asyncio import RedisCluster
 
-    limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": reply_timeout}
+    limits: Any = {"socket_connect_timeout": timeout, "socket_timeout": timeout}
     return RedisCluster.from_url(url, **limits)
 
 

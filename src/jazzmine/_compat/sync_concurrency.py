@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
 __all__ = [
     "Affinity",
     "Event",
-    "Executor",
     "Task",
+    "ThreadEvent",
     "Work",
     "run_blocking",
     "run_detached",
+    "run_given",
     "sleep",
 ]
 
@@ -25,6 +26,17 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[..., T]
 
 sleep = time.sleep
+
+
+# The id of this process; asking the system in each call would cost a tenth of a small update.
+_process = [os.getpid()]
+
+
+def _note_process() -> None:
+    _process[0] = os.getpid()
+
+
+os.register_at_fork(after_in_child=_note_process)
 
 
 class Affinity:
@@ -37,18 +49,18 @@ class Affinity:
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         self._after_fork = after_fork
-        self._pid = os.getpid()
-        self._resetting = threading.Lock()
+        self._pid = _process[0]
+        self._resetting = threading.RLock()  # a signal handler may call the store
 
     def ensure(self) -> None:
         """Call `after_fork` if this is another process than at the last call."""
-        if os.getpid() == self._pid:
+        if _process[0] == self._pid:
             return
         with self._resetting:
-            if os.getpid() != self._pid:
+            if _process[0] != self._pid:
                 if self._after_fork is not None:
                     self._after_fork()
-                self._pid = os.getpid()
+                self._pid = _process[0]
 
 
 class Event:
@@ -88,6 +100,16 @@ class Event:
             return waiter.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX)))
         finally:
             self._waiting.discard(waiter)
+
+
+class ThreadEvent(Event):
+    """An event that another thread sets."""
+
+    @staticmethod
+    def set_all(events: Iterable[ThreadEvent]) -> None:
+        """Set events, in any thread."""
+        for event in events:
+            event.set()
 
 
 class Task(threading.Thread):
@@ -145,24 +167,6 @@ def run_blocking(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
-class Executor:
-    """Runs blocking functions in the thread that calls it.
-
-    Attributes:
-        is_busy: whether a function goes on after its call was interrupted: none does.
-    """
-
-    is_busy = False
-
-    def __init__(self, name: str) -> None:
-        """Need no thread."""
-
-    def run(self, function: Callable[[], None], then: Callable[[], None]) -> None:
-        """Run a function, and `then` after it, also if that is interrupted."""
-        try:
-            function()
-        finally:
-            then()
-
-    def close(self) -> None:
-        """Do nothing."""
+def run_given(function: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a user's function."""
+    return function(*args)

@@ -9,10 +9,14 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
-from psycopg import Connection
+from psycopg import Connection, waiting
+from psycopg.pq.abc import PGconn
 from psycopg_pool import ConnectionPool
 
-__all__ = ["DriverPool", "as_pool_worker", "result_within"]
+from jazzmine.backends.postgres.sockets import TICK, limited
+from jazzmine.deadline import Deadline
+
+__all__ = ["DriverPool", "SocketWaiter", "as_pool_worker", "result_within"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Connection[Any])
@@ -38,6 +42,31 @@ def result_within(seconds: float, future: Future[T]) -> T:
         return future.result(min(seconds, threading.TIMEOUT_MAX))
     except FutureTimeoutError:
         raise TimeoutError(f"no result within {seconds:.3g} s") from None
+
+
+class SocketWaiter:
+    """Runs psycopg's generators on one connection, each until it ends or its deadline.
+
+    Args:
+        pgconn: the connection.
+    """
+
+    def __init__(self, pgconn: PGconn) -> None:
+        self._pgconn = pgconn
+
+    def run(self, gen: Any, deadline: Deadline | None) -> Any:
+        """Run a generator to its end, and return its value.
+
+        Raises:
+            TimedOut: the deadline passed before it ended.
+        """
+        return waiting.wait(limited(gen, deadline), self._pgconn.socket, interval=TICK)
+
+    def stop(self) -> None:
+        """Do nothing: no event loop watches the socket."""
+
+    def stop_later(self) -> None:
+        """Do nothing: no event loop watches the socket."""
 
 
 def as_pool_worker(result: T) -> T:

@@ -52,26 +52,29 @@ def require_client(client: Any) -> None:
         warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def client_for(url: str, reply_timeout: float) -> AnyRedis:
-    """Return a client of one server that waits `reply_timeout` s for it; does not connect.
+def client_for(url: str, timeout: float) -> AnyRedis:
+    """Return a client of one server that waits for it `timeout` s at most; does not connect.
 
     Raises:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
     """
-    limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": reply_timeout}
+    limits: Any = {"socket_connect_timeout": timeout, "socket_timeout": timeout}
     client = redis_driver().Redis.from_url(url, protocol=2, **limits)
     make_connections_of(client.connection_pool, _Limited)
     return client  # type: ignore[no-any-return]
 
 
-def cluster_for(url: str, reply_timeout: float) -> AnyRedis:
-    """Return a client of the cluster that a server belongs to, which is asked for the others."""
+def cluster_for(url: str, timeout: float) -> AnyRedis:
+    """Return a client of the cluster that a server belongs to, which is asked for the others.
+
+    A node that is silent for `timeout` s is given up.
+    """
     driver = redis_driver()
 
     def pool(**settings: Any) -> Any:
         return make_connections_of(driver.ConnectionPool(**settings), _Limited)
 
-    limits: Any = {"socket_connect_timeout": reply_timeout, "socket_timeout": reply_timeout}
+    limits: Any = {"socket_connect_timeout": timeout, "socket_timeout": timeout}
     return driver.RedisCluster.from_url(url, connection_pool_class=pool, **limits)  # type: ignore[no-any-return]
 
 

@@ -71,7 +71,8 @@ class Periodic:
 
     Args:
         every: the time, in s, before the first run and between two runs.
-        work: returns whether to go on; it raises nothing.
+        work: returns whether to go on; it raises nothing. A run that cannot be cancelled, and that
+            takes long, does not delay the end of the block: it must do no harm after it.
     """
 
     def __init__(self, every: float, work: Work[bool]) -> None:
@@ -85,7 +86,7 @@ class Periodic:
     def __exit__(self, *error: object) -> None:
         self._over.set()
         self._task.cancel()
-        self._task.wait(None)
+        self._task.wait(0.1)
 
     def _repeat(self) -> None:
         while self._work() and not self._over.wait(self._every):

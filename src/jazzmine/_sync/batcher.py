@@ -1,53 +1,87 @@
-"""Changes that arrive during a commit are committed together."""
+"""Changes that arrive during a commit are committed together, in a thread of their own."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import random
 import threading
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import finalize
 
-from jazzmine._compat.sync_concurrency import Event, Executor
+from jazzmine._compat.sync_concurrency import ThreadEvent
 from jazzmine.change import Change
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreClosedError
 
 __all__ = ["Batcher"]
 
 T = TypeVar("T")
 
+# Pauses between two attempts to commit while another process writes, in s.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
-class _Call(Generic[T]):
+# After so many attempts, pauses are short again for a while: what has waited for some 50 ms would
+# else go on losing to those that have just come.
+_PATIENT, _IMPATIENT = 12, 500
+
+# After a commit of several changes failed, each is tried alone; for so long at most, in s.
+_ALONE = 1.0
+
+# How long a program that ends waits for commits, in s. What is cut off then has not been answered,
+# and is stored as a whole or not at all.
+_LAST_COMMITS = 1.0
+
+
+class _Call(Change[T]):
+    """The change of a call, which waits until it is done."""
+
+    __slots__ = ("done",)
+
     def __init__(self, apply: Callable[[T], Any], waited: float) -> None:
-        self.change = Change(apply, waited)
-        self.woken = Event()
+        super().__init__(apply, waited)
+        self.done = ThreadEvent()
+
+
+# Events are set when what was put before them is committed; a `ThreadEvent` or None also ends the
+# thread.
+_Mark: TypeAlias = "ThreadEvent | threading.Event | None"
+_Calls: TypeAlias = "SimpleQueue[_Call[Any] | _Mark]"
+_Commit: TypeAlias = Callable[[Sequence[Change[Any]]], None]
 
 
 class Batcher(Generic[T]):
     """Commits changes in order; those that arrive during a commit are committed together next.
 
-    One of the calls, the leader, commits what is waiting; after that the first call that is still
-    waiting becomes the leader.
+    A thread commits them in both APIs. No signal handler runs in it, so that no interrupt comes
+    between a commit and the note that it is done, and a handler may call the store.
 
     Args:
         commit: a blocking function that claims each change and sets its result or error. It
-            leaves a change unclaimed that the next commit shall try. If it raises, its error
-            becomes the error of all changes without one.
+            leaves a change unclaimed that is to be tried again, after a short pause. If it
+            raises, nothing was changed; an `OSError` or `MemoryError` may be that of one change,
+            and so each is tried alone.
     """
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
         self._commit = commit
-        self._executor = Executor("jazzmine-writer")
-        self._mutex = threading.Lock()
-        self._waiting: list[_Call[T]] = []
-        self._settled, self._idle = Event(), Event()
-        self._settled.set()
-        self._idle.set()
+        self._calls: _Calls = SimpleQueue()
+        self._running = threading.Lock()
+        self._started = self._closed = False
+        self._interrupted: set[_Call[T]] = set()
+        # The thread does not refer to this object: it ends when this object is gone.
+        finalize(self, self._calls.put, None).atexit = False
 
     @property
     def unsettled(self) -> bool:
         """Whether the change of an interrupted call is being committed.
 
-        Reads and writes then wait for `settle()`, so that it cannot take effect after them.
+        Reads then wait for `settle()`, so that it cannot take effect after them.
         """
-        return not self._settled.is_set()
+        return bool(self._interrupted)
 
     def run(self, apply: Callable[[T], Any], *, waited: float = 0.0) -> Any:
         """Commit a change, and return its result or raise its error.
@@ -55,79 +89,141 @@ class Batcher(Generic[T]):
         A call that is interrupted withdraws its change unless a commit has claimed it.
 
         Args:
+            apply: changes the T, and returns the result.
             waited: how much of its time the call has used already, in s.
         """
         call = _Call(apply, waited)
         try:
-            with self._mutex:
-                self._waiting.append(call)
-            while not call.change.done:
-                if self._is_leader(call):
-                    self._executor.run(self._commit_waiting, self._finish)
-                else:
-                    call.woken.wait()
-                    call.woken.clear()
+            self._put(call)
+            if self._closed and call.withdraw():
+                raise StoreClosedError("this store was closed while the call was under way")
+            call.done.wait()
         except BaseException:
-            self._withdraw(call)
+            if not call.withdraw():
+                self._interrupted.add(call)
             raise
-        return call.change.outcome()
+        return call.outcome()
 
     def settle(self) -> None:
         """Wait for the commit of changes whose calls were interrupted."""
-        self._settled.wait()
+        for call in tuple(self._interrupted):
+            call.done.wait()
+            self._interrupted.discard(call)
 
     def close(self) -> None:
-        """Wait for the commit of all changes."""
-        with self._mutex:
-            if self._waiting:
-                self._idle.clear()
-        self._idle.wait()
-        self._executor.close()
+        """Wait for the commit of all changes, and end the thread; called once."""
+        self._closed = True
+        end = ThreadEvent()
+        self._put(end)
+        end.wait()
 
-    def _is_leader(self, call: _Call[T]) -> bool:
-        return call in self._waiting[:1]
+    def _put(self, item: _Call[T] | ThreadEvent) -> None:
+        self._calls.put(item)
+        if not self._started:
+            # A signal handler may come between these two: a second thread ends at once.
+            _threads[self._running] = (os.getpid(), self._calls)
+            arguments = (self._calls, self._commit, self._running)
+            threading.Thread(
+                target=_run, args=arguments, name="jazzmine-writer", daemon=True
+            ).start()
+            self._started = True
 
-    def _commit_waiting(self) -> None:
-        with self._mutex:
-            batch = [call for call in self._waiting if not call.change.withdrawn]
-        try:
-            if batch:
-                self._commit([call.change for call in batch])
-        except Exception as failure:
-            for call in batch:
-                call.change.fail(failure)
-        except BaseException:
-            # The leader is interrupted; the changes of the others must still be committed.
-            for call in batch:
-                call.change.reset()
-            raise
 
-    def _finish(self) -> None:
-        with self._mutex:
-            self._hand_over()
+def _run(calls: _Calls, commit: _Commit, running: threading.Lock) -> None:
+    if not running.acquire(blocking=False):
+        return
+    try:
+        while _commit_next(calls, commit):
+            pass
+    finally:
+        _threads.pop(running, None)
+        running.release()
 
-    def _hand_over(self) -> None:
-        # An interrupt may end this between any two steps; `_withdraw` then begins it again.
-        for call in self._waiting:
-            if call.change.claimed:
-                call.change.done = True
-                call.woken.set()
-        if self.unsettled:
-            self._settled.set()
-        self._waiting = [call for call in self._waiting if not call.change.done]
-        self._wake_leader()
 
-    def _withdraw(self, call: _Call[T]) -> None:
-        with self._mutex:
-            if not call.change.withdraw() and not call.change.done:
-                self._settled.clear()
-            if self._is_leader(call) and not self._executor.is_busy:
-                self._hand_over()
+def _commit_next(calls: _Calls, commit: _Commit) -> bool:
+    """Wait for a call, and commit the changes of all that wait; return False at the end."""
+    received = [calls.get()]
+    waiting: list[_Call[Any]] = []
+    marks: list[_Mark] = []
+    attempt = 0
+    while True:
+        while not calls.empty():
+            received.append(calls.get())
+        for item in received:
+            if isinstance(item, _Call):
+                waiting.append(item)
             else:
-                self._wake_leader()
+                marks.append(item)
+        received.clear()
+        _commit_all(waiting, commit)
+        ThreadEvent.set_all([call.done for call in waiting if call.claimed])
+        waiting = [call for call in waiting if not call.claimed]
+        if not waiting:
+            return _set(marks)
+        time.sleep(_pause_after(attempt))
+        attempt += 1
 
-    def _wake_leader(self) -> None:
-        if self._waiting:
-            self._waiting[0].woken.set()
+
+def _set(marks: Sequence[_Mark]) -> bool:
+    """Set the events; return whether the thread goes on."""
+    for mark in marks:
+        if isinstance(mark, threading.Event):
+            mark.set()
+        elif mark is not None:
+            ThreadEvent.set_all([mark])
+    return all(isinstance(mark, threading.Event) for mark in marks)
+
+
+def _pause_after(attempt: int) -> float:
+    if _PATIENT <= attempt < _IMPATIENT:
+        return random.uniform(_SHORTEST_PAUSE / 2, _SHORTEST_PAUSE)
+    longest = min(_SHORTEST_PAUSE * 1.5 ** min(attempt, 8), _LONGEST_PAUSE)
+    return random.uniform(_SHORTEST_PAUSE / 2, longest)
+
+
+def _commit_all(changes: Sequence[Change[Any]], commit: _Commit) -> None:
+    waiting = [change for change in changes if not change.claimed]
+    if not waiting:
+        return
+    try:
+        commit(waiting)
+    except (OSError, MemoryError) as error:
+        claimed = [change for change in waiting if change.claimed and not change.withdrawn]
+        if len(claimed) > 1:
+            _commit_alone(claimed, commit, error)
         else:
-            self._idle.set()
+            _fail(waiting, error)
+    except BaseException as error:
+        _fail(waiting, error)
+
+
+def _commit_alone(changes: Sequence[Change[Any]], commit: _Commit, failure: BaseException) -> None:
+    end = time.monotonic() + _ALONE
+    for change in changes:
+        if time.monotonic() > end:
+            change.fail(failure)
+            continue
+        change.unclaim()
+        try:
+            commit([change])
+        except BaseException as error:
+            change.fail(error)
+
+
+def _fail(changes: Sequence[Change[Any]], error: BaseException) -> None:
+    for change in changes:
+        change.fail(error)
+
+
+_threads: dict[threading.Lock, tuple[int, _Calls]] = {}
+
+
+@atexit.register
+def _finish() -> None:
+    deadline = Deadline(_LAST_COMMITS)
+    for process, calls in list(_threads.values()):
+        if process == os.getpid():  # a forked process has none of its parent's threads
+            # The thread goes on: another function that runs at the end may close the store.
+            settled = threading.Event()
+            calls.put(settled)
+            settled.wait(deadline.remaining())

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import os
 import random
+import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, TypeVar, cast
 
-from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
-from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine._sync.message_store.store import MessageStore
+from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.errors import ConflictError, IntegrityError
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "Conversations",
     "as_async",
+    "called_directly",
+    "completed",
     "finished",
+    "items_as_async",
     "require_session_id",
     "require_several",
     "retry_conflicts",
@@ -45,24 +58,55 @@ class Conversations:
     def __init__(
         self, store: AsyncMessageStore | MessageStore, user_id: str, agent_id: str
     ) -> None:
-        self.store = as_async(store)
-        self.user_id = require_session_id(user_id, "user_id")
-        self.agent_id = require_session_id(agent_id, "agent_id")
+        self.given: AsyncMessageStore | MessageStore = store
+        self.store: AsyncMessageStore = as_async(store)
+        self.user_id: str = require_session_id(user_id, "user_id")
+        self.agent_id: str = require_session_id(agent_id, "agent_id")
 
     async def append(
         self,
         conversation_id: str,
         messages: Sequence[Message],
         expected_last: str | AnyMessage | None = ANY,
+        runs: Sequence[tuple[RunRecorder, Sequence[Message]]] = (),
     ) -> None:
-        """Append messages to a conversation as `append_messages` does; store it if it is new."""
-        try:
-            await self.store.append_messages(conversation_id, messages, expected_last=expected_last)
-        except IntegrityError:
-            await self.store.get_or_create_conversation(
-                Conversation(id=conversation_id, user_id=self.user_id, agent_id=self.agent_id)
+        """Append messages to a conversation as `append_messages` does; store it if it is new.
+
+        Args:
+            conversation_id: the conversation.
+            messages: what is appended.
+            expected_last: as in `append_messages`.
+            runs: the runs that they are of, as in `append_with_traces`.
+        """
+
+        async def append(trace: TurnTrace | None) -> None:
+            await self.store.append_messages(
+                conversation_id, messages, expected_last=expected_last, trace=trace
             )
-            await self.store.append_messages(conversation_id, messages, expected_last=expected_last)
+
+        try:
+            await append_with_traces(self.store, runs, append)
+        except IntegrityError:
+            # It is as old as its first message, so it is never newer than its messages.
+            conversation = Conversation(
+                id=conversation_id,
+                user_id=self.user_id,
+                agent_id=self.agent_id,
+                created_at=min((one.timestamp for one in messages), default=0),
+            )
+            await self.store.get_or_create_conversation(conversation)
+            await append_with_traces(self.store, runs, append)
+
+    def recorder(self, conversation_id: str, *, in_threads: bool = True) -> RunRecorder:
+        """Return the recorder of a run whose messages go to a conversation.
+
+        Args:
+            conversation_id: the conversation.
+            in_threads: whether a sync store is called in threads, or at once, by a program
+                without an event loop.
+        """
+        store = self.store if in_threads else called_directly(self.given)
+        return RunRecorder(store, conversation_id, self.user_id, self.agent_id)
 
 
 def require_session_id(session_id: object, name: str = "session_id") -> str:
@@ -101,8 +145,39 @@ def as_async(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:
     raise TypeError(f"store must be a MessageStore that is open, not {type(store).__name__}")
 
 
-class _InThreads:
-    """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
+def items_as_async(items: AsyncItems | LongTermMemoryStore) -> AsyncItems:
+    """Do the same as `as_async` with a long-term memory."""
+    if isinstance(items, AsyncItems):
+        return items
+    if isinstance(items, LongTermMemoryStore):
+        return cast(AsyncItems, _InThreads(items))
+    raise TypeError(f"items must be a LongTermMemoryStore that is open, not {type(items).__name__}")
+
+
+def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStore:
+    """Return a sync store with the async API, whose calls never wait for an event loop.
+
+    Raises:
+        TypeError: it is no sync store.
+    """
+    if not isinstance(store, MessageStore):
+        kind = type(store).__name__
+        raise TypeError(f"store must be an open MessageStore of jazzmine.sync, not {kind}")
+    return cast(AsyncMessageStore, _Direct(store))
+
+
+def completed(call: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine that never waits, such as one on `called_directly`."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        return cast(T, done.value)
+    call.close()
+    raise RuntimeError("the coroutine waits for an event loop")
+
+
+class _Direct:
+    """Calls a sync store at once."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -111,7 +186,43 @@ class _InThreads:
         method = getattr(self._store, name)
 
         async def run(*args: Any, **kwargs: Any) -> Any:
-            return await asyncio.to_thread(method, *args, **kwargs)
+            return method(*args, **kwargs)
+
+        return run
+
+
+# A call that waits for a silent server keeps its thread until its deadline. So there are more
+# threads than a program has sessions at once; they are started as they are needed.
+_MAX_THREADS = 1000
+
+
+class _Threads:
+    """The threads in which sync stores are called, apart from those of the program's event loop."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Begin without a thread, as a forked process does."""
+        self.executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-adapter")
+
+
+_THREADS = _Threads()
+os.register_at_fork(after_in_child=_THREADS.start)
+
+
+class _InThreads:
+    """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
+
+    def __init__(self, store: MessageStore | LongTermMemoryStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._store, name)
+
+        async def run(*args: Any, **kwargs: Any) -> Any:
+            call = partial(contextvars.copy_context().run, method, *args, **kwargs)
+            return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
 
         return run
 
@@ -119,17 +230,33 @@ class _InThreads:
 async def finished(call: Awaitable[T]) -> T:
     """Wait for a call to end also if the caller is cancelled, and be cancelled after that."""
     task = asyncio.ensure_future(call)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # marks it as seen
-        raise cancelled
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        await _ended(task)
+        raise
     return task.result()
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    """Wait for a task however often the caller is cancelled."""
+    with _shield():
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                continue
+    if not task.cancelled():
+        task.exception()  # marks it as seen
+
+
+def _shield() -> AbstractContextManager[object]:
+    """Return a context in which a cancelled scope of anyio does not cancel the task again.
+
+    Until the task has left the scope, anyio cancels it at each turn of the event loop.
+    """
+    anyio = sys.modules.get("anyio")
+    return nullcontext() if anyio is None else anyio.CancelScope(shield=True)
 
 
 async def retry_conflicts(attempt: Callable[[], Awaitable[T]]) -> T:

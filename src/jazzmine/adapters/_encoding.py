@@ -17,19 +17,21 @@ _TAGS = frozenset({_BYTES, _TEXT, _TUPLE, _PAIRS})
 _MAX_DEPTH = 200
 
 
-def encoded(item: object) -> str:
+def encoded(item: object, *, sort_keys: bool = False) -> str:
     """Return an item as JSON text, from which `decoded` makes an equal one.
 
     Args:
         item: dicts, lists, tuples, str, bytes, bool, int, float and None, nested. Keys of any of
             these simple types, lone surrogates, NaN and integers of any size are allowed.
+        sort_keys: whether dicts with the same keys in other orders give the same text.
 
     Raises:
         TypeError: the item holds a value of another type.
         ValueError: it is nested more than 200 levels deep, or holds an integer of more digits
             than Python converts.
     """
-    return json.dumps(_tagged(item, 0), ensure_ascii=False, separators=(",", ":"))
+    tagged = _tagged(item, 0)
+    return json.dumps(tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
 
 
 def decoded(text: str) -> Any:

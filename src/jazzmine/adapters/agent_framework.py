@@ -7,21 +7,29 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
-from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import Conversations, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
-from jazzmine.adapters._versions import supported
+from jazzmine.adapters._versions import installed, supported
 from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records import messages as records
+from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.messages import MessageRole
 
 with supported("agent-framework-core", "1.0.0", "2.0"):
     from agent_framework import HistoryProvider, Message
 
+    from jazzmine.adapters._agent_framework_middleware import recorded_run, recorder
+
 __all__ = ["JazzmineHistoryProvider"]
 
 _KEY = "agent_framework"
+
+# Since this version the framework's own providers leave out what was stored before; until then they
+# keep all that they are given.
+_LEAVES_OUT_KNOWN = installed("agent-framework-core") >= (1, 15)
 
 
 class JazzmineHistoryProvider(HistoryProvider):
@@ -81,11 +89,16 @@ class JazzmineHistoryProvider(HistoryProvider):
     ) -> list[Message]:
         """Return the messages of a session, oldest first; flagged ones are left out.
 
+        A model refuses the call of a tool without its result, and a result without its call. So
+        each is left out with the other.
+
         Raises:
             ValueError: the session's id is missing.
         """
         stored = await self._store.get_messages_by_conversation_id(self._conversation(session_id))
-        found = [_message(one) for one in stored if not one.is_flagged]
+        hidden = {call for one in stored if one.is_flagged for call in _call_ids(one)}
+        visible = (_message(one, hidden) for one in stored if not one.is_flagged)
+        found = [one for one in visible if one is not None]
         if self.skip_excluded:
             return [one for one in found if not one.additional_properties.get("_excluded", False)]
         return found
@@ -102,7 +115,8 @@ class JazzmineHistoryProvider(HistoryProvider):
 
         If the messages begin with what the session ends with, as when a client sends the whole
         transcript again, that is left out. A user's message without a `message_id` that repeats
-        the newest one is new.
+        the newest one is new. Before agent-framework-core 1.15 all messages are new, as in the
+        framework's own providers.
 
         Raises:
             ValueError: the session's id is missing.
@@ -110,16 +124,37 @@ class JazzmineHistoryProvider(HistoryProvider):
         """
         conversation_id = self._conversation(session_id)
         items = [message.to_dict() for message in messages]
-        if items:
-            await finished(retry_conflicts(partial(self._append, conversation_id, items)))
+        if items and _LEAVES_OUT_KNOWN:
+            await finished(retry_conflicts(partial(self._append_unsaved, conversation_id, items)))
+        elif items:
+            await finished(self._append(conversation_id, items))
 
-    async def _append(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
+    def recorder(self) -> list[Any]:
+        """Return middleware for an agent, which stores the traces of its runs with this history.
+
+        A trace is stored with the messages of its run in one step. Of a run that fails the
+        framework stores no messages; its trace belongs to a flagged message, which no agent sees.
+        An untitled conversation gets a title from the user's first message.
+        """
+        return recorder(lambda name: self._conversations.recorder(self._conversation(name)))
+
+    async def _append_unsaved(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
         stored = await self._newest(conversation_id, len(items) + 1)
         known = [item for one in stored if (item := item_of(one, _KEY, None)) is not None]
-        ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
-        new = [item_message(_KEY, item, _described(item), **ids) for item in _unsaved(known, items)]
         last = stored[-1].id if stored else None
-        await self._conversations.append(conversation_id, new, last)
+        await self._append(conversation_id, _unsaved(known, items), last)
+
+    async def _append(
+        self,
+        conversation_id: str,
+        items: list[dict[str, Any]],
+        expected_last: str | AnyMessage | None = ANY,
+    ) -> None:
+        ids = {"conversation_id": conversation_id, "user_id": self._conversations.user_id}
+        messages = [item_message(_KEY, item, _described(item), **ids) for item in items]
+        run = recorded_run(conversation_id)
+        runs = [] if run is None else [(run, messages)]
+        await self._conversations.append(conversation_id, messages, expected_last, runs)
 
     async def _newest(self, conversation_id: str, count: int) -> list[records.Message]:
         """Return messages up to the newest, at least a number of them; also flagged ones."""
@@ -152,18 +187,43 @@ def _unsaved(known: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[d
     return given
 
 
-def _identity(item: dict[str, Any]) -> object:
+def _identity(item: dict[str, Any]) -> tuple[str, str]:
     message_id = item.get("message_id")
-    return (item.get("role"), item.get("contents")) if message_id is None else str(message_id)
+    if message_id is not None:
+        return "id", str(message_id)
+    # As JSON, in which 1 and true differ, and NaN is equal to itself.
+    return str(item.get("role")), encoded(item.get("contents"), sort_keys=True)
 
 
 def _may_recur(item: dict[str, Any]) -> bool:
     return item.get("role") == "user" and item.get("message_id") is None
 
 
-def _message(stored: records.Message) -> Message:
-    """Return the message of a framework; one of no session becomes a message of its text."""
+def _call_ids(stored: records.Message) -> set[str]:
+    """Return the ids of the calls that a message asks for, or has the results of."""
+    contents = (item_of(stored, _KEY, None) or {}).get("contents") or []
+    return {one["call_id"] for one in contents if _is_of_call(one) and one.get("call_id")}
+
+
+def _is_of_call(content: dict[str, Any]) -> bool:
+    return content.get("type") in ("function_call", "function_result")
+
+
+def _message(stored: records.Message, hidden: set[str]) -> Message | None:
+    """Return the message of a framework; one of no session becomes a message of its text.
+
+    Args:
+        stored: the message in the store.
+        hidden: the ids of calls to leave out; of a message with nothing else, None is returned.
+    """
     item = item_of(stored, _KEY, None)
+    if item is not None and hidden & _call_ids(stored):
+        left = [
+            one
+            for one in item["contents"]
+            if not (_is_of_call(one) and one.get("call_id") in hidden)
+        ]
+        return Message.from_dict({**item, "contents": left}) if left else None
     if item is not None:
         return Message.from_dict(item)
     role = stored.role

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 from uuid import UUID, uuid4, uuid5
 
-from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
-from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import (
     Conversations,
     finished,
@@ -17,6 +17,7 @@ from jazzmine.adapters._calls import (
     require_several,
     retry_conflicts,
 )
+from jazzmine.adapters._claude_runs import Transcripts
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._versions import supported
@@ -59,6 +60,9 @@ class JazzmineSessionStore:
         store: an open message store; with a sync one, calls run in worker threads.
         user_id: the user of the conversations; sessions of other users are not seen.
         agent_id: the agent of new conversations.
+        record_runs: whether a trace of each run is stored with its transcript: the calls of
+            models and tools, of which the entries say what they used and when. An untitled
+            conversation then gets a title from the user's first message.
 
     Raises:
         ValueError: an id is missing.
@@ -66,10 +70,16 @@ class JazzmineSessionStore:
     """
 
     def __init__(
-        self, store: AsyncMessageStore | MessageStore, *, user_id: str, agent_id: str
+        self,
+        store: AsyncMessageStore | MessageStore,
+        *,
+        user_id: str,
+        agent_id: str,
+        record_runs: bool = False,
     ) -> None:
         self._conversations = Conversations(store, user_id, agent_id)
         self._store, self._user_id = self._conversations.store, user_id
+        self._transcripts = Transcripts(self._store, user_id, agent_id) if record_runs else None
 
     async def append(self, key: SessionKey, entries: Sequence[SessionStoreEntry]) -> None:
         """Append entries to a transcript, all of them or none.
@@ -126,6 +136,7 @@ class JazzmineSessionStore:
     async def _append(self, key: SessionKey, conversation_id: str, unsaved: list[_Unsaved]) -> None:
         has_summary = key.get("subpath") is None
         newest = await self._newest(conversation_id) if has_summary else None
+        recorded = self._transcripts.runs_of(conversation_id, unsaved) if self._transcripts else []
 
         async def attempt() -> None:
             nonlocal newest, unsaved
@@ -136,7 +147,9 @@ class JazzmineSessionStore:
                     summary = await self._summary_after(key, conversation_id, newest, unsaved)
                     messages[-1] = _with_summary(*unsaved[-1], summary)
                     expected = None if newest is None else newest.id
-                await self._conversations.append(conversation_id, messages, expected)
+                ids = {message.id for message in messages}
+                runs = [(run, [one for one in of if one.id in ids]) for run, of in recorded]
+                await self._conversations.append(conversation_id, messages, expected, runs)
             except ConflictError as error:
                 last = error.newest_id
                 newest = None if last is None else await self._store.get_message_by_id(last)

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from jazzmine._async.message_store.base import MessageStore as AsyncMessageStore
-from jazzmine._sync.message_store.base import MessageStore
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._calls import as_async, finished, require_session_id, retry_conflicts
+from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
 
 with supported("pydantic-ai-slim", "2.66.0", "3.0"):
     from pydantic_ai.conversation_store import (
@@ -36,6 +38,7 @@ with supported("pydantic-ai-slim", "2.66.0", "3.0"):
         tips_of,
         used_entries,
     )
+    from jazzmine.adapters._pydantic_ai_recorder import JazzmineRecorder, Runs
 
 __all__ = ["JazzmineConversationStore"]
 
@@ -83,6 +86,16 @@ class JazzmineConversationStore(ConversationStore):
         self._store = as_async(store)
         self._agent_id = require_session_id(agent_id, "agent_id")
         self._user_id = None if user_id is None else require_session_id(user_id, "user_id")
+        self._runs = Runs(self._store, self._agent_id, self._user_id)
+
+    def recorder(self) -> JazzmineRecorder:
+        """Return a capability for an agent, which stores the traces of its runs as they are saved.
+
+        A trace is stored in one step with what is saved of its run. Of a run that fails nothing
+        is saved; its trace belongs to a flagged message of the conversation. An untitled
+        conversation gets a title from the user's first message.
+        """
+        return JazzmineRecorder(self._runs)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """Return the record of a conversation, or None."""
@@ -365,15 +378,24 @@ class JazzmineConversationStore(ConversationStore):
             fields["timestamp"] = timestamp
         messages = entry_messages(entries, state, **fields) if entries else []
         last = None if log.newest is None else log.newest.id
+        runs = self._runs.of(entries, messages)
         messages = messages or [note_message(note, state, **fields)]
-        try:
-            stored = await self._store.append_messages(
-                conversation_id, messages, expected_last=last
+        for run, _ in runs:
+            run.user_id = user_id
+
+        async def append(trace: TurnTrace | None) -> list[Message]:
+            return await self._store.append_messages(
+                conversation_id, messages, expected_last=last, trace=trace
             )
+
+        try:
+            stored = await append_with_traces(self._store, runs, append)
         except IntegrityError as error:
             if await self._store.get_messages_by_ids([message.id for message in messages]):
                 raise  # These entries were stored before.
             raise ConflictError(f"{conversation_id!r} was deleted meanwhile") from error
+        for run, _ in runs:
+            self._runs.end(run)
         return _Log(state, stored[-1])
 
 

@@ -7,18 +7,26 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from jazzmine._sync.message_store.base import MessageStore
-from jazzmine.adapters._calls import require_session_id, retry_conflicts_sync
-from jazzmine.adapters._encoding import decoded, encoded, readable
+from jazzmine._sync.message_store.store import MessageStore
+from jazzmine.adapters._calls import (
+    called_directly,
+    completed,
+    require_session_id,
+    retry_conflicts_sync,
+)
+from jazzmine.adapters._encoding import decoded, encoded
 from jazzmine.adapters._items import Described, call_text, item_message, item_of, role_of, text_of
+from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.adapters._versions import supported
-from jazzmine.errors import ConflictError, IntegrityError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
 with supported("strands-agents", "1.22.0", "2.0"):
     from strands.session.session_repository import SessionRepository
     from strands.types.exceptions import SessionException
-    from strands.types.session import Session, SessionAgent, SessionMessage
+    from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
+
+    from jazzmine.adapters._strands_hooks import JazzmineHooks
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
@@ -29,20 +37,23 @@ T = TypeVar("T", Session, SessionAgent, SessionMessage)
 
 _KEY = "strands"
 
+# The key in the metadata of the conversations of a session's agents and multi-agents.
+_SESSION = "strands_session"
+
 
 class JazzmineSessionRepository(SessionRepository):
     """Sessions of Strands Agents: one conversation for a session, and one for each of its agents.
 
     Implements `strands.session.session_repository.SessionRepository`, for
     `strands.session.repository_session_manager.RepositorySessionManager`. The conversation of an
-    agent, `SESSION/AGENT`, holds its messages; that of the session holds the states of its agents
-    and multi-agents. It keeps nothing in memory, so any number of threads and processes may use
-    one session at once.
+    agent, `SESSION/AGENT`, holds its messages, and in its metadata its state; that of a multi-agent
+    its state alone. It keeps nothing in memory, so any number of threads and processes may use one
+    session at once.
 
     Args:
         store: an open message store with the sync API.
         user_id: the user of new conversations and messages.
-        agent_id: the agent of new conversations; the agents of Strands are their titles.
+        agent_id: the agent of new conversations.
 
     Raises:
         ValueError: an id is missing.
@@ -50,12 +61,22 @@ class JazzmineSessionRepository(SessionRepository):
     """
 
     def __init__(self, store: MessageStore, *, user_id: str, agent_id: str) -> None:
-        if not isinstance(store, MessageStore):
-            kind = type(store).__name__
-            raise TypeError(f"store must be an open MessageStore of jazzmine.sync, not {kind}")
-        self._store = store
+        self._store, self._recorded_store = store, called_directly(store)
         self._user_id = require_session_id(user_id, "user_id")
         self._agent_id = require_session_id(agent_id, "agent_id")
+        # The runs that are recorded now, by the conversations of their agents.
+        self._runs: dict[str, RunRecorder] = {}
+
+    def recorder(self, session_id: str) -> JazzmineHooks:
+        """Return hooks for agents of a session, which store the traces of their runs.
+
+        Args:
+            session_id: the session of the agents' session manager.
+        """
+        _joined(session_id)
+        return JazzmineHooks(
+            partial(self._begin_run, session_id), partial(self._end_run, session_id)
+        )
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Store a new session.
@@ -64,16 +85,17 @@ class JazzmineSessionRepository(SessionRepository):
             SessionException: it exists.
         """
         payload = encoded({"session": asdict(session), "token": str(uuid4())})
-        stored = self._conversation(_joined(session.session_id), metadata={_KEY: payload})
+        stored = self._conversation(_joined(session.session_id), {_KEY: payload})
         if stored.metadata.get(_KEY) != payload:
             raise SessionException(f"Session {session.session_id} already exists")
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """Return a session, or None."""
-        conversation = self._store.get_conversation_by_id(_joined(session_id))
-        payload = None if conversation is None else conversation.metadata.get(_KEY)
-        return _made(Session, decoded(payload)["session"]) if isinstance(payload, str) else None
+        """Return a session, or None.
+
+        A session whose own conversation was deleted, or pruned, lives on in its agents.
+        """
+        return self._session(session_id)
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Delete a session with its agents and their messages.
@@ -82,11 +104,11 @@ class JazzmineSessionRepository(SessionRepository):
             SessionException: it does not exist.
         """
         conversation_id = _joined(session_id)
-        for state in self._store.get_messages_by_conversation_id(conversation_id):
-            agent = (item_of(state, _KEY, None) or {}).get("agent")
-            if agent is not None:
-                self._store.delete_conversation(_joined(session_id, agent["agent_id"]))
-        if not self._store.delete_conversation(conversation_id):
+        parts = self._store.get_conversations(where={_SESSION: session_id})
+        found = [self._store.delete_conversation(part.id) for part in parts]
+        # The session last, so that a deletion that did not end can be repeated.
+        found.append(self._store.delete_conversation(conversation_id))
+        if not any(found):
             raise SessionException(f"Session {session_id} does not exist")
 
     def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
@@ -95,15 +117,12 @@ class JazzmineSessionRepository(SessionRepository):
         Raises:
             SessionException: the session does not exist.
         """
-        agent_id = session_agent.agent_id
-        self._put_state(
-            _agent_key(session_id, agent_id), session_id, {"agent": asdict(session_agent)}
-        )
-        self._conversation(_joined(session_id, agent_id), title=readable(agent_id))
+        key = _joined(session_id, session_agent.agent_id)
+        self._create_state(session_id, key, {"agent": asdict(session_agent)})
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
         """Return the state of an agent, or None."""
-        payload = self._state(_agent_key(session_id, agent_id))
+        payload = self._state(_joined(session_id, agent_id))
         return None if payload is None else _made(SessionAgent, payload["agent"])
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
@@ -112,28 +131,31 @@ class JazzmineSessionRepository(SessionRepository):
         Raises:
             SessionException: the agent does not exist.
         """
-        key = _agent_key(session_id, session_agent.agent_id)
+        key = _joined(session_id, session_agent.agent_id)
         payload = self._state(key)
-        if payload is None:
+        if payload is not None:
+            session_agent.created_at = payload["agent"]["created_at"]
+        if payload is None or not self._put_state(key, {"agent": asdict(session_agent)}):
             raise SessionException(
                 f"Agent {session_agent.agent_id} in session {session_id} does not exist"
             )
-        session_agent.created_at = payload["agent"]["created_at"]
-        self._put_state(key, session_id, {"agent": asdict(session_agent)})
 
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
         """Append a message to those of an agent.
 
-        If another process has stored a message with this `message_id`, this one gets the next free
-        `message_id`, in the store and in `session_message`.
+        If another process has stored a message with this `message_id` or a later one, this one gets
+        the next after the newest, in the store and in `session_message`.
 
         Raises:
             SessionException: the agent does not exist.
             TypeError, ValueError: the message cannot be stored.
         """
-        retry_conflicts_sync(partial(self._append, session_id, agent_id, session_message))
+        number = session_message.message_id
+        last = _message_key(session_id, agent_id, number - 1) if number else None
+        expected: list[str | None] = [last]
+        retry_conflicts_sync(partial(self._append, session_id, agent_id, session_message, expected))
 
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
@@ -191,7 +213,7 @@ class JazzmineSessionRepository(SessionRepository):
             SessionException: the session does not exist.
         """
         key = _multi_agent_key(session_id, multi_agent.id)
-        self._put_state(key, session_id, {"multi_agent": multi_agent.serialize_state()})
+        self._create_state(session_id, key, {"multi_agent": multi_agent.serialize_state()})
 
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
@@ -209,52 +231,96 @@ class JazzmineSessionRepository(SessionRepository):
             SessionException: it does not exist.
         """
         key, state = _multi_agent_key(session_id, multi_agent.id), multi_agent.serialize_state()
-        if self._state(key) is None:
+        if not self._put_state(key, {"multi_agent": state}):
             raise SessionException(
                 f"MultiAgent state {multi_agent.id} in session {session_id} does not exist"
             )
-        self._put_state(key, session_id, {"multi_agent": state})
 
-    def _conversation(self, conversation_id: str, **fields: Any) -> Conversation:
+    def _begin_run(self, session_id: str, agent_id: str) -> RunRecorder:
+        key = _joined(session_id, agent_id)
+        run = RunRecorder(self._recorded_store, key, self._user_id, self._agent_id)
+        self._runs[key] = run
+        return run
+
+    def _end_run(self, session_id: str, agent_id: str) -> None:
+        run = self._runs.pop(_joined(session_id, agent_id), None)
+        if run is not None:
+            completed(run.finish())
+
+    def _conversation(self, conversation_id: str, metadata: dict[str, Any]) -> Conversation:
         conversation = Conversation(
-            id=conversation_id, user_id=self._user_id, agent_id=self._agent_id, **fields
+            id=conversation_id, user_id=self._user_id, agent_id=self._agent_id, metadata=metadata
         )
         return self._store.get_or_create_conversation(conversation)
 
-    def _state(self, key: str) -> dict[str, Any] | None:
-        message = self._store.get_message_by_id(key)
-        return None if message is None else item_of(message, _KEY, None)
+    def _session(self, session_id: str) -> Session | None:
+        payload = self._state(_joined(session_id))
+        if payload is None:
+            if not self._store.get_conversations(where={_SESSION: session_id}, limit=1):
+                return None
+            session = Session(session_id=session_id, session_type=SessionType.AGENT)
+            metadata = {_KEY: encoded({"session": asdict(session)})}
+            payload = decoded(self._conversation(_joined(session_id), metadata).metadata[_KEY])
+        return _made(Session, payload["session"])
 
-    def _put_state(self, key: str, session_id: str, payload: dict[str, Any]) -> None:
-        (kind,) = payload
-        name = key.removeprefix(_joined(session_id)).removesuffix("/state").strip("/")
-        message = item_message(
-            _KEY,
-            payload,
-            Described(MessageRole.SYSTEM, f"[state of {name}]"),
-            id=key,
-            conversation_id=_joined(session_id),
-            user_id=self._user_id,
-        )
+    def _state(self, conversation_id: str) -> dict[str, Any] | None:
+        conversation = self._store.get_conversation_by_id(conversation_id)
+        payload = None if conversation is None else conversation.metadata.get(_KEY)
+        return decoded(payload) if isinstance(payload, str) else None
+
+    def _create_state(self, session_id: str, key: str, state: dict[str, Any]) -> None:
+        if self._session(session_id) is None:
+            raise SessionException(f"Session {session_id} does not exist")
+        metadata = {_SESSION: session_id, _KEY: encoded(state)}
+        if self._conversation(key, metadata).metadata.get(_KEY) != metadata[_KEY]:
+            self._store.edit_conversation(key, metadata=metadata)
+
+    def _put_state(self, key: str, state: dict[str, Any]) -> bool:
         try:
-            self._store.store_message(message)
-        except IntegrityError as error:
-            raise SessionException(f"Session {session_id} of the {kind} does not exist") from error
+            self._store.edit_conversation(key, metadata={_KEY: encoded(state)})
+        except NotFoundError:
+            return False
+        return True
 
-    def _append(self, session_id: str, agent_id: str, new: SessionMessage) -> None:
+    def _append(
+        self, session_id: str, agent_id: str, new: SessionMessage, expected: list[str | None]
+    ) -> None:
         conversation_id = _joined(session_id, agent_id)
         message = self._message(session_id, agent_id, new)
+        run = self._runs.get(conversation_id)
+        runs = [] if run is None else [(run, [message])]
+        append = partial(
+            self._recorded_store.append_messages,
+            conversation_id,
+            [message],
+            expected_last=expected[0],
+        )
         try:
-            self._store.append_messages(conversation_id, [message])
-        except IntegrityError as error:
+            completed(
+                append_with_traces(self._recorded_store, runs, lambda trace: append(trace=trace))
+            )
+        except (ConflictError, IntegrityError) as error:
             if self._store.get_conversation_by_id(conversation_id) is None:
                 raise SessionException(
                     f"Agent {agent_id} in session {session_id} does not exist"
                 ) from error
-            newest = map(_session_message, self._store.get_immediate_context(conversation_id, 1))
-            used = [one.message_id for one in newest if one is not None]
-            new.message_id = max([*used, new.message_id]) + 1
+            expected[0], number = self._newest(conversation_id)
+            new.message_id = max(new.message_id, number + 1)
             raise ConflictError(str(error)) from error
+
+    def _newest(self, conversation_id: str) -> tuple[str | None, int]:
+        """Return the id of the newest message, and the highest number; -1 if there is none."""
+        found = self._store.get_immediate_context(conversation_id, 1)
+        last = found[0].id if found else None
+        try:
+            # Those that are flagged.
+            found += self._store.get_messages_by_conversation_id(conversation_id, after=last)
+            if found and not any(map(_session_message, found)):
+                found = self._store.get_messages_by_conversation_id(conversation_id)
+        except NotFoundError as error:
+            raise ConflictError(str(error)) from error
+        numbers = [one.message_id for one in map(_session_message, found) if one is not None]
+        return found[-1].id if found else None, max(numbers, default=-1)
 
     def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
         return item_message(
@@ -274,10 +340,6 @@ def _joined(*parts: str) -> str:
         if "/" in part or "\\" in part:
             raise ValueError(f"{name}={part} | id cannot contain path separators")
     return "/".join(parts)
-
-
-def _agent_key(session_id: str, agent_id: str) -> str:
-    return f"{_joined(session_id, agent_id)}/state"
 
 
 def _multi_agent_key(session_id: str, multi_agent_id: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import get_args
 
 from pydantic.fields import FieldInfo
 
@@ -39,8 +40,16 @@ class Table:
     @property
     def definitions(self) -> str:
         """The names and types of the columns, for reading a record from JSON."""
-        fields = self.kind.model_fields
-        return ", ".join(f"{name} {_type_of(field)}" for name, field in fields.items())
+        return ", ".join(f"{name} {kind}" for name, kind in self.types.items())
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The type of each column."""
+        return {name: _type_of(field) for name, field in self.kind.model_fields.items()}
+
+    def is_nullable(self, name: str) -> bool:
+        """Return whether a column may be null."""
+        return type(None) in get_args(self.kind.model_fields[name].annotation)
 
     @property
     def defaults(self) -> dict[str, str | None]:

@@ -8,7 +8,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from jazzmine.records.base import Record
-from jazzmine.records.traces import TurnTrace
+from jazzmine.records.json_values import contains
+from jazzmine.records.traces import LLMCallRecord, TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["matches", "summarize", "utc_day"]
@@ -35,21 +36,7 @@ def matches(where: TraceFilter, trace: TurnTrace) -> bool:
 
 
 def _any_has(records: Iterable[Record], wanted: Mapping[str, Any]) -> bool:
-    return any(
-        all(_equal(fields[name], value) for name, value in wanted.items())
-        for fields in (record.model_dump(mode="json") for record in records)
-    )
-
-
-def _equal(one: Any, other: Any) -> bool:
-    """Compare two JSON values: 1 equals 1.0 but, unlike in Python, True does not equal 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_equal, one, other))
-    return bool(one == other)
+    return any(contains(record.model_dump(mode="json"), wanted) for record in records)
 
 
 class _Group:
@@ -57,6 +44,8 @@ class _Group:
         self.turns: set[str] = set()
         self.failed_turns: set[str] = set()
         self.prompt_tokens = self.completion_tokens = self.total_tokens = 0
+        self.cached_prompt_tokens = self.cache_write_tokens = self.reasoning_tokens = 0
+        self.cost_usd = 0.0
         self.latencies: list[int] = []
         self.energy_kwh = self.co2_g = 0.0
 
@@ -68,6 +57,8 @@ class _Group:
         self.latencies.append(trace.total_latency_ms)
         self.energy_kwh += trace.total_energy_kwh
         self.co2_g += trace.total_co2_g
+        for call in trace.llm_calls:
+            self._add_details(call)
 
     def add_calls(self, trace: TurnTrace, model: str) -> None:
         self._count(trace)
@@ -77,6 +68,13 @@ class _Group:
                 self.completion_tokens += call.completion_tokens
                 self.total_tokens += call.total_tokens
                 self.latencies.append(call.latency_ms)
+                self._add_details(call)
+
+    def _add_details(self, call: LLMCallRecord) -> None:
+        self.cached_prompt_tokens += call.cached_prompt_tokens
+        self.cache_write_tokens += call.cache_write_tokens
+        self.reasoning_tokens += call.reasoning_tokens
+        self.cost_usd += call.cost_usd or 0.0
 
     def _count(self, trace: TurnTrace) -> None:
         self.turns.add(trace.id)
@@ -92,6 +90,10 @@ class _Group:
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
             total_tokens=self.total_tokens,
+            cached_prompt_tokens=self.cached_prompt_tokens,
+            cache_write_tokens=self.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens,
+            cost_usd=self.cost_usd,
             mean_latency_ms=sum(self.latencies) / len(self.latencies),
             p50_latency_ms=_nearest_rank(self.latencies, 50),
             p95_latency_ms=_nearest_rank(self.latencies, 95),

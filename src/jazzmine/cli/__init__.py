@@ -15,7 +15,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
-        print("The command line needs an extra: pip install 'jazzmine[cli]'", file=sys.stderr)
+        print("The command line needs an extra: pip install 'jazzmine[cli]>=1.2'", file=sys.stderr)
         raise SystemExit(2) from None
     # Where the caller has closed them (`>&-`), Python has none, and a file would get the number.
     for name in ("stdout", "stderr"):

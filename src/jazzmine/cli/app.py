@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from typer import rich_utils
 from typer.core import TyperGroup
 
+import jazzmine
 from jazzmine.cli.copying import add_commands as add_copying
 from jazzmine.cli.deleting import add_commands as add_deleting
 from jazzmine.cli.doctor import add_commands as add_doctor
@@ -19,6 +21,7 @@ from jazzmine.cli.moving import add_commands as add_moving
 from jazzmine.cli.options import MemoryOption, Refused, StoreOption, Stores, unavailable
 from jazzmine.cli.output import block, errors
 from jazzmine.cli.reading import add_commands as add_reading
+from jazzmine.cli.searching import add_commands as add_searching
 from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
 
 __all__ = ["app"]
@@ -43,9 +46,40 @@ class Program(TyperGroup):
             errors().print()
             raise typer.Exit(INTERRUPTED) from None
         except (Refused, JazzmineError, ValidationError, ImportError, OSError, ValueError) as error:
-            errors().print(f"jazzmine: {block(str(error))}", style="red")
+            errors().print(f"jazzmine: {block(_text(error))}", style="red")
             raise typer.Exit(_status(error)) from None
         return result
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _hide_types_of_flags(command.get_params(ctx))
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options that stand before a command."""
+        params = super().get_params(ctx)
+        _hide_types_of_flags(params)
+        return params
+
+
+def _hide_types_of_flags(params: Iterable[Any]) -> None:
+    # Typer's help says "<bool>" beside an option that takes no value.
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        # Without the address of a page about each of them.
+        found = (
+            ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"])))
+            for one in error.errors(include_url=False)
+        )
+        return f"{error.title}: {'; '.join(found)}"
+    return str(error)
 
 
 def _status(error: Exception) -> int:
@@ -55,6 +89,9 @@ def _status(error: Exception) -> int:
         return REFUSED
     return UNAVAILABLE if unavailable(error) else REFUSED
 
+
+if os.environ.get("NO_COLOR"):
+    rich_utils.COLOR_SYSTEM = None  # Rich leaves bold text bold
 
 app: typer.Typer = typer.Typer(
     cls=Program,
@@ -67,7 +104,7 @@ app: typer.Typer = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"jazzmine {version('jazzmine')}")
+        print(f"jazzmine {jazzmine.__version__}")
         raise typer.Exit
 
 
@@ -100,6 +137,14 @@ def _stores(
     context.obj = Stores(store, memory)
 
 
-_ADDERS = (add_reading, add_moving, add_copying, add_deleting, add_doctor, add_inspecting)
+_ADDERS = (
+    add_reading,
+    add_searching,
+    add_moving,
+    add_copying,
+    add_deleting,
+    add_doctor,
+    add_inspecting,
+)
 for _add_commands in _ADDERS:
     _add_commands(app)

@@ -54,12 +54,16 @@ def copy(
         raise typer.BadParameter("FROM and TO are the same store")
     with (
         nothing_left_out(),
-        open_store(source) as read,
+        open_store(source, name="FROM") as read,
         open_store(target, create=True) as written,
-        counting() as counter,
     ):
-        copied = _copy_all(read, written, merge, counter)
-        found = _verified(read, written, merge, counter)
+        try:
+            with counting() as counter:
+                copied = _copy_all(read, written, merge, counter)
+                found = _verified(read, written, merge, counter)
+        except KeyboardInterrupt:
+            say("interrupted; the same command goes on where this one stopped")
+            raise
         _report(copied, found)
 
 

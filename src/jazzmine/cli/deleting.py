@@ -1,47 +1,89 @@
-"""The commands that delete: a user's data, and old conversations."""
+"""The commands that delete: a conversation, a user's data, and old conversations."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from jazzmine.cli.options import (
+    ConversationArgument,
+    ItemsOption,
     JSONOption,
     MemoryOption,
     StoreOption,
     YesOption,
     confirm,
     in_ms,
+    item_store,
+    items_url,
     memory_store,
     memory_url,
     message_store,
 )
-from jazzmine.cli.output import print_json, say, when, write
-from jazzmine.cli.progress import counting
+from jazzmine.cli.output import line, print_json, say, when, write
+from jazzmine.cli.progress import Counter, counting
+from jazzmine.cli.reading import conversation_of
+from jazzmine.records.base import Record
+from jazzmine.records.usage import TraceFilter
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 __all__ = ["add_commands"]
 
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")
+]
 _AT_ONCE = 1_000
 
 
 def add_commands(app: typer.Typer) -> None:
     """Add the commands to the program."""
+    app.command("rm")(remove)
     app.command("erase")(erase)
     app.command("prune")(prune)
+
+
+def remove(
+    context: typer.Context,
+    conversation: ConversationArgument,
+    yes: YesOption = False,
+    store: StoreOption = None,
+    memory: MemoryOption = None,
+) -> None:
+    """Delete a conversation, its messages and their traces, and its working memory.
+
+    It asks first.
+
+    Example: `jazzmine rm 6f1c…`
+    """
+    shared = memory_url(context, memory)
+    remembered = nullcontext() if shared is None else memory_store(context, memory)
+    with message_store(context, store) as opened, remembered as other:
+        found = conversation_of(opened, conversation)
+        named = f"{conversation!r} ({found.title})" if found.title else repr(conversation)
+        confirm(f"Delete conversation {named} of user {found.user_id!r}?", yes)
+        opened.delete_conversation(conversation)
+        if other is not None:
+            other.delete(conversation)
+    write(line(f"deleted conversation {conversation!r}"))
 
 
 def erase(
     context: typer.Context,
     user: Annotated[str, typer.Option("--user", metavar="ID", help="Whose data.")],
     yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JSONOption = False,
     store: StoreOption = None,
     memory: MemoryOption = None,
+    items: ItemsOption = None,
 ) -> None:
-    """Delete everything of a user: conversations, messages, traces, working memories.
+    """Delete everything of a user: conversations, messages, traces, working memories, items.
 
     The user's conversations go with all that is in them, and the user's messages in the
     conversations of others. It asks first. It may be repeated until nothing is found.
@@ -51,20 +93,98 @@ def erase(
     shared = memory_url(context, memory)
     if shared is None:
         say("no working memory is named (--memory): only the message store is erased")
-    where = "the message store" if shared is None else "the message store and the working memory"
+    kept = items_url(items)
+    named = ("the working memory", shared), ("the long-term memory", kept)
+    where = " and ".join(["the message store", *(name for name, url in named if url)])
     remembered = nullcontext() if shared is None else memory_store(context, memory)
-    with message_store(context, store) as opened, remembered as other:
-        confirm(f"Delete everything of user {user!r} in {where}?", yes)
-        found = opened.erase_user(user).model_dump(mode="json")
-        if other is not None:
-            # Last: a turn that was under way may have written both.
-            found["working_memories"] = other.erase_user(user)
+    long_term = nullcontext() if kept is None else item_store(kept)
+    with message_store(context, store) as opened, remembered as other, long_term as third:
+        if dry_run:
+            with counting() as counter:
+                found = _of_user(user, opened, other, third, counter)
+        else:
+            confirm(f"Delete everything of user {user!r} in {where}?", yes)
+            found = opened.erase_user(user).model_dump(mode="json")
+            if other is not None:
+                # Last: a turn that was under way may have written both.
+                found["working_memories"] = other.erase_user(user)
+            if third is not None:
+                found["items"] = third.erase_user(user)
     if as_json:
         print_json(found)
         return
-    del found["erased_at"]
+    found.pop("erased_at", None)
     counts = (f"{count:,} {name.replace('_', ' ')}" for name, count in found.items())
-    write(f"erased {', '.join(counts)}")
+    write(f"{'would erase' if dry_run else 'erased'} {', '.join(counts)}")
+
+
+def _of_user(
+    user: str,
+    store: MessageStore,
+    memory: WorkingMemoryStore | None,
+    items: LongTermMemoryStore | None,
+    counter: Counter,
+) -> dict[str, Any]:
+    """Return how many records of each kind `erase` would find now."""
+    counter.begin("counting")
+    conversations = {
+        one.id
+        for one in _paged(
+            lambda after: store.get_conversations_by_user_id(user, limit=_AT_ONCE, after=after)
+        )
+    }
+    others = (
+        one
+        for one in _paged(
+            lambda after: store.get_messages_by_user_id(user, limit=_AT_ONCE, after=after)
+        )
+        if one.conversation_id not in conversations
+    )
+    messages = [one.id for one in others]
+    for conversation in conversations:
+        for message in store.iter_messages(conversation):
+            messages.append(message.id)
+            counter.step()
+    traces = {
+        one.id
+        for one in _paged(
+            lambda after: store.find_turn_traces(
+                TraceFilter(user_id=user), limit=_AT_ONCE, after=after
+            )
+        )
+    }
+    for message_id in messages:
+        trace = store.get_turn_trace_by_message_id(message_id)
+        if trace is not None:
+            traces.add(trace.id)
+    found = {
+        "conversations": len(conversations),
+        "messages": len(messages),
+        "traces": len(traces),
+    }
+    if memory is not None:
+        states = map(memory.get, conversations)
+        found["working_memories"] = sum(one is not None for one in states)
+    if items is not None:
+        found["items"] = sum(
+            1
+            for _ in _paged(
+                lambda after: items.list_items(user_id=user, limit=_AT_ONCE, after=after),
+                lambda item: item,
+            )
+        )
+    return found
+
+
+def _paged(
+    page: Callable[[Any], Sequence[AnyRecord]],
+    cursor: Callable[[Any], Any] = lambda record: record.id,
+) -> Iterator[AnyRecord]:
+    """Yield the records of a listing, page after page."""
+    after = None
+    while found := page(after):
+        yield from found
+        after = cursor(found[-1])
 
 
 def prune(
@@ -72,10 +192,11 @@ def prune(
     before: Annotated[
         int,
         typer.Option(
-            "--before", metavar="DATE|MS", parser=in_ms, help="What was touched later stays."
+            "--before", metavar="DATE|AGE", parser=in_ms, help="What was touched later stays."
         ),
     ],
     yes: YesOption = False,
+    dry_run: DryRunOption = False,
     as_json: JSONOption = False,
     store: StoreOption = None,
 ) -> None:
@@ -83,7 +204,7 @@ def prune(
 
     It asks first. It works beside live traffic, and may be interrupted and repeated.
 
-    Example: `jazzmine prune --before 2025-01-01`
+    Examples: `jazzmine prune --before 2025-01-01`, `jazzmine prune --before 90d --dry-run`
     """
     if before > time.time() * 1000:
         raise typer.BadParameter(
@@ -91,14 +212,30 @@ def prune(
             param_hint="--before",
         )
     with message_store(context, store) as opened:
-        confirm(f"Delete the conversations last touched before {when(before)}?", yes)
+        if not dry_run:
+            confirm(f"Delete the conversations last touched before {when(before)}?", yes)
         pruned = 0
         with counting() as counter:
-            counter.begin("pruning conversations")
-            while found := opened.prune_conversations(before=before, limit=_AT_ONCE):
-                pruned += found
-                counter.step(found)
+            if dry_run:
+                pruned = _old_conversations(opened, before, counter)
+            else:
+                counter.begin("pruning conversations")
+                while found := opened.prune_conversations(before=before, limit=_AT_ONCE):
+                    pruned += found
+                    counter.step(found)
     if as_json:
         print_json({"conversations": pruned})
     else:
-        write(f"pruned {pruned:,} conversations last touched before {when(before)}")
+        done = "would prune" if dry_run else "pruned"
+        write(f"{done} {pruned:,} conversations last touched before {when(before)}")
+
+
+def _old_conversations(store: MessageStore, before: int, counter: Counter) -> int:
+    """Return how many conversations `prune` would delete now."""
+    counter.begin("counting conversations")
+    old = 0
+    for one in _paged(lambda after: store.get_conversations(limit=_AT_ONCE, after=after)):
+        counter.step()
+        if one.last_updated_at < before:
+            old += all(message.timestamp < before for message in store.iter_messages(one.id))
+    return old

@@ -9,14 +9,19 @@ from typing import Annotated
 
 import typer
 
+from jazzmine._sync.long_term_memory.factory import new_store as new_items
 from jazzmine._sync.message_store.factory import new_store
 from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.cli.options import (
     MESSAGE_STORE,
+    ItemsOption,
     JSONOption,
     MemoryOption,
     StoreOption,
     given_url,
+    item_store,
+    items_config,
+    items_url,
     memory_config,
     memory_url,
     open_memory,
@@ -26,10 +31,11 @@ from jazzmine.cli.options import (
     unavailable,
 )
 from jazzmine.cli.output import line, print_json, say, shown, write
+from jazzmine.cli.searching import check_search
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, JazzmineError
 from jazzmine.findings import Finding, failed, fine, warning
-from jazzmine.sync import MessageStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 __all__ = ["add_commands"]
 
@@ -50,6 +56,7 @@ def migrate(
     ] = False,
     store: StoreOption = None,
     memory: MemoryOption = None,
+    items: ItemsOption = None,
 ) -> None:
     """Create the tables and indexes of the stores, or bring them up to date.
 
@@ -58,27 +65,33 @@ def migrate(
     Example: `jazzmine migrate --dry-run`
     """
     url, memory = given_url(context, store), memory_url(context, memory)
+    items = items_url(items)
     found = 0
-    if _is_named(url, memory):
+    if _is_named(url, memory or items):
         config = store_config(url)
         found += _migrate(lambda: new_store(config), dry_run)
     if memory is not None:
         of_memory = memory_config(memory)
         found += _migrate(lambda: new_memory(of_memory), dry_run)
+    if items is not None:
+        of_items = items_config(items)
+        found += _migrate(lambda: new_items(of_items), dry_run)
     if not found:
         say("everything is up to date")
 
 
-def _is_named(url: str | None, memory: str | None) -> bool:
+def _is_named(url: str | None, other: str | None) -> bool:
     # The default message store is meant only where nothing is named at all.
-    return url is not None or memory is None or MESSAGE_STORE in os.environ
+    return url is not None or other is None or MESSAGE_STORE in os.environ
 
 
-def _migrate(make: Callable[[], MessageStore | WorkingMemoryStore], dry_run: bool) -> int:
+def _migrate(
+    make: Callable[[], MessageStore | WorkingMemoryStore | LongTermMemoryStore], dry_run: bool
+) -> int:
     pending = pending_of(make())
     left: list[str] = []
     if not dry_run:
-        with refusals(), make()._opened():
+        with refusals(), make().open():
             pass
         left = pending_of(make())
     for step in pending:
@@ -94,6 +107,7 @@ def doctor(
     as_json: JSONOption = False,
     store: StoreOption = None,
     memory: MemoryOption = None,
+    items: ItemsOption = None,
 ) -> None:
     """Check the set-up of the stores, and say what to mend and how; nothing is changed.
 
@@ -102,11 +116,14 @@ def doctor(
     Example: `jazzmine doctor --memory redis://localhost`
     """
     url, memory = given_url(context, store), memory_url(context, memory)
+    items = items_url(items)
     checks: list[tuple[str, Iterator[Finding]]] = []
-    if _is_named(url, memory):
+    if _is_named(url, memory or items):
         checks.append(("message store", _check(store_config(url))))
     if memory is not None:
         checks.append(("working memory", _check_memory(memory_config(memory))))
+    if items is not None:
+        checks.append(("long-term memory", _check_items(items)))
     worst, status = 0, 0
     for name, findings in checks:
         if not as_json:
@@ -154,6 +171,16 @@ def _print(name: str, finding: Finding, as_json: bool) -> None:
 
 
 def _check(config: BackendConfig) -> Iterator[Finding]:
+    can_open = True
+    for finding in _check_place(config):
+        can_open = can_open and finding.level != "error"
+        yield finding
+    if can_open:
+        with new_store(config).open() as store:
+            yield from check_search(store)
+
+
+def _check_place(config: BackendConfig) -> Iterator[Finding]:
     if isinstance(config, PostgresConfig):
         from jazzmine.cli.doctor_postgres import check_postgres
 
@@ -181,10 +208,20 @@ def _check_memory(config: BackendConfig) -> Iterator[Finding]:
         yield fine(f"{store.active_count()} conversations have a working memory")
 
 
+def _check_items(url: str) -> Iterator[Finding]:
+    pending = pending_of(new_items(items_config(url)))
+    for step in pending:
+        yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
+    if not pending:
+        with item_store(url) as store:
+            store.ping()
+        yield fine("the items can be read")
+
+
 def _check_file(config: BackendConfig) -> Iterator[Finding]:
     """Yield what is found about a store in a file."""
     path = os.path.realpath(str(getattr(config, "path", "")))
-    pending = new_store(config)._pending()
+    pending = new_store(config).backend.pending()
     if not os.path.exists(path):
         yield failed(f"there is no file {path}", "correct the path; the first write creates it")
         return
@@ -205,6 +242,6 @@ def _check_file(config: BackendConfig) -> Iterator[Finding]:
         )
     if pending:
         return
-    with new_store(config)._opened() as store:
+    with new_store(config).open() as store:
         store.ping()
     yield fine("the file can be read")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timezone
 
-from jazzmine._sync.message_store.mongodb_client import MongoDBClient
+from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.backends.clock import compared
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import ConfigurationError
@@ -22,13 +22,14 @@ def check_mongodb(config: MongoDBConfig) -> Iterator[Finding]:
     Raises:
         StoreUnavailableError: no server can be reached, or it refuses the connection.
     """
-    with closing(MongoDBClient(config)) as client:
+    with closing(MongoDBBackend(config)) as backend:
+        client = backend.client
         before = time.time()
-        hello = client.read(client.command, "hello")
+        hello = client.command("hello")
         yield compared(
             hello["localTime"].replace(tzinfo=timezone.utc).timestamp(), before, time.time()
         )
-        yield fine(f"MongoDB {client.read(client.command, 'buildInfo')['version']}")
+        yield fine(f"MongoDB {client.command('buildInfo')['version']}")
         for name in client.unreachable():
             yield warning(
                 f"the server {name} does not answer", "start it, or take it out of the address"
@@ -39,7 +40,7 @@ def check_mongodb(config: MongoDBConfig) -> Iterator[Finding]:
             yield warning(
                 "a standalone server has no transactions: a write of several records that fails may"
                 " be half done, until it is repeated",
-                "make it a replica set, of one server if need be: mongod --replSet rs0",
+                "make it a replica set of one server: mongod --replSet rs0, then rs.initiate()",
             )
         try:
             pending = client.pending()

@@ -8,13 +8,18 @@ from contextlib import closing
 
 import psycopg
 
-from jazzmine._sync.message_store.postgres_connection import Connection, Connector
-from jazzmine._sync.message_store.postgres_migration import check_rights, pending_migrations
+from jazzmine._sync.clients.postgres.connection import Connection, Connector
+from jazzmine._sync.clients.postgres.migration import (
+    check_rights,
+    lacks_functions,
+    lagging_sequences,
+    pending_migrations,
+)
 from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import unavailable
-from jazzmine.backends.postgres.schema import MESSAGES
+from jazzmine.backends.postgres.schema import MESSAGES, bind
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
@@ -80,6 +85,10 @@ def _check_database(config: PostgresConfig, connection: Connection) -> Iterator[
             steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
             yield failed(f"schema {schema!r} lacks the migrations {steps}", "jazzmine migrate")
             return
+        if lacks_functions(connection, schema, MESSAGES):
+            text = f"schema {schema!r} lacks functions, or they were made for another schema"
+            yield failed(text, "jazzmine migrate")
+            return
         yield fine(f"schema {schema!r} is up to date")
         check_rights(connection, schema, MESSAGES)
         yield fine("the role has all rights")
@@ -87,8 +96,10 @@ def _check_database(config: PostgresConfig, connection: Connection) -> Iterator[
         text, grant, rest = str(error).partition("GRANT ")
         yield failed(text.rstrip(" .:"), f"{grant}{rest}" or "see the message")
         return
+    for table, statement in lagging_sequences(connection, schema):
+        yield failed(f"the sequence of the table {table} is behind its rows", f"{statement};")
     yield from doctor.check_indexes(schema, _rows(connection, doctor.INDEXES, schema=schema))
 
 
 def _rows(connection: Connection, sql: str, **parameters: object) -> list[tuple]:  # type: ignore[type-arg]
-    return connection.execute(sql.encode(), parameters).fetchall()
+    return connection.run(bind(sql), parameters)

@@ -63,17 +63,20 @@ _OPTIONS: dict[str, Any] = {
     "conversation_id": Annotated[
         str | None, typer.Option("--conversation", metavar="ID", help="Of this conversation.")
     ],
-    "intent": Annotated[str | None, typer.Option("--intent", help="With this intent.")],
+    "intent": Annotated[
+        str | None, typer.Option("--intent", metavar="INTENT", help="With this intent.")
+    ],
     "started_from": Annotated[
         int | None,
-        typer.Option("--since", metavar="DATE|MS", parser=in_ms, help="Begun then or later."),
+        typer.Option("--since", metavar="DATE|AGE", parser=in_ms, help="Begun then or later."),
     ],
     "started_until": Annotated[
         int | None,
-        typer.Option("--until", metavar="DATE|MS", parser=in_ms, help="Begun before then."),
+        typer.Option("--until", metavar="DATE|AGE", parser=in_ms, help="Begun before then."),
     ],
     "min_total_tokens": Annotated[
-        int | None, typer.Option("--min-tokens", help="That took so many tokens or more.")
+        int | None,
+        typer.Option("--min-tokens", metavar="N", help="That took so many tokens or more."),
     ],
     "min_latency_ms": Annotated[
         int | None, typer.Option("--min-latency", metavar="MS", help="That took so long or longer.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import webbrowser
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
@@ -52,6 +53,9 @@ def inspect(
     host: HostOption = "127.0.0.1",
     port: PortOption = 0,
     names: NamesOption = None,
+    browse: Annotated[
+        bool, typer.Option("--open", help="Open the address in the browser of this machine.")
+    ] = False,
     store: StoreOption = None,
     memory: MemoryOption = None,
 ) -> None:
@@ -59,7 +63,7 @@ def inspect(
 
     Open the address that is printed: it has a token, without which nothing is shown.
 
-    Example: `jazzmine inspect --memory redis://localhost`
+    Example: `jazzmine inspect --open --memory redis://localhost`
     """
     import asyncio  # the other commands need none
 
@@ -75,6 +79,12 @@ def inspect(
             "Whoever can read the traffic to this address can read all that is stored. From another"
             " machine, `ssh -L` to the loopback address is safer."
         )
+
+    def ready(address: str) -> None:
+        write(line(address))
+        if browse:
+            webbrowser.open(address)
+
     known = [*(names or ()), *([socket.gethostname()] if host in _ALL_ADDRESSES else ())]
     with refusals():
         asyncio.run(
@@ -84,7 +94,7 @@ def inspect(
                 host=host,
                 port=port,
                 names=[name.lower() for name in known],
-                ready=lambda address: write(line(address)),
+                ready=ready,
             )
         )
 
@@ -93,9 +103,14 @@ def _server() -> Callable[..., Coroutine[Any, Any, None]]:
     try:
         from jazzmine.inspector.app import serve
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("jinja2", "starlette", "uvicorn"):
+        if (error.name or "").partition(".")[0] not in (
+            "jinja2",
+            "markdown_it",
+            "starlette",
+            "uvicorn",
+        ):
             raise
         raise ImportError(
-            "the inspector needs an extra: pip install 'jazzmine[inspector]'"
+            "the inspector needs an extra: pip install 'jazzmine[inspector]>=1.2'"
         ) from None
     return serve

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,23 +13,36 @@ from typing import Annotated
 
 import typer
 
+from jazzmine._sync.long_term_memory.factory import new_store as new_items
 from jazzmine._sync.message_store.factory import new_store
 from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.cli.output import say
-from jazzmine.config import BackendConfig, message_store_config, working_memory_config
+from jazzmine.config import (
+    BackendConfig,
+    long_term_memory_config,
+    message_store_config,
+    working_memory_config,
+)
 from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
-from jazzmine.sync import MessageStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 __all__ = [
     "ConversationArgument",
+    "FollowOption",
+    "FullOption",
+    "ItemsOption",
     "JSONOption",
     "MemoryOption",
     "Refused",
     "StoreOption",
     "Stores",
+    "WideOption",
     "YesOption",
     "confirm",
     "in_ms",
+    "item_store",
+    "items_config",
+    "items_url",
     "memory_store",
     "message_store",
     "open_store",
@@ -36,6 +51,7 @@ __all__ = [
 
 MESSAGE_STORE = "JAZZMINE_MESSAGE_STORE"
 WORKING_MEMORY = "JAZZMINE_WORKING_MEMORY"
+LONG_TERM_MEMORY = "JAZZMINE_LONG_TERM_MEMORY"
 
 _MEMORY_HINT = f"--memory or {WORKING_MEMORY}"
 
@@ -57,13 +73,33 @@ MemoryOption = Annotated[
         show_default=False,
     ),
 ]
+ItemsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--items",
+        metavar="URL",
+        help=f"The long-term memory. Better in {LONG_TERM_MEMORY}.",
+        show_default=False,
+    ),
+]
 JSONOption = Annotated[
     bool, typer.Option("--json", help="Print JSON, one object on a line, for other programs.")
+]
+WideOption = Annotated[
+    bool, typer.Option("--wide", help="Cut nothing where the terminal is too narrow.")
+]
+FullOption = Annotated[bool, typer.Option("--full", help="Cut no long text.")]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 ConversationArgument = Annotated[
     str, typer.Argument(metavar="CONVERSATION", help="The id of a conversation.")
 ]
+
+
+# By the letter of an age.
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 class Refused(Exception):
@@ -101,13 +137,21 @@ def message_store(
 
 
 @contextmanager
-def open_store(url: str | None, *, create: bool = False) -> Iterator[MessageStore]:
-    """Open the message store of a URL, or of the environment, for a block."""
+def open_store(
+    url: str | None, *, create: bool = False, name: str = "this store"
+) -> Iterator[MessageStore]:
+    """Open the message store of a URL, or of the environment, for a block.
+
+    Args:
+        url: its URL, or None.
+        create: whether it may be created where there is none.
+        name: what a refusal calls it.
+    """
     config = store_config(url)
     if not create:
-        require_messages(config)
+        require_messages(config, name)
     store: MessageStore = new_store(config)
-    with refusals(), store._opened():
+    with refusals(), store.open():
         yield store
 
 
@@ -124,11 +168,11 @@ def store_config(url: str | None, hint: str = "--store") -> BackendConfig:
         raise typer.BadParameter(str(error), param_hint=hint if url else None) from None
 
 
-def require_messages(config: BackendConfig) -> None:
+def require_messages(config: BackendConfig, name: str = "this store") -> None:
     """Raise unless there is a message store that needs no changes, which this does not make."""
     named = MESSAGE_STORE in os.environ or config != message_store_config({})
     _require_current(
-        new_store(config), "this store" if named else "the default store (name another in --store)"
+        new_store(config), name if named else "the default store (name another in --store)"
     )
 
 
@@ -137,13 +181,15 @@ def require_memory(config: BackendConfig) -> None:
     _require_current(new_memory(config), "this working memory")
 
 
-def pending_of(store: MessageStore | WorkingMemoryStore) -> list[str]:
+def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -> list[str]:
     """Return what opening a store would create or change."""
     with refusals():
-        return store._pending()
+        return store.backend.pending()
 
 
-def _require_current(store: MessageStore | WorkingMemoryStore, which: str) -> None:
+def _require_current(
+    store: MessageStore | WorkingMemoryStore | LongTermMemoryStore, which: str
+) -> None:
     pending = pending_of(store)
     if pending:
         raise Refused(
@@ -197,7 +243,7 @@ def memory_store(context: typer.Context, url: str | None) -> Iterator[WorkingMem
 def open_memory(config: BackendConfig) -> Iterator[WorkingMemoryStore]:
     """Open a working memory for a block; it is created where there is none."""
     store: WorkingMemoryStore = new_memory(config)
-    with refusals(), store._opened():
+    with refusals(), store.open():
         yield store
 
 
@@ -213,8 +259,44 @@ def memory_config(url: str) -> BackendConfig:
         raise typer.BadParameter(str(error), param_hint=_MEMORY_HINT) from None
 
 
+def items_url(url: str | None) -> str | None:
+    """Return the URL of the long-term memory, or None if none that others share is named."""
+    given = url or os.environ.get(LONG_TERM_MEMORY)
+    return None if not given or given.startswith("memory:") else given
+
+
+def items_config(url: str) -> BackendConfig:
+    """Return the configuration of a long-term memory.
+
+    Raises:
+        BadParameter: it cannot be read: a wrong usage.
+    """
+    try:
+        return long_term_memory_config(url)
+    except ConfigurationError as error:
+        hint = f"--items or {LONG_TERM_MEMORY}"
+        raise typer.BadParameter(str(error), param_hint=hint) from None
+
+
+@contextmanager
+def item_store(url: str) -> Iterator[LongTermMemoryStore]:
+    """Open a long-term memory for a block.
+
+    Raises:
+        Refused: there is none, or it has to be brought up to date first.
+    """
+    config = items_config(url)
+    _require_current(new_items(config), "this long-term memory")
+    with refusals():
+        store: LongTermMemoryStore = new_items(config)
+        with store.open():
+            yield store
+
+
 def in_ms(text: str) -> int:
-    """Return a time in ms: an integer is one, else it is an ISO date or time, in UTC by default.
+    """Return a time in ms: an integer is one, else it is an age, or an ISO date or time.
+
+    A date without a zone is in UTC. An age is a number of seconds, minutes, hours, days or weeks.
 
     Raises:
         BadParameter: it is none.
@@ -223,11 +305,14 @@ def in_ms(text: str) -> int:
         return int(text)
     except ValueError:
         pass
+    if age := re.fullmatch(r"(\d{1,6})([smhdw])", text):
+        return round((time.time() - int(age[1]) * _SECONDS[age[2]]) * 1000)
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         raise typer.BadParameter(
-            "it is a date (2026-01-31), a time (2026-01-31T08:00Z), or a number of ms since 1970"
+            "it is a date (2026-01-31), a time (2026-01-31T08:00Z), an age (30m, 12h, 7d, 2w), or a"
+            " number of ms since 1970"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
     return round(moment.timestamp() * 1000)

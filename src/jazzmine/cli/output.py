@@ -7,21 +7,25 @@ terminal obeys none of it.
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 __all__ = [
     "block",
     "errors",
+    "fitted",
     "is_terminal",
     "line",
+    "paged",
     "print_json",
     "print_table",
     "say",
@@ -36,6 +40,9 @@ _OBEYED = re.compile(
 )
 _OBEYED_IN_JSON = re.compile(_OBEYED.pattern.replace("\\x00-\\x1f", ""))
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# In a table that is too wide, what identifies a row keeps so many cells, and other text so many.
+_SHORT_ID, _SHORT_TEXT = 13, 8
+_GAP = 2
 
 
 def _visible(found: re.Match[str]) -> str:
@@ -69,12 +76,45 @@ def when(ms: int) -> str:
 
 def console() -> Console:
     """Return what prints to standard output, in colour on a terminal unless NO_COLOR is set."""
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _console(stderr=False)
 
 
 def errors() -> Console:
     """Return what prints to standard error."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return _console(stderr=True)
+
+
+def _console(stderr: bool) -> Console:
+    # Rich leaves bold text bold under NO_COLOR.
+    return Console(
+        stderr=stderr,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=True,
+    )
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
+    if not is_terminal():
+        yield
+        return
+    # As git does: end at once if all fits, keep colours, leave the text on the screen.
+    os.environ.setdefault("LESS", "FRX")
+    pages = console()
+    with pages.pager(styles=pages.color_system is not None):
+        _pages.append(pages)
+        try:
+            yield
+        finally:
+            _pages.pop()
+
+
+# What collects the output for a pager, while there is one.
+_pages: list[Console] = []
 
 
 def is_terminal() -> bool:
@@ -84,7 +124,11 @@ def is_terminal() -> bool:
 
 def write(text: str | Text) -> None:
     """Print a line (or lines) that `line` or `block` has made safe."""
-    console().print(text)
+    _output().print(text)
+
+
+def _output() -> Console:
+    return _pages[-1] if _pages else console()
 
 
 def say(text: str) -> None:
@@ -99,25 +143,74 @@ def print_json(value: Any) -> None:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], numbers: Iterable[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    ids: Collection[str] = (),
+    times: Collection[str] = (),
+    numbers: Collection[str] = (),
+    wide: bool = False,
 ) -> None:
     """Print rows: as a table on a terminal, else each as a line with tabs between the cells.
 
     Args:
         columns: the names of the columns.
-        numbers: the columns that hold numbers.
+        rows: their cells.
+        ids: the columns that identify a row; where a terminal is too narrow, they keep both ends.
+        times: the columns that hold times; they are never cut.
+        numbers: the columns that hold numbers; neither are they.
+        wide: whether nothing is cut.
     """
     if not is_terminal():
         sys.stdout.write("\t".join(columns) + "\n")
         for row in rows:
             sys.stdout.write("\t".join(map(line, row)) + "\n")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        if name in numbers:
-            table.add_column(name, justify="right", no_wrap=True)
-        else:
-            table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(shown(cell) for cell in row))
-    console().print(table, soft_wrap=False)
+    cells = [[line(cell) for cell in row] for row in rows]
+    natural = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
+    output = _output()
+    widths = natural
+    if not wide:
+        least = [
+            width
+            if name in (*times, *numbers)
+            else min(width, _SHORT_ID if name in ids else _SHORT_TEXT)
+            for name, width in zip(columns, natural, strict=True)
+        ]
+        widths = fitted(natural, least, output.width - _GAP * (len(columns) - 1))
+    head = Text(style="bold")
+    for row_cells in (columns, *cells):
+        row_text = head if row_cells is columns else Text()
+        for name, cell, width in zip(columns, row_cells, widths, strict=True):
+            kept = _cut(cell, width, in_the_middle=name in ids)
+            gap = " " * (width - cell_len(kept))
+            row_text.append(gap + kept if name in numbers else kept + gap).append(" " * _GAP)
+        row_text.rstrip()
+        output.print(row_text)
+
+
+def fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """Return the widths of columns that fit into a room, the widest cut first.
+
+    Args:
+        natural: the width of each column, in cells, when nothing is cut.
+        least: what none of them goes below; all of them together may need more than there is.
+        room: the width of all of them together.
+    """
+    widths = list(natural)
+    while sum(widths) > room:
+        spare = [width - low for width, low in zip(widths, least, strict=True)]
+        if max(spare) == 0:
+            break
+        widest = max(range(len(widths)), key=lambda i: (spare[i] > 0, widths[i]))
+        widths[widest] -= 1
+    return widths
+
+
+def _cut(text: str, width: int, in_the_middle: bool) -> str:
+    if cell_len(text) <= width:
+        return text
+    if not in_the_middle:
+        return set_cell_size(text, width - 1).rstrip() + "…"
+    end = (width - 1) // 2
+    return set_cell_size(text, width - 1 - end).rstrip() + "…" + text[len(text) - end :]

@@ -104,15 +104,18 @@ def _trace(one: TurnTrace) -> Iterator[str]:
     )
     for call in one.llm_calls:
         yield (
-            f"<p class=soft>{_text(call.model)} ({call.purpose}): {call.total_tokens} tokens,"
-            f" {call.latency_ms} ms</p>"
+            f"<p class=soft>{_text(call.model)} ({_text(call.purpose)}):"
+            f" {call.total_tokens} tokens, {call.latency_ms} ms</p>"
         )
     for tool in one.tool_traces:
-        yield (
-            f"<p class=soft>{_text(tool.sandbox)}: {_text(tool.description)}</p>"
-            f"<pre>{escape(block(tool.final_script or ''))}</pre>"
-            f"<pre>{_json(tool.final_data)}</pre>"
-        )
+        if tool.tool_name:
+            yield f"<p class=soft>{_text(tool.tool_name)}</p><pre>{_json(tool.arguments)}</pre>"
+        else:
+            yield (
+                f"<p class=soft>{_text(tool.sandbox)}: {_text(tool.description)}</p>"
+                f"<pre>{escape(block(tool.final_script or ''))}</pre>"
+            )
+        yield f"<pre>{_json(tool.final_data)}</pre>"
         if tool.error:
             yield f"<p class=bad>{_text(tool.error)}</p>"
     for error in one.errors:

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Generic, TypeVar
 
+from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -47,7 +48,7 @@ class Records(Generic[AnyRecord]):
 
     def batches(self) -> Iterator[list[Any]]:
         """Yield them some hundreds at a time; while the caller uses one batch, the next is read."""
-        batches = self._store._iter_stored(self._kind, _READ_AT_ONCE)
+        batches = iter_records(self._store, self._kind, _READ_AT_ONCE)
         # A back end may hold a connection until the iteration ends.
         with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
             coming = thread.submit(next, batches, None)
@@ -145,7 +146,7 @@ class Batch:
         if self._records:
             given: dict[str, Sequence[Snapshot[Any]]] = dict.fromkeys(KINDS, ())
             given[self._kind] = self._records
-            self._storing = self._thread.submit(self._store._store_many, **given)
+            self._storing = self._thread.submit(self._store.backend.store_many, **given)
             self.stored += len(self._records)
         self._records, self._keys, self._bytes = [], set(), 0
 

@@ -7,9 +7,14 @@ from jazzmine.config.base import (
     require_seconds,
     require_text,
 )
-from jazzmine.config.choice import message_store_config, working_memory_config
+from jazzmine.config.choice import (
+    long_term_memory_config,
+    message_store_config,
+    working_memory_config,
+)
 from jazzmine.config.message_stores import (
     JSONStoreConfig,
+    MemoryMessagesConfig,
     MongoDBConfig,
     PostgresConfig,
     SQLiteConfig,
@@ -24,6 +29,7 @@ from jazzmine.config.working_memories import (
 __all__ = [
     "BackendConfig",
     "JSONStoreConfig",
+    "MemoryMessagesConfig",
     "MemoryStoreConfig",
     "MongoDBConfig",
     "PostgresConfig",
@@ -31,6 +37,7 @@ __all__ = [
     "RedisConfig",
     "SQLiteConfig",
     "SQLiteMemoryConfig",
+    "long_term_memory_config",
     "message_store_config",
     "require_bool",
     "require_number",

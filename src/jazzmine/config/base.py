@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [
@@ -15,13 +16,14 @@ __all__ = [
     "refuse_options",
     "require_bool",
     "require_number",
+    "require_search",
     "require_seconds",
     "require_text",
 ]
 
 
-# What the address itself says.
-_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db"})
+# What the address itself says, and what must not be in one: addresses are logged, and in histories.
+_ADDRESSES = frozenset({"path", "dsn", "uri", "url", "db", "encryption"})
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,54 @@ class BackendConfig:
 
     A field of type `str` must not be empty, one of type `float` is a number of seconds. What else
     a value has to be, a subclass checks in its `__post_init__`.
+
+    Args:
+        encryption: the keys that values are sealed with, a `Keyring` or `ID:BASE64[,ID:BASE64…]`;
+            None takes those of the environment variable JAZZMINE_ENCRYPTION, or seals nothing.
+        encryption_accepts_plain: whether an encrypted store reads what is not sealed.
     """
 
     storage: ClassVar[str]
     schemes: ClassVar[tuple[str, ...]] = ()
+    # The ends of a plain path that mean this back end.
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    encryption: Keyring | str | None = field(default=None, repr=False, kw_only=True)
+    encryption_accepts_plain: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        checks = {"str": require_text, "bool": require_bool, "float": require_seconds}
+        object.__setattr__(self, "encryption", keyring_of(self.encryption))
+        checks = {
+            "str": require_text,
+            "bool": require_bool,
+            "float": require_seconds,
+            "bool | str": require_search,
+        }
         for option in fields(self):
             if option.type in checks:
                 checks[str(option.type)](option.name, getattr(self, option.name))
 
+    @property
+    def search_language(self) -> str | None:
+        """The language that the option `search` asks for, empty for no stems; None for no search.
+
+        A store that has search keeps it in any case.
+        """
+        search = getattr(self, "search", False)
+        return search if isinstance(search, str) else "" if search else None
+
+    @property
+    def keyring(self) -> Keyring | None:
+        """The keys of the store; None if it is not encrypted."""
+        assert not isinstance(self.encryption, str)  # it was read when this was made
+        return self.encryption
+
     @classmethod
     def url_options(cls) -> dict[str, Any]:
         """Return the options that may be in a URL after the address, with their defaults."""
-        return {one.name: one.default for one in fields(cls) if one.name not in _ADDRESSES}
+        known = [one for one in fields(cls) if one.name not in _ADDRESSES]
+        own = [one for one in known if one not in fields(BackendConfig)]
+        return {one.name: one.default for one in (*own, *(x for x in known if x not in own))}
 
     @classmethod
     def require(cls, config: object) -> None:
@@ -118,6 +153,12 @@ def require_bool(key: str, value: object) -> None:
     """Raise unless the value is True or False."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{key} must be True or False, not {type(value).__name__}")
+
+
+def require_search(key: str, value: object) -> None:
+    """Raise unless the value is True, False or the name of a language."""
+    if not isinstance(value, bool | str) or value == "":
+        raise ConfigurationError(f'{key} must be True, False or a language such as "english"')
 
 
 def require_number(key: str, value: object, least: int) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
+from typing import Any
 
 from jazzmine.config.base import BackendConfig, hint
 from jazzmine.config.message_stores import (
     JSONStoreConfig,
+    MemoryMessagesConfig,
     MongoDBConfig,
     PostgresConfig,
     SQLiteConfig,
@@ -22,11 +25,12 @@ from jazzmine.config.working_memories import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = ["message_store_config", "working_memory_config"]
+__all__ = ["long_term_memory_config", "message_store_config", "working_memory_config"]
 
 # The first class of each tuple is the default.
 _MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
     JSONStoreConfig,
+    MemoryMessagesConfig,
     SQLiteConfig,
     PostgresConfig,
     MongoDBConfig,
@@ -37,9 +41,20 @@ _WORKING_MEMORIES: tuple[type[BackendConfig], ...] = (
     SQLiteMemoryConfig,
     PostgresMemoryConfig,
 )
+_LONG_TERM_MEMORIES: tuple[type[BackendConfig], ...] = (
+    MemoryMessagesConfig,
+    SQLiteConfig,
+    PostgresConfig,
+    MongoDBConfig,
+)
 
 
-def message_store_config(config: Mapping[str, object] | str | None) -> BackendConfig:
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+Address = Mapping[str, object] | str | os.PathLike[str] | None
+
+
+def message_store_config(config: Address) -> BackendConfig:
     """Return the configuration for the argument of `MessageStore.initialize`.
 
     Raises:
@@ -49,7 +64,7 @@ def message_store_config(config: Mapping[str, object] | str | None) -> BackendCo
     return _read(config, _MESSAGE_STORES, "JAZZMINE_MESSAGE_STORE")
 
 
-def working_memory_config(config: Mapping[str, object] | str | None) -> BackendConfig:
+def working_memory_config(config: Address) -> BackendConfig:
     """Return the configuration for the argument of `WorkingMemoryStore.initialize`.
 
     Raises:
@@ -59,17 +74,30 @@ def working_memory_config(config: Mapping[str, object] | str | None) -> BackendC
     return _read(config, _WORKING_MEMORIES, "JAZZMINE_WORKING_MEMORY")
 
 
-def _read(
-    config: Mapping[str, object] | str | None, kinds: tuple[type[BackendConfig], ...], variable: str
-) -> BackendConfig:
+def long_term_memory_config(config: Address) -> BackendConfig:
+    """Return the configuration for the argument of `LongTermMemoryStore.initialize`.
+
+    Raises:
+        ConfigurationError: an unknown storage or key, or a value of a wrong type.
+        InvalidAddressError: a URL whose scheme names no back end.
+    """
+    found = _read(config, _LONG_TERM_MEMORIES, "JAZZMINE_LONG_TERM_MEMORY")
+    if found.search_language is not None:
+        raise ConfigurationError("search is an option of message stores; items have it always")
+    return found
+
+
+def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str) -> BackendConfig:
     if config is None:
         return _read_environment(variable, kinds)
     if isinstance(config, str):
         return _read_url(config, kinds)
     if isinstance(config, Mapping):
         return _read_mapping(config, kinds)
+    if isinstance(config, os.PathLike):
+        return _read_path(os.fsdecode(config), kinds)
     raise ConfigurationError(
-        f"config must be a mapping, a URL or None, not {type(config).__name__}"
+        f"config must be a mapping, a URL, a path or None, not {type(config).__name__}"
     )
 
 
@@ -89,13 +117,36 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     for kind in kinds:
         if scheme in kind.schemes:
             address, options = split_options(url, kind.url_options())
-            return replace(kind.from_url(address), **options)
+            changes: dict[str, Any] = {**options}
+            return replace(kind.from_url(address), **changes)
+    if not _SCHEME.match(url):
+        return _read_path(url, kinds)
     # The text does not repeat the URL, which may contain a password.
     known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
     others = {other for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES) for other in kind.schemes}
-    what = "message store" if kinds is _MESSAGE_STORES else "working memory"
-    wrong = f"{scheme}: is no {what}" if scheme in others else "the URL names no known storage"
+    what = {_MESSAGE_STORES: "message store", _WORKING_MEMORIES: "working memory"}
+    wrong = "the URL names no known storage"
+    if scheme in others:
+        wrong = f"{scheme}: is no {what.get(kinds, 'long-term memory')}"
     raise InvalidAddressError(f"{wrong}; it must begin with one of {known}")
+
+
+def _read_path(path: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
+    """Choose the back end by the end of a path.
+
+    Raises:
+        ConfigurationError: the end does not say which; the text does not repeat the path, which may
+            be something else, and a secret.
+    """
+    files = [kind for kind in kinds if kind.suffixes]
+    for kind in files:
+        if path.lower().endswith(kind.suffixes):
+            return _read_mapping({"storage": kind.storage, "path": path}, kinds)
+    ends = "; ".join(f"{', '.join(kind.suffixes)}: {kind.storage}" for kind in files)
+    urls = " or ".join(f"{kind.schemes[0]}:PATH" for kind in files)
+    raise ConfigurationError(
+        f"the end of the path does not say what is stored there ({ends}); write {urls}"
+    )
 
 
 def _read_mapping(
@@ -123,4 +174,5 @@ def _read_mapping(
     for option in known:
         if option.default is MISSING and option.name not in options:
             raise ConfigurationError(f"storage {kind.storage!r} needs the key {option.name!r}")
-    return kind(**{str(key): value for key, value in options.items()})
+    checked: dict[str, Any] = options
+    return kind(**checked)

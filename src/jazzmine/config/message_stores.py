@@ -16,19 +16,34 @@ from jazzmine.config.base import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = ["JSONStoreConfig", "MongoDBConfig", "PostgresConfig", "SQLiteConfig"]
+__all__ = [
+    "JSONStoreConfig",
+    "MemoryMessagesConfig",
+    "MongoDBConfig",
+    "PostgresConfig",
+    "SQLiteConfig",
+]
 
 
 @dataclass(frozen=True)
 class JSONStoreConfig(BackendConfig):
-    """The configuration of a message store in one JSON file; `lock_timeout` in s."""
+    """The configuration of a message store in one JSON file.
+
+    Args:
+        path: the file.
+        fsync: whether a write waits for the disk.
+        lock_timeout: how long a call waits for other processes, in s.
+        search: as in `SQLiteConfig`.
+    """
 
     storage: ClassVar[str] = "json"
     schemes: ClassVar[tuple[str, ...]] = ("json",)
+    suffixes: ClassVar[tuple[str, ...]] = (".json",)
 
     path: str | os.PathLike[str] = "messages.json"
     fsync: bool = True
     lock_timeout: float = 30.0
+    search: bool | str = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,6 +58,20 @@ class JSONStoreConfig(BackendConfig):
 
 
 @dataclass(frozen=True)
+class MemoryMessagesConfig(BackendConfig):
+    """The configuration of a message store in the memory of the process.
+
+    Args:
+        search: as in `SQLiteConfig`.
+    """
+
+    storage: ClassVar[str] = "memory"
+    schemes: ClassVar[tuple[str, ...]] = ("memory",)
+
+    search: bool | str = False
+
+
+@dataclass(frozen=True)
 class SQLiteConfig(BackendConfig):
     """The configuration of a message store in an SQLite database.
 
@@ -50,14 +79,18 @@ class SQLiteConfig(BackendConfig):
         path: the file of the database.
         timeout: how long a call waits for other processes, in s.
         synchronous: "full", or "normal" for writes that do not wait for the disk.
+        search: True for an index of words in a new store, or the language of their stems, such as
+            "english"; a store that exists keeps what it has.
     """
 
     storage: ClassVar[str] = "sqlite"
     schemes: ClassVar[tuple[str, ...]] = ("sqlite",)
+    suffixes: ClassVar[tuple[str, ...]] = (".db", ".sqlite", ".sqlite3")
 
     path: str | os.PathLike[str] = "messages.db"
     timeout: float = 30.0
     synchronous: str = "full"
+    search: bool | str = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +98,9 @@ class SQLiteConfig(BackendConfig):
             object.__setattr__(self, "path", os.fspath(self.path))
         require_text("path", self.path)
         if self.path == ":memory:":
-            raise ConfigurationError("path must be that of a file, not :memory:")
+            raise ConfigurationError(
+                "path is that of a file; for a store in the process, take memory:"
+            )
         if self.synchronous not in ("full", "normal"):
             raise ConfigurationError('synchronous must be "full" or "normal"')
 
@@ -84,6 +119,7 @@ class MongoDBConfig(BackendConfig):
     Args:
         timeout: the longest time that a call takes, in s.
         migration_timeout: the longest time for creating indexes when a store is opened, in s.
+        search: as in `SQLiteConfig`.
     """
 
     storage: ClassVar[str] = "mongodb"
@@ -93,6 +129,7 @@ class MongoDBConfig(BackendConfig):
     db: str = "chatbot"
     timeout: float = 30.0
     migration_timeout: float = 3600.0
+    search: bool | str = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -135,6 +172,7 @@ class PostgresConfig(BackendConfig):
         prepare: whether statements are prepared; False for PgBouncer in transaction mode.
         timeout: the longest time that a call takes, in s.
         migration_timeout: the longest time for changing the schema, in s.
+        search: as in `SQLiteConfig`.
     """
 
     storage: ClassVar[str] = "postgres"
@@ -147,6 +185,7 @@ class PostgresConfig(BackendConfig):
     prepare: bool = True
     timeout: float = 30.0
     migration_timeout: float = 3600.0
+    search: bool | str = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

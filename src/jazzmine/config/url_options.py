@@ -42,6 +42,8 @@ def split_options(url: str, defaults: Mapping[str, Value]) -> tuple[str, dict[st
 def _read(name: str, text: str, default: Value) -> Value:
     """Return a value of the type of the default."""
     if isinstance(default, bool):
+        if name == "search" and text.lower() not in _TRUE + _FALSE:
+            return text  # a language
         if text.lower() not in _TRUE + _FALSE:
             raise ConfigurationError(f"{name} must be true or false, in the URL too")
         return text.lower() in _TRUE

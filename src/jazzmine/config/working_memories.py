@@ -19,11 +19,15 @@ class _MemoryOptions(BackendConfig):
 
     Args:
         ttl_seconds: how long a working memory is kept after it was saved last.
-        lock_timeout: how long an update waits for the conversation's lock.
+        lock_timeout: how long a call waits for a `locked` block.
+        lease_seconds: how long the lock of a block that was killed delays others.
+        strict: whether a transition that does not apply raises.
     """
 
     ttl_seconds: float = 3600.0
     lock_timeout: float = 15.0
+    lease_seconds: float = 10.0
+    strict: bool = False
 
 
 @dataclass(frozen=True)

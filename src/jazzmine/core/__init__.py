@@ -1,4 +1,4 @@
-"""The async API: both kinds of store, and the records that they keep."""
+"""The async API: the three kinds of store, and the records that they keep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
+    from jazzmine.core.long_term_memory import *
     from jazzmine.core.message_store import *
     from jazzmine.core.working_memory import *
 else:
-    _lazy.attach(globals(), ("jazzmine.core.message_store", "jazzmine.core.working_memory"))
+    _lazy.attach(
+        globals(),
+        (
+            "jazzmine.core.message_store",
+            "jazzmine.core.working_memory",
+            "jazzmine.core.long_term_memory",
+        ),
+    )

@@ -139,11 +139,11 @@ async def serve(
     async with AsyncExitStack() as stack:
         listening = stack.enter_context(listen(host, port))
         store: MessageStore = new_message_store(messages)
-        await stack.enter_async_context(await store._opened())
+        await stack.enter_async_context(await store.open())
         known: WorkingMemoryStore | None = None
         if memory is not None:
             known = new_memory_store(memory)
-            await stack.enter_async_context(await known._opened())
+            await stack.enter_async_context(await known.open())
         access = Access(listening.getsockname()[1])
         stores = Stores(
             store,

@@ -13,7 +13,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from jazzmine._async.message_store.pages import filled
 from jazzmine.core import (
     Conversation,
     Message,
@@ -21,6 +20,7 @@ from jazzmine.core import (
     MessageStore,
     TraceFilter,
     TurnTrace,
+    UsageSummary,
     WorkingMemoryStore,
 )
 from jazzmine.errors import JazzmineError, NotFoundError
@@ -35,6 +35,8 @@ CONVERSATIONS = 50
 TURNS = 100
 MESSAGES = 1_000
 NEWEST = 100
+# The first text of a user is among so many messages.
+FIRST = 5
 
 # Of how many conversations of a user those with an agent are searched for one page.
 SEARCHED = 2_000
@@ -53,6 +55,20 @@ class Stores:
     memory: WorkingMemoryStore | None
     messages_in: str
     memory_in: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A conversation of the list.
+
+    Attributes:
+        opening: the first text of its user, if it has no title.
+        usage: what its turns took; None if no trace is stored.
+    """
+
+    conversation: Conversation
+    opening: str
+    usage: UsageSummary | None
 
 
 # Conversations, and the id after which the next page begins if there may be one.
@@ -116,11 +132,21 @@ class Pages:
             page = await self._listed(asked["user"], asked["agent"], after)
         return self.render(
             "conversations.html",
-            days=_by_day(page[0]),
+            days=_by_day(await asyncio.gather(*map(self._row, page[0]))),
             asked=asked,
             last=page[1],
             is_first="after" not in request.query_params,
         )
+
+    async def _row(self, conversation: Conversation) -> Row:
+        opening = ""
+        if not conversation.title:
+            first = await self._store.get_messages_by_conversation_id(conversation.id, limit=FIRST)
+            texts = (m.original_content for m in first if m.role is MessageRole.USER)
+            opening = next(texts, "")
+        of_it = TraceFilter(conversation_id=conversation.id)
+        usage = await self._store.summarize_usage(of_it, by="conversation")
+        return Row(conversation, opening, usage[0] if usage else None)
 
     async def _place_of(self, some_id: str) -> str | None:
         if await self._store.get_conversation_by_id(some_id) is not None:
@@ -139,7 +165,7 @@ class Pages:
         elif agent:
             found = await store.get_conversations_by_agent_id(agent, limit=asked, after=after)
         else:
-            found = await filled(store._list_all_conversations, (), asked, after)
+            found = await store.get_conversations(limit=asked, after=after)
         page = found[:CONVERSATIONS]
         return page, page[-1].id if len(found) > len(page) else None
 
@@ -160,12 +186,15 @@ class Pages:
         """Show a conversation as a thread."""
         found = await self._conversation(request)
         after = request.query_params.get("after") or None
-        if "newest" in request.query_params:
-            newest = await self._store.get_immediate_context(found.id, NEWEST)
-            after = newest[0].id if len(newest) == NEWEST else None
         page = await self._store.get_messages_by_conversation_id(
             found.id, limit=MESSAGES + 1, after=after
         )
+        if len(page) > MESSAGES and after is None and "oldest" not in request.query_params:
+            newest = await self._store.get_immediate_context(found.id, NEWEST)
+            after = newest[0].id
+            page = await self._store.get_messages_by_conversation_id(
+                found.id, limit=MESSAGES + 1, after=after
+            )
         messages, has_more = page[:MESSAGES], len(page) > MESSAGES
         is_whole = after is None and not has_more
         return self.render(
@@ -297,8 +326,8 @@ class Pages:
         )
 
 
-def _by_day(found: Iterable[Conversation]) -> list[tuple[str, list[Conversation]]]:
-    days = groupby(found, key=lambda each: day_of(each.last_updated_at))
+def _by_day(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+    days = groupby(rows, key=lambda each: day_of(each.conversation.last_updated_at))
     return [(day, list(each)) for day, each in days]
 
 

@@ -1,4 +1,4 @@
-"""How times, numbers and stored text look; each function is a filter of the templates."""
+"""How times, numbers, costs and stored text look; each function is a filter of the templates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
+
+from jazzmine.inspector.markdown import has_markup, markdown
+from jazzmine.records.traces import TurnTrace
 
 __all__ = ["FILTERS", "address", "day_of"]
 
@@ -80,6 +83,25 @@ def compact(value: int) -> str:
     return f"{value:,}"
 
 
+def cost(usd: float) -> str:
+    """Return an amount of money, which often is far less than a cent."""
+    return f"${usd:,.2f}" if usd >= 1 else f"${usd:.3g}"
+
+
+def problems(trace: TurnTrace) -> list[str]:
+    """Return the errors of a turn: its own, and those of its calls that it does not repeat."""
+    calls = [(call.error or "a call of the model failed", call.success) for call in trace.llm_calls]
+    tools = [
+        (tool.error or f"{tool.tool_name or 'a tool'} failed", tool.success)
+        for tool in trace.tool_traces
+    ]
+    found = list(trace.errors)
+    for error, success in (*calls, *tools):
+        if not success and not any(error in known for known in found):
+            found.append(error)
+    return found
+
+
 def visible(text: object) -> str:
     """Return stored text with its control characters visible."""
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
@@ -110,7 +132,7 @@ def with_parameters(path: str, parameters: Mapping[str, object]) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-FILTERS: dict[str, Callable[..., str]] = {
+FILTERS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         when,
@@ -121,6 +143,10 @@ FILTERS: dict[str, Callable[..., str]] = {
         duration,
         number,
         compact,
+        cost,
+        problems,
+        markdown,
+        has_markup,
         visible,
         clipped,
         pretty,

@@ -31,13 +31,11 @@ class Step:
 def timeline(trace: TurnTrace) -> list[Step]:
     """Return the calls of a turn by the time at which they began; those without a time last.
 
-    A tool begins when its task was emitted.
+    The call of a tool that has no time of its own began when its task was emitted.
     """
     emitted = {task.task_index: task.timestamp_ms for task in trace.task_emissions}
     calls = [(call.timestamp_ms, call.latency_ms, call, None) for call in trace.llm_calls]
-    tools = [
-        (emitted.get(tool.task_index), _tool_ms(tool), None, tool) for tool in trace.tool_traces
-    ]
+    tools = [(_began(tool, emitted), _tool_ms(tool), None, tool) for tool in trace.tool_traces]
     ends = [began + ms for began, ms, _, _ in (*calls, *tools) if began is not None]
     start = trace.started_at_ms
     span = max(1, trace.ended_at_ms - start, trace.total_latency_ms, *(end - start for end in ends))
@@ -48,6 +46,10 @@ def timeline(trace: TurnTrace) -> list[Step]:
         width = min(max(0.0, 100 * ms / span), 100.0 - left) if at is not None else 0.0
         steps.append(Step(at, ms, round(left, 2), round(width, 2), call, tool))
     return sorted(steps, key=lambda step: (step.at_ms is None, step.at_ms or 0))
+
+
+def _began(tool: ToolTrace, emitted: dict[int, int]) -> int | None:
+    return emitted.get(tool.task_index) if tool.started_at_ms is None else tool.started_at_ms
 
 
 def _tool_ms(tool: ToolTrace) -> int:

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pydantic import ValidationError
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from jazzmine.records.item_rows import Order
+from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.records.messages import MessageRole
+from jazzmine.records.types import MAX_PARTS, plain_json
 from jazzmine.records.usage import USAGE_KEYS, UsageKey
+from jazzmine.search.query import SearchOrder
 
-__all__ = ["require_count", "require_id", "require_time", "require_usage_key"]
+__all__ = [
+    "require_count",
+    "require_id",
+    "require_metadata",
+    "require_namespace",
+    "require_order",
+    "require_revision",
+    "require_roles",
+    "require_search_order",
+    "require_text",
+    "require_time",
+    "require_usage_key",
+]
 
 _MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
 
@@ -19,10 +39,21 @@ def require_id(name: str, value: object) -> str:
         TypeError: it is not a string.
         ValidationError: it is empty, or UTF-8 cannot encode it.
     """
+    text = require_text(name, value)
+    if not text:
+        raise _refused(name, text, "string_too_short", {"min_length": 1})
+    return text
+
+
+def require_text(name: str, value: object) -> str:
+    """Check a text, and return it as a `str`, even if it is of a subclass.
+
+    Raises:
+        TypeError: it is not a string.
+        ValidationError: UTF-8 cannot encode it.
+    """
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
-    if not value:
-        raise _refused(name, value, "string_too_short", {"min_length": 1})
     if not value.isascii():
         try:
             value.encode()
@@ -34,6 +65,75 @@ def require_id(name: str, value: object) -> str:
 def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> ValidationError:
     detail = InitErrorDetails(type=kind, loc=(name,), input=value, ctx=context)
     return ValidationError.from_exception_data("arguments", [detail])
+
+
+def require_metadata(name: str, value: object) -> dict[str, Any]:
+    """Check some keys and values of a record's `metadata`, and return a copy; None is none.
+
+    Raises:
+        TypeError: it is not a mapping.
+        ValidationError: a key or a value cannot be stored by every back end.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a mapping, not {type(value).__name__}")
+    try:
+        copied: dict[str, Any] = plain_json(dict(value))
+    except PydanticCustomError as error:
+        detail = InitErrorDetails(type=error, loc=(name,), input=value)
+        raise ValidationError.from_exception_data("arguments", [detail]) from None
+    return copied
+
+
+def require_namespace(name: str, value: object, least: int = 1) -> tuple[str, ...]:
+    """Check a namespace, or a part of one, and return it as a tuple.
+
+    Args:
+        name: the name of the argument.
+        value: a tuple or list of strings.
+        least: how many parts it needs.
+
+    Raises:
+        TypeError: it is not a tuple or list of strings.
+        ValidationError: it has too few or too many parts, or one of them is no id.
+    """
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{name} must be a tuple of str, not {type(value).__name__}")
+    parts = tuple(require_id(name, part) for part in value)
+    if not least <= len(parts) <= MAX_PARTS:
+        error = PydanticCustomError(
+            "namespace",
+            "a namespace has {least} to {most} parts",
+            {"least": least, "most": MAX_PARTS},
+        )
+        detail = InitErrorDetails(type=error, loc=(name,), input=value)
+        raise ValidationError.from_exception_data("arguments", [detail])
+    return parts
+
+
+def require_order(value: object) -> Order:
+    """Check that items can be listed in an order, and return it.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    if value == "key" or value == "updated":
+        return value
+    raise ValueError(f'order must be "key" or "updated", not {value!r}')
+
+
+def require_revision(value: object) -> int | AnyMessage | None:
+    """Check an expected revision, and return it.
+
+    Raises:
+        TypeError: it is no integer, None or `ANY`.
+    """
+    if value is None or value is ANY:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"expected_revision must be an int, None or ANY, not {value!r}")
+    return max(_MIN_INT, min(value, _MAX_INT))
 
 
 def require_count(name: str, value: object, least: int = 0) -> int:
@@ -59,6 +159,29 @@ def require_time(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an int (ms), not {type(value).__name__}")
     return max(_MIN_INT, min(value, _MAX_INT))
+
+
+def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:
+    """Check some roles, and return their values, each once; None is none.
+
+    Raises:
+        TypeError: they are one role.
+        ValueError: one of them is no role.
+    """
+    if isinstance(value, str | MessageRole):
+        raise TypeError("roles must be several roles, not one")
+    return tuple({MessageRole(role).value: None for role in value or ()})
+
+
+def require_search_order(value: object) -> SearchOrder:
+    """Check an order of found messages, and return it.
+
+    Raises:
+        ValueError: they have no such order.
+    """
+    if value == "relevance" or value == "newest":
+        return value
+    raise ValueError(f'order must be "relevance" or "newest", not {value!r}')
 
 
 def require_usage_key(value: object) -> UsageKey:

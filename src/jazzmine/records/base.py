@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails
@@ -33,6 +33,19 @@ class Record(BaseModel):
         allow_inf_nan=False,
         revalidate_instances="always",
     )
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, /, **data: Any) -> None:
+            try:
+                self.__pydantic_validator__.validate_python(data, self_instance=self)
+            except ValidationError as error:
+                from jazzmine.records.hints import with_hints  # most programs never need it
+
+                raise with_hints(error, type(self)) from None
+
+        # What is read from a store is validated without this method, as by pydantic's own.
+        __init__.__pydantic_base_init__ = True
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable
 from jazzmine.records.arguments import require_count
 from jazzmine.records.messages import Message, MessageRole
 
-__all__ = ["CALLERS", "TYPICAL_TOKENS", "ContextWindow", "estimated_tokens"]
+__all__ = ["CALLERS", "ContextWindow", "estimated_tokens", "split_at_answer"]
 
 # The roles of messages that call tools; a tool's answer belongs to the nearest one before it.
 CALLERS = frozenset({MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT})
 
-# What a message is expected to cost until some have been counted.
-TYPICAL_TOKENS = 100.0
+# What a message is expected to cost until some have been counted, and the size of the first page
+# until then: messages may be large.
+_TYPICAL_TOKENS, _FIRST_PAGE = 100.0, 20
 
 # A page holds so many times the messages that are expected to fit.
 _MARGIN = 1.05
@@ -33,19 +34,22 @@ class ContextWindow:
     Args:
         max_tokens: what the messages may cost together.
         count_tokens: returns the cost of a message; it is called once for each.
-        average: what a message is expected to cost.
+        average: what a message is expected to cost; None if that is not known.
     """
 
     def __init__(
-        self, max_tokens: int, count_tokens: Callable[[Message], int], average: float
+        self, max_tokens: int, count_tokens: Callable[[Message], int], average: float | None
     ) -> None:
         self.is_full: bool = False
         self._left = max_tokens
         self._count = count_tokens
-        self._expected = average
+        self._expected = average or _TYPICAL_TOKENS
+        self._longest_page = _LARGEST_PAGE if average else _FIRST_PAGE
         self._spent = 0
         self._taken: list[Message] = []
         self._waiting: list[Message] = []  # from the newest answer whose call was not met yet
+        self._waiting_cost = 0  # of those that are taken without their call, too
+        self._costs: dict[str, int] = {}
 
     @property
     def average(self) -> float:
@@ -57,16 +61,25 @@ class ContextWindow:
     def page_size(self) -> int:
         """How many messages to read next: those that are expected to fit, and a few more."""
         fitting = self._left / max(self.average, 1.0) * _MARGIN + 1
-        return int(min(max(fitting, _LEAST_PAGE), _LARGEST_PAGE))
+        return int(min(max(fitting, _LEAST_PAGE), self._longest_page))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a tool's answer was given whose call was not."""
+        return bool(self._waiting)
 
     def add(self, messages: Iterable[Message]) -> None:
         """Take the next older messages; of the flagged ones, only those of `CALLERS` are given."""
+        self._longest_page = _LARGEST_PAGE
         for message in messages:
             role = message.role
             if self._waiting or role is MessageRole.TOOL:
-                self._waiting.append(message)
+                self._wait(message)
                 if role in CALLERS:
                     self._settle(message)
+                elif self._waiting_cost > self._left:
+                    # What stands between the answer and its call does not fit.
+                    self._settle(None)
             elif not message.is_flagged and not self._take(message):
                 break
             if self.is_full:
@@ -78,11 +91,23 @@ class ContextWindow:
             self._settle(None)
         return self._taken[::-1]
 
+    def _wait(self, message: Message) -> None:
+        self._waiting.append(message)
+        if not message.is_flagged and message.role is not MessageRole.TOOL:
+            self._waiting_cost += self._cost(message)
+
+    def _cost(self, message: Message) -> int:
+        tokens = self._costs.get(message.id)
+        if tokens is None:
+            tokens = self._count(message)
+            if type(tokens) is not int or tokens < 0:
+                tokens = require_count("count_tokens(message)", tokens)
+            self._costs[message.id] = tokens
+        return tokens
+
     def _take(self, message: Message) -> bool:
         """Take a message; False if it does not fit, and the window is full."""
-        tokens = self._count(message)
-        if type(tokens) is not int or tokens < 0:
-            tokens = require_count("count_tokens(message)", tokens)
+        tokens = self._cost(message)
         if tokens > self._left:
             self.is_full = True
             return False
@@ -92,15 +117,28 @@ class ContextWindow:
         return True
 
     def _settle(self, call: Message | None) -> None:
-        """Take the messages that waited for the call of the answers among them."""
-        waiting, self._waiting = self._waiting, []
-        has_call = call is not None and not call.is_flagged
-        first = len(self._taken)
-        for message in waiting:
-            is_answer = message.role is MessageRole.TOOL
-            if not message.is_flagged and (has_call or not is_answer) and not self._take(message):
+        """Take what waited for the call of the answers among it; without their call, not those.
+
+        Args:
+            call: the last of those that waited, or None if there is none or it would not fit.
+        """
+        waiting, self._waiting, self._waiting_cost = self._waiting, [], 0
+        shown = [message for message in waiting if not message.is_flagged]
+        if call is not None and not call.is_flagged:
+            if sum(map(self._cost, shown)) <= self._left:
+                for message in shown:
+                    self._take(message)
+                return
+            shown.remove(call)
+            self.is_full = True
+        for message in shown:
+            if message.role is not MessageRole.TOOL and not self._take(message):
                 break
-        if self.is_full:
-            # The call is the oldest of them, so it was not taken.
-            taken = self._taken[first:]
-            self._taken[first:] = [one for one in taken if one.role is not MessageRole.TOOL]
+
+
+def split_at_answer(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the messages before the first answer of a tool, and the others."""
+    for number, message in enumerate(messages):
+        if message.role is MessageRole.TOOL:
+            return messages[:number], messages[number:]
+    return messages, []

@@ -7,20 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 from uuid import UUID, uuid5
 
-from jazzmine.errors import ConflictError, IntegrityError
-from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
+from jazzmine.records.base import Snapshot
+from jazzmine.records.log import ANY, AnyMessage, Nothing
 from jazzmine.records.messages import Message
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "Erased",
-    "Newest",
-    "changed_meanwhile",
+    "Refusal",
+    "distinct",
     "forked",
     "forked_id",
-    "messages_to_append",
-    "stored_differently",
-    "stored_in_part",
+    "in_order",
+    "messages_stored_before",
+    "not_before",
+    "require_one_conversation",
     "unknown_conversation",
 ]
 
@@ -40,51 +43,128 @@ class Erased(NamedTuple):
         return Erased(*map(sum, zip(self, other, strict=True)))
 
 
-class Newest(NamedTuple):
-    """The newest message of a conversation, flagged or not."""
+class Refusal(NamedTuple):
+    """What an append found that wrote nothing.
 
-    id: str
-    timestamp: int
+    Attributes:
+        is_known: whether the conversation is stored.
+        newest_id: the id of its newest message, flagged or not; None if it has none.
+        stored: the rows of those of the given ids that are stored, in whatever conversation.
+        replaced: whether `replace_after` is a message of the conversation, or none was given.
+    """
+
+    is_known: bool
+    newest_id: str | None
+    stored: Sequence[Row]
+    replaced: bool = True
 
 
-def messages_to_append(
-    messages: Sequence[Message],
+def require_one_conversation(
+    conversation_id: str, messages: Sequence[Snapshot[Message]], trace: Snapshot[TurnTrace] | None
+) -> None:
+    """Check what an append is given.
+
+    Raises:
+        ValueError: a message is of another conversation, two messages have one id, or the trace is
+            of none of them.
+    """
+    ids: set[str] = set()
+    for message in messages:
+        record = message.record
+        if record.conversation_id != conversation_id:
+            raise ValueError(
+                f"message {record.id!r} is of conversation {record.conversation_id!r},"
+                f" not of {conversation_id!r}"
+            )
+        if record.id in ids:
+            raise ValueError(f"two of the messages have the id {record.id!r}")
+        ids.add(record.id)
+    if trace is None:
+        return
+    if trace.record.message_id not in ids:
+        raise ValueError(
+            f"the trace is of message {trace.record.message_id!r}, which is none of the messages"
+        )
+    if trace.record.conversation_id != conversation_id:
+        raise ValueError(
+            f"the trace is of conversation {trace.record.conversation_id!r},"
+            f" not of {conversation_id!r}"
+        )
+
+
+def distinct(messages: Iterable[Snapshot[Message]]) -> list[Snapshot[Message]]:
+    """Return one message for each id: the last one with it, in the place of the first.
+
+    Raises:
+        IntegrityError: two messages have one id and are of different conversations.
+    """
+    chosen: dict[str, Snapshot[Message]] = {}
+    for message in messages:
+        record = message.record
+        before = chosen.setdefault(record.id, message).record
+        if before.conversation_id != record.conversation_id:
+            raise IntegrityError(
+                f"message {record.id!r} cannot be in conversation {before.conversation_id!r}"
+                f" and in {record.conversation_id!r}"
+            )
+        chosen[record.id] = message
+    return list(chosen.values())
+
+
+def in_order(messages: Sequence[Snapshot[Message]]) -> list[Snapshot[Message]]:
+    """Return messages whose timestamps ascend: an earlier one is raised to that before it."""
+    ordered: list[Snapshot[Message]] = []
+    latest = messages[0].record.timestamp
+    for message in messages:
+        latest = max(latest, message.record.timestamp)
+        ordered.append(not_before(latest, message))
+    return ordered
+
+
+def not_before(floor: int, message: Snapshot[Message]) -> Snapshot[Message]:
+    """Return a message whose `timestamp` is raised to `floor` if it is earlier."""
+    if message.record.timestamp >= floor:
+        return message
+    return Snapshot(message.record.model_copy(update={"timestamp": floor}))
+
+
+def messages_stored_before(
+    messages: Sequence[Snapshot[Message]],
     stored: Mapping[str, Message],
-    newest: Newest | None,
+    refusal: Refusal,
+    conversation_id: str,
     expected_last: str | AnyMessage | None,
+    replace_after: str | Nothing | None,
 ) -> list[Message]:
-    """Return the messages that an append has to store, none if all of them are stored already.
+    """Return what an append has stored that a back end refused, because it was done before.
 
     Args:
         messages: at least one, each id once.
-        stored: those of their ids that are stored, in whatever conversation.
-        newest: the newest message of the conversation, None if it has none.
+        stored: the records of the rows of the refusal, by their ids.
+        refusal: what the back end found.
+        conversation_id: as in `append_messages`.
         expected_last: as in `append_messages`.
-
-    Returns:
-        Copies with ascending timestamps, none earlier than that of the newest message.
+        replace_after: as in `append_messages`.
 
     Raises:
-        IntegrityError: an id is stored with another content, or some ids are stored and others
-            are not.
+        IntegrityError: the conversation is not stored, an id is stored with another content, or
+            some ids are stored and others are not.
         ConflictError: another message than the expected one is the newest.
+        NotFoundError: `replace_after` is no message of the conversation.
     """
-    for message in messages:
+    if not refusal.is_known:
+        raise unknown_conversation(conversation_id)
+    given = [message.record for message in messages]
+    for message in given:
         if message.id in stored and not _same_content(stored[message.id], message):
-            raise stored_differently(message.id)
+            raise _stored_differently(message.id)
     if stored:
-        if len(stored) < len(messages):
-            raise stored_in_part(stored)
-        return []
-    newest_id = None if newest is None else newest.id
-    if expected_last is not ANY and expected_last != newest_id:
-        raise changed_meanwhile(expected_last, newest_id)
-    latest = messages[0].timestamp if newest is None else newest.timestamp
-    appended: list[Message] = []
-    for message in messages:
-        latest = max(latest, message.timestamp)
-        appended.append(message.model_copy(update={"timestamp": latest}))
-    return appended
+        if len(stored) < len(given):
+            raise _stored_in_part(stored)
+        return [stored[message.id] for message in given]
+    if expected_last is not ANY and expected_last != refusal.newest_id:
+        raise _changed_meanwhile(expected_last, refusal.newest_id)
+    raise NotFoundError(f"message {replace_after!r} is no message of this conversation")
 
 
 def _same_content(stored: Message, given: Message) -> bool:
@@ -107,7 +187,7 @@ def unknown_conversation(conversation_id: str) -> IntegrityError:
     )
 
 
-def stored_differently(message_id: str) -> IntegrityError:
+def _stored_differently(message_id: str) -> IntegrityError:
     """Return the error of an append of an id that is stored with another content."""
     return IntegrityError(
         f"message {message_id!r} is stored already, with another content;"
@@ -115,7 +195,7 @@ def stored_differently(message_id: str) -> IntegrityError:
     )
 
 
-def stored_in_part(message_ids: Mapping[str, object] | Sequence[str]) -> IntegrityError:
+def _stored_in_part(message_ids: Iterable[str]) -> IntegrityError:
     """Return the error of an append of which some ids are stored already and some are not."""
     return IntegrityError(
         f"only some of the messages are stored already: {', '.join(map(repr, message_ids))};"
@@ -123,7 +203,7 @@ def stored_in_part(message_ids: Mapping[str, object] | Sequence[str]) -> Integri
     )
 
 
-def changed_meanwhile(expected_last: str | None, newest_id: str | None) -> ConflictError:
+def _changed_meanwhile(expected_last: str | None, newest_id: str | None) -> ConflictError:
     """Return the error of an append that expects another message as the newest."""
     found = "it has none" if newest_id is None else f"that is {newest_id!r}"
     expected = "no message" if expected_last is None else f"{expected_last!r} as the newest message"

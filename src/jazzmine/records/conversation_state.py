@@ -12,7 +12,7 @@ from jazzmine.records.flow import ActiveFlowState, FlowRecord, PendingConfirmati
 from jazzmine.records.memory_base import MemoryRecord, memory_record
 from jazzmine.records.tool_call import ToolCallRecord, calls_section
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
-from jazzmine.records.types import Id, Int64, Text
+from jazzmine.records.types import Id, Int64, JsonObject, Text
 
 __all__ = ["ConversationState"]
 
@@ -46,6 +46,7 @@ class ConversationState(MemoryRecord):
     revision: Int64 = 0
     topics_dropped: Int64 = 0
     flows_dropped: Int64 = 0
+    data: JsonObject = field(default_factory=dict)
 
     @property
     def is_in_flow(self) -> bool:

@@ -201,8 +201,8 @@ class ActiveFlowState(MemoryRecord):
         return calls_section("completed_tool_calls", self.tool_call_history)
 
     def is_same_start(self, other: ActiveFlowState) -> bool:
-        """Whether the other flow is this one, with the same start."""
-        mine = self.flow_id, self.started_at, self.started_at_turn
+        """Whether the other flow is this one, with the same start; its turn may be left at 0."""
+        mine = self.flow_id, self.started_at, other.started_at_turn and self.started_at_turn
         return mine == (other.flow_id, other.started_at, other.started_at_turn)
 
     def drop_raw_results(self) -> None:

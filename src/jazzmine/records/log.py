@@ -8,7 +8,7 @@ from typing import Final
 from jazzmine.records.base import Record
 from jazzmine.records.types import Int64
 
-__all__ = ["ANY", "AnyMessage", "Erasure"]
+__all__ = ["ANY", "NOTHING", "AnyMessage", "Erasure", "Nothing"]
 
 
 class AnyMessage(Enum):
@@ -19,6 +19,16 @@ class AnyMessage(Enum):
 
 ANY: Final = AnyMessage.ANY
 """As `expected_last`: append after whatever message is the newest, or to an empty conversation."""
+
+
+class Nothing(Enum):
+    """The type of `NOTHING`."""
+
+    NOTHING = "nothing"
+
+
+NOTHING: Final = Nothing.NOTHING
+"""As `replace_after`: append, and delete nothing before."""
 
 
 class Erasure(Record):

@@ -66,10 +66,10 @@ if not TYPE_CHECKING:
         set_attribute = kind.__setattr__
 
         def set_and_keep(self, name, value):
-            kept = vars(self).get(KEPT)
+            before = vars(self)
             set_attribute(self, name, value)
-            if kept is not None:  # pydantic has made a new __dict__ with only the fields
-                vars(self)[KEPT] = kept
+            if vars(self) is not before:  # pydantic has made a new __dict__ with only the fields
+                vars(self).update(before | vars(self))
 
         kind.__init__ = init_by_name
         kind.__setattr__ = set_and_keep

@@ -16,6 +16,10 @@ __all__ = ["deep_copy", "partial_copy"]
 AnyRecord = TypeVar("AnyRecord", bound=MemoryRecord)
 Copier = Callable[[Any], Any]
 
+_CONTAINERS = (list, dict)
+
+_new = object.__new__
+
 
 def partial_copy(memory: WorkingMemory) -> WorkingMemory:
     """Return a copy for a transition to change.
@@ -72,6 +76,8 @@ def _copier(hint: Any) -> Copier | None:
         return _copier(parts[0])  # the other part is None, which _copy_record skips
     if origin not in (list, dict):
         return None
+    if parts[-1] is Any:
+        return copy_json
     part = _copier(parts[-1])
     if part is None:
         return list.copy if origin is list else dict.copy
@@ -83,12 +89,15 @@ def _is_record(hint: Any) -> bool:
 
 
 def _copy_record(parts: Sequence[tuple[str, Copier]], record: MemoryRecord) -> MemoryRecord:
-    copied = shallow_copy(record)
+    copied = _new(type(record))
     values = copied.__dict__
+    values.update(record.__dict__)
     for name, copy in parts:
         value = values[name]
-        if value is not None:
+        if value:
             values[name] = copy(value)
+        elif type(value) in _CONTAINERS:
+            values[name] = value.copy()
     return copied
 
 

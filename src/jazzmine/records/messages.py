@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from time import time_ns
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ from pydantic import Field
 from jazzmine.records.base import Record
 from jazzmine.records.types import Id, Int64, JsonObject, Text
 
-__all__ = ["Conversation", "Entity", "Message", "MessageRole"]
+__all__ = ["Conversation", "Entity", "FoundMessage", "Message", "MessageRole"]
 
 
 class MessageRole(Enum):
@@ -47,19 +48,29 @@ def _no_title(fields: dict[str, Any]) -> str:
 
 
 class Entity(Record):
-    """A thing that a message mentions, and its attributes in the message."""
+    """A thing that a message mentions.
+
+    Attributes:
+        name: the name of the thing.
+        attributes: what the message says of it.
+    """
 
     name: Text
     attributes: list[Text] = Field(default_factory=list)
 
 
 class Conversation(Record):
-    """A conversation between a user and an agent; times in ms since the Unix epoch, UTC.
+    """A conversation between a user and an agent.
 
     Attributes:
         id: a new one by default.
-        created_at: now by default.
-        last_updated_at: `created_at` by default.
+        user_id: the user, in your own terms.
+        agent_id: the agent, in your own terms.
+        title: a line for lists of conversations.
+        created_at: ms since the Unix epoch, UTC; now by default.
+        last_updated_at: ms since the Unix epoch, UTC; `created_at` by default. Lists of
+            conversations are sorted by it.
+        metadata: anything of your own, as a JSON object.
     """
 
     always_stored: ClassVar[frozenset[str]] = frozenset({"id", "created_at", "last_updated_at"})
@@ -78,7 +89,25 @@ class Message(Record):
 
     Attributes:
         id: a new one by default.
-        timestamp: ms since the Unix epoch, UTC; now by default.
+        conversation_id: the conversation, which has to be stored before.
+        user_id: the user of the conversation, or another author of your own.
+        role: the author's role.
+        original_content: the text as it was written.
+        enhanced_message: the text as the agent understood it, with references resolved.
+        explicit_context: texts that the message refers to, such as quotes.
+        episode_id: the number of the episode that an agent counts the message to.
+        sentiment_score: the author's mood, from -1 to 1.
+        intent: what the author wants, as a word of the agent's own.
+        entities: the things that the message mentions.
+        is_cancellation: whether it cancels what the conversation was in the middle of.
+        is_continuation: whether it goes on with the topic of the message before.
+        is_flagged: whether contexts leave it out; `flag_message` sets it.
+        timestamp: ms since the Unix epoch, UTC; now by default. Messages are ordered by it.
+        invoked_flows: the flows that the agent took to answer.
+        invoked_tools: the tools that the message calls.
+        reasoning_steps: what the agent considered, as texts.
+        errors: what went wrong.
+        metadata: anything of your own, as a JSON object.
     """
 
     always_stored: ClassVar[frozenset[str]] = frozenset({"id", "timestamp"})
@@ -103,3 +132,20 @@ class Message(Record):
     reasoning_steps: list[Text] | None = None
     errors: list[Text] | None = None
     metadata: JsonObject = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FoundMessage:
+    """A message that was found by a search, and where.
+
+    Args:
+        message: the message.
+        score: higher is better; it can be compared within one search only. 0.0 if the newest are
+            listed.
+        spans: where the words of the query are in `original_content`, in order: the index of the
+            first character, and that after the last one.
+    """
+
+    message: Message
+    score: float
+    spans: list[tuple[int, int]]

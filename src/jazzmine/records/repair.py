@@ -28,7 +28,6 @@ from jazzmine.records.types import MAX_DEPTH, MAX_INT, MIN_INT
 
 __all__ = [
     "UNKNOWN_ID",
-    "PartialPage",
     "Repairs",
     "parse_json",
     "plain_value",
@@ -50,43 +49,11 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyRow = TypeVar("AnyRow")
 
 
-class PartialPage(list[AnyRecord]):
-    """The records of a page, without the records that cannot be read.
-
-    Args:
-        records: the records that could be read.
-        rows: the number of stored records in the page, including unreadable ones.
-        last_id: the stored id of the last of these; the next page starts after it.
-    """
-
-    def __init__(self, records: Iterable[AnyRecord], rows: int, last_id: Any) -> None:
-        super().__init__(records)
-        self.rows = rows
-        self.last_id = last_id
-
-
 class Repairs:
     """Repairs the records that a store reads, and logs each repair once."""
 
     def __init__(self) -> None:
         self._logged: dict[tuple[str, ...], None] = {}
-
-    def read(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
-        """Return the record for stored data, repaired if strict validation refuses it.
-
-        Args:
-            kind: the record's class.
-            raw: its stored fields, as a dict of JSON types.
-
-        Raises:
-            ValidationError: as in `record`.
-        """
-        try:
-            record: AnyRecord = kind.__pydantic_validator__.validate_python(raw)
-            require_stored(record)
-        except ValidationError:
-            return self.record(kind, raw)
-        return record
 
     def record(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
         """Return the record for data that strict validation refused, and log its replacements.
@@ -113,27 +80,6 @@ class Repairs:
                     reason,
                 )
         return record
-
-    def listing(
-        self,
-        rows: Sequence[AnyRow],
-        read: Callable[[AnyRow], AnyRecord],
-        id_of: Callable[[AnyRow], Any],
-    ) -> list[AnyRecord]:
-        """Return the records of a page of rows; log and leave out the unreadable ones.
-
-        Args:
-            rows: the stored rows.
-            read: returns the record of a row, or raises the error of `record`.
-            id_of: returns the stored id of a row.
-
-        Returns:
-            The records; a `PartialPage` if one is left out.
-        """
-        records = list(self.readable(rows, read))
-        if len(records) == len(rows):
-            return records
-        return PartialPage(records, len(rows), id_of(rows[-1]))
 
     def readable(
         self, rows: Iterable[AnyRow], read: Callable[[AnyRow], AnyRecord]
@@ -265,9 +211,16 @@ def _plain_object(value: dict[Any, Any], depth: int) -> dict[Any, Any]:
     return plain
 
 
-def parse_json(text: bytes | str) -> Any:
-    """Parse JSON as jazzmine 0.1 does, with NaN, lone surrogates and integers of any size."""
-    return json.loads(text, parse_int=_parse_int)
+def parse_json(
+    text: bytes | str, new_object: Callable[[list[tuple[str, Any]]], Any] | None = None
+) -> Any:
+    """Parse JSON as jazzmine 0.1 does, with NaN, lone surrogates and integers of any size.
+
+    Args:
+        text: the JSON.
+        new_object: makes an object of its keys and values, the outermost last; a dict by default.
+    """
+    return json.loads(text, parse_int=_parse_int, object_pairs_hook=new_object)
 
 
 def _parse_int(digits: str) -> int | str:
@@ -281,6 +234,7 @@ def _name(location: Sequence[int | str]) -> str:
 _REMEDIES = {
     "Conversation": "correct it where it is stored, or store it again",
     "Message": "correct it where it is stored, store it again, or delete it with delete_message()",
+    "MemoryItem": "correct it where it is stored, or store it again",
     "TurnTrace": "correct it where it is stored, or store another trace for its message",
 }
 

@@ -45,29 +45,60 @@ UtcDatetime = Annotated[datetime, AfterValidator(_to_utc)]
 
 
 class LLMCallRecord(Record):
-    """One call of a language model; times in ms."""
+    """One call of a language model.
+
+    Attributes:
+        call_id: an id of the call; a new one by default.
+        purpose: what the call was for: "agent_loop", "enhancement" or any other word.
+        model: the name of the model.
+        provider: who runs the model, such as "openai", "anthropic" or "aws.bedrock".
+        prompt_tokens: all tokens of the prompt, those read from and written to a cache included.
+        completion_tokens: all tokens of the answer, those of its reasoning included.
+        total_tokens: the sum of both.
+        cached_prompt_tokens: those of the prompt that the provider read from its cache.
+        cache_write_tokens: those of the prompt that the provider wrote to its cache.
+        reasoning_tokens: those of the answer that the model used to reason.
+        cost_usd: what the call cost, in US dollars; None if that is not known.
+        input: what was sent, if it is to be kept; any JSON value.
+        output: what came back, if it is to be kept; any JSON value.
+        latency_ms: how long the call took, in ms.
+        timestamp_ms: when the call began, ms since the Unix epoch, UTC.
+        success: whether the model answered.
+        error: why it did not.
+        metadata: anything else about the call, as a JSON object.
+    """
 
     call_id: Text = Field(default_factory=_new_id)
-    purpose: Literal[
-        "agent_loop",
-        "script_generation",
-        "flow_selection",
-        "slot_extraction",
-        "enhancement",
-        "other",
-    ]
+    purpose: Text = "other"
     model: Text
+    provider: Text = ""
     prompt_tokens: Int64 = 0
     completion_tokens: Int64 = 0
     total_tokens: Int64 = 0
+    cached_prompt_tokens: Int64 = 0
+    cache_write_tokens: Int64 = 0
+    reasoning_tokens: Int64 = 0
+    cost_usd: float | None = None
+    input: JsonValue = None
+    output: JsonValue = None
     latency_ms: Int64 = 0
     timestamp_ms: Int64
     success: bool = True
     error: Text | None = None
+    metadata: JsonObject = Field(default_factory=dict)
 
 
 class ScriptGenAttempt(Record):
-    """One attempt to generate a script for a task; attempts are counted from 1."""
+    """One attempt of a model to generate the script of a task.
+
+    Attributes:
+        attempt: the number of the attempt, from 1.
+        prompt_tokens: the tokens of its prompt.
+        completion_tokens: the tokens of its answer.
+        latency_ms: how long it took, in ms.
+        success: whether the answer was a script.
+        parse_error: why it was not.
+    """
 
     attempt: Int64
     prompt_tokens: Int64 = 0
@@ -78,7 +109,15 @@ class ScriptGenAttempt(Record):
 
 
 class TaskEmission(Record):
-    """A task that the agent passed to a sandbox; tasks are counted from 1."""
+    """A task that the agent passed to a sandbox.
+
+    Attributes:
+        task_index: the number of the task in the turn, from 1.
+        sandbox: the name of the sandbox.
+        mode: how the sandbox works: "plan" or "interactive".
+        description: what was to be done.
+        timestamp_ms: when, ms since the Unix epoch, UTC.
+    """
 
     task_index: Int64
     sandbox: Text
@@ -88,12 +127,45 @@ class TaskEmission(Record):
 
 
 class ToolTrace(Record):
-    """The script of a task, its run and its result; times in ms."""
+    """One call of a tool: of a function, or of a task's script in a sandbox.
 
-    task_index: Int64
-    sandbox: Text
-    mode: Text
-    description: Text
+    A call of a function needs the first four fields, `success`, `final_data` or `error`, and
+    `total_latency_ms`.
+
+    Attributes:
+        tool_name: the name of the function, as the model called it.
+        call_id: the id that the provider gave the call, with which its result is returned.
+        arguments: what the function was called with; any JSON value.
+        started_at_ms: when the call began, ms since the Unix epoch, UTC.
+        task_index: the number of the task in the turn, from 1; 0 for a function.
+        sandbox: the name of the sandbox.
+        mode: how the sandbox works.
+        description: what was to be done.
+        generation_attempts: the attempts to generate the task's script.
+        final_script: the script that was run.
+        generation_total_tokens: the tokens of all attempts.
+        generation_latency_ms: how long all attempts took, in ms.
+        execution_id: the id that the sandbox gave the run.
+        success: whether the call returned a result.
+        final_data: the result; any JSON value.
+        intermediates: what the script reported before its result, as JSON objects.
+        error: why there is no result.
+        traceback: where the error was raised.
+        execution_latency_ms: how long the script ran, in ms.
+        output_bytes: the size of what the script printed.
+        peak_memory_bytes: the most memory that the script used.
+        api_calls: the requests that the script made, as JSON objects.
+        total_latency_ms: how long the whole call took, in ms.
+    """
+
+    tool_name: Text = ""
+    call_id: Text = ""
+    arguments: JsonValue = None
+    started_at_ms: Int64 | None = None
+    task_index: Int64 = 0
+    sandbox: Text = ""
+    mode: Text = ""
+    description: Text = ""
     generation_attempts: list[ScriptGenAttempt] = Field(default_factory=list)
     final_script: Text | None = None
     generation_total_tokens: Int64 = 0
@@ -112,7 +184,18 @@ class ToolTrace(Record):
 
 
 class SlotEvent(Record):
-    """The state of a flow's slot after the turn."""
+    """The state of a flow's slot after the turn.
+
+    Attributes:
+        flow_name: the flow that needs the slot.
+        slot_name: the name of the slot.
+        slot_type: the kind of the expected value, as text.
+        required: whether the flow needs it to go on.
+        value: the value; any JSON value.
+        collected: whether there is a valid value.
+        collected_at_turn: the turn in which it was collected.
+        validation_error: why the latest answer was refused.
+    """
 
     flow_name: Text
     slot_name: Text
@@ -125,7 +208,13 @@ class SlotEvent(Record):
 
 
 class ConfirmationEvent(Record):
-    """The outcome of a question for confirmation."""
+    """The outcome of a question for confirmation.
+
+    Attributes:
+        question: what the user was asked.
+        outcome: "confirmed", "cancelled" or "expired".
+        resolved_at_turn: the turn that brought the outcome.
+    """
 
     question: Text
     outcome: Literal["confirmed", "cancelled", "expired"]
@@ -133,7 +222,15 @@ class ConfirmationEvent(Record):
 
 
 class FlowEvent(Record):
-    """A flow that began or ended in the turn."""
+    """A flow that began or ended in the turn.
+
+    Attributes:
+        flow_id: the id of the flow.
+        flow_name: its name.
+        flow_type: its kind, such as "sequential".
+        event: "started", "completed", "cancelled", "failed", or "topic_shifted" if it ended
+            because the user changed the topic.
+    """
 
     flow_id: Text
     flow_name: Text
@@ -142,7 +239,16 @@ class FlowEvent(Record):
 
 
 class EmissionRecord(Record):
-    """The energy and the CO2 of one step; `timestamp` is UTC, a naive one is read as UTC."""
+    """The energy and the CO2 of one step.
+
+    Attributes:
+        id: an id of the record; a new one by default.
+        timestamp: when, in UTC; a naive one is read as UTC; now by default.
+        type: the kind of the step: "llm", "tool", "agent_step" or "api".
+        energy_kwh: the energy, in kWh.
+        co2_g: the CO2, in g.
+        metadata: anything else about the step, as a JSON object.
+    """
 
     id: Text = Field(default_factory=_new_id)
     timestamp: UtcDatetime = Field(default_factory=_now)
@@ -153,7 +259,42 @@ class EmissionRecord(Record):
 
 
 class TurnTrace(Record):
-    """The trace of one turn, stored for the assistant's message that ended it; times in ms."""
+    """The trace of one turn, stored for the assistant's message that ended it.
+
+    `TurnRecorder` makes one. Filters, listings and summaries read the totals here, and the models
+    and tools in `llm_calls` and `tool_traces`.
+
+    Attributes:
+        id: a new one by default.
+        message_id: the message that the trace belongs to; a message has one trace.
+        conversation_id: the conversation of that message.
+        user_id: the user of the turn.
+        agent_id: the agent that answered.
+        turn_number: the number of the turn in its conversation, by which traces are listed.
+        started_at_ms: when the turn began, ms since the Unix epoch, UTC.
+        ended_at_ms: when the turn ended, ms since the Unix epoch, UTC.
+        total_latency_ms: how long the turn took, in ms.
+        total_prompt_tokens: the tokens of all prompts.
+        total_completion_tokens: the tokens of all answers of models.
+        total_tokens: the sum of both.
+        llm_calls: the calls of models, in their order.
+        task_emissions: the tasks that were passed to sandboxes.
+        tool_traces: the calls of tools, in their order.
+        emission_records: the energy and the CO2 of the steps.
+        slot_events: the states of the flow's slots after the turn.
+        confirmation_events: the outcomes of questions for confirmation.
+        flow_events: the flows that began or ended.
+        reasoning_steps: what the agent considered, as texts.
+        errors: what went wrong; a turn with any counts as failed.
+        total_energy_kwh: the energy of the turn, in kWh.
+        total_co2_g: the CO2 of the turn, in g.
+        detected_intent: what the user wanted, as a word of the agent's own.
+        detected_entities: the names of the things that the user mentioned.
+        sentiment_score: the user's mood, from -1 to 1.
+        is_continuation: whether the turn went on with the topic of the one before.
+        is_cancellation: whether the user cancelled what the conversation was in the middle of.
+        metadata: anything else about the turn, as a JSON object.
+    """
 
     omits_defaults: ClassVar[bool] = False
     always_stored: ClassVar[frozenset[str]] = frozenset({"id"})
@@ -186,3 +327,4 @@ class TurnTrace(Record):
     sentiment_score: float = 0.0
     is_continuation: bool = True
     is_cancellation: bool = False
+    metadata: JsonObject = Field(default_factory=dict)

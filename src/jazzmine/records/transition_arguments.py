@@ -5,7 +5,7 @@ from __future__ import annotations
 from jazzmine.records.memory_base import memory_record
 from jazzmine.records.types import JsonObject, JsonValue, Text
 
-__all__ = ["BranchChoice", "BranchResult", "Reply", "SlotAnswer", "StepResult"]
+__all__ = ["BranchChoice", "BranchResult", "Data", "Reply", "SlotAnswer", "StepResult"]
 
 
 @memory_record
@@ -37,6 +37,13 @@ class BranchChoice:
     """The argument of `set_condition_branch`."""
 
     branch: Text
+
+
+@memory_record
+class Data:
+    """The arguments of `set_data`."""
+
+    data: JsonObject
 
 
 @memory_record

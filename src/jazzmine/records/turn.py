@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -144,6 +145,7 @@ def merge_entities(
     turn_number: int,
     max_age_turns: int,
     max_attributes: int,
+    counted: Collection[Mapping[str, Any]] = (),
 ) -> dict[str, WorkspaceEntity]:
     """Return the entities known after a turn; the arguments are not changed.
 
@@ -152,14 +154,15 @@ def merge_entities(
             optionally `attributes`; each dict is a mention.
         max_age_turns: an entity that was not seen for more turns than this is dropped.
         max_attributes: the number of newest attributes of an entity to keep.
+        counted: earlier mentions of the same turn: as many of the same names do not count again.
 
     Raises:
         ValidationError: a name is not a string, or the attributes are not a list of strings.
     """
     merged = dict(known)
+    uncounted = Counter(map(_name, counted)) if counted else {}
     for raw in mentioned:
-        name = raw.get("name") or ""
-        name = name.strip() if isinstance(name, str) else name
+        name = _name(raw)
         if name == "":
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
@@ -167,7 +170,10 @@ def merge_entities(
         if before is not None:
             attributes = before.attributes + attributes
             mention = shallow_copy(before)
-            count = before.mention_count + 1
+            is_counted = uncounted.get(name, 0) > 0
+            if is_counted:
+                uncounted[name] -= 1
+            count = before.mention_count + (not is_counted)
             set_unvalidated(mention, mention_count=count, last_seen_turn=turn_number)
         unique = list(dict.fromkeys(attributes))
         kept = unique[max(0, len(unique) - max_attributes) :]
@@ -178,3 +184,8 @@ def merge_entities(
         for name, entity in merged.items()
         if turn_number - entity.last_seen_turn <= max_age_turns
     }
+
+
+def _name(mention: Mapping[str, Any]) -> Any:
+    name = mention.get("name") or ""
+    return name.strip() if isinstance(name, str) else name

@@ -9,9 +9,9 @@ from pydantic import Field, GetCoreSchemaHandler, StringConstraints
 from pydantic_core import PydanticCustomError, core_schema
 
 __all__ = [
-    "JSON_SCALARS",
     "MAX_DEPTH",
     "MAX_INT",
+    "MAX_PARTS",
     "MIN_INT",
     "Id",
     "Int64",
@@ -23,8 +23,10 @@ __all__ = [
 ]
 
 MAX_DEPTH = 64
-# The types of JSON values that are neither objects nor arrays.
-JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
+# Of the namespace of an item.
+MAX_PARTS = 16
+_CONSTANTS = frozenset((bool, type(None)))
+_CONTAINERS = frozenset((dict, list))
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
 # A length constraint, even an empty one, makes pydantic encode the string as UTF-8, which
@@ -62,21 +64,19 @@ def plain_json(value: Any) -> Any:
 
 def copy_json(value: Any) -> Any:
     """Return a copy of a JSON value that was validated before."""
-    if type(value) is dict:
-        return {
-            key: item if type(item) in JSON_SCALARS else copy_json(item)
-            for key, item in value.items()
-        }
-    if type(value) is list:
-        return [item if type(item) in JSON_SCALARS else copy_json(item) for item in value]
-    return value
+    kind = type(value)
+    if kind not in _CONTAINERS:
+        return value
+    copied = value.copy()
+    for place, item in copied.items() if kind is dict else enumerate(copied):
+        if type(item) in _CONTAINERS:
+            copied[place] = copy_json(item)
+    return copied
 
 
 def _copy(value: Any, depth: int) -> Any:
     kind = type(value)
-    if value is None or kind is bool:
-        return value
-    if kind is str and value.isascii():
+    if kind in _CONSTANTS or (kind is str and value.isascii()):
         return value
     if isinstance(value, str):
         return _encodable(value)
@@ -103,6 +103,15 @@ def _copy_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
             raise _Refused(f"the key {key!r} is not a string")
         if "\0" in key:
             raise _Refused(f"the key {key!r} holds U+0000")
+        # Most keys and values need no copy, and no call of a function.
+        kind = type(item)
+        if (
+            type(key) is str
+            and key.isascii()
+            and (kind in _CONSTANTS or (kind is str and item.isascii()))
+        ):
+            copied[key] = item
+            continue
         try:
             copied[_encodable(key)] = _copy(item, depth + 1)
         except _Refused as refused:

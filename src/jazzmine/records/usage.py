@@ -20,6 +20,10 @@ class TraceFilter(Record):
     """A filter that matches the traces for which every given field holds.
 
     Attributes:
+        agent_id: the agent that answered.
+        user_id: the user of the turn.
+        conversation_id: the conversation.
+        intent: the turn's `detected_intent`.
         started_from: the earliest start of a turn, ms since the Unix epoch, included.
         started_until: the end of that range, not included.
         min_total_tokens: the turn took at least so many tokens.
@@ -61,10 +65,28 @@ def _only_fields_of(kind: type[Record], value: JsonObject | None) -> JsonObject 
 
 
 class UsageSummary(Record):
-    """The usage of one group of turns; latencies in ms, percentiles by nearest rank.
+    """The usage of one group of turns.
 
-    If the groups are models, the tokens and latencies are those of the calls of the model, the
-    turns are those that called it, and energy and CO2 are 0.
+    If the groups are models, the tokens, costs and latencies are those of the calls of the model,
+    the turns are those that called it, and energy and CO2 are 0.
+
+    Attributes:
+        key: the group: an agent's id, the name of a model, a day such as "2026-11-23".
+        turns: how many turns the group has.
+        failed_turns: how many of them have errors.
+        prompt_tokens: the sum of the turns' `total_prompt_tokens`.
+        completion_tokens: the sum of the turns' `total_completion_tokens`.
+        total_tokens: the sum of the turns' `total_tokens`.
+        cached_prompt_tokens: the sum over all model calls of the turns.
+        cache_write_tokens: the sum over all model calls of the turns.
+        reasoning_tokens: the sum over all model calls of the turns.
+        cost_usd: the sum over all model calls of the turns whose cost is known, in US dollars.
+        mean_latency_ms: the mean of the turns' `total_latency_ms`.
+        p50_latency_ms: their median, by nearest rank.
+        p95_latency_ms: their 95th percentile, by nearest rank.
+        max_latency_ms: the longest of them.
+        total_energy_kwh: the sum of the turns' energy, in kWh.
+        total_co2_g: the sum of the turns' CO2, in g.
     """
 
     key: Text
@@ -73,6 +95,10 @@ class UsageSummary(Record):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    cached_prompt_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float = 0.0
     mean_latency_ms: float
     p50_latency_ms: int
     p95_latency_ms: int

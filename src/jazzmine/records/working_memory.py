@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
 
+from jazzmine.errors import NotAppliedError
 from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
@@ -15,15 +17,37 @@ from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.transition_arguments import (
     BranchChoice,
     BranchResult,
+    Data,
     Reply,
     SlotAnswer,
     StepResult,
 )
 from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
 
-__all__ = ["WorkingMemory"]
+__all__ = ["ENDED", "STRICT", "WorkingMemory"]
 
 logger: logging.Logger = logging.getLogger(__name__)
+
+AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])
+
+# Keys in a working memory's `__dict__`, which are no fields: it belongs to a block that has ended;
+# a transition that does not apply raises.
+ENDED, STRICT = "_ended", "_strict"
+
+
+def _transition(method: AnyTransition) -> AnyTransition:
+    """Decorate a transition: it raises `RuntimeError` after the block that its memory was for."""
+
+    @wraps(method)
+    def apply(self: WorkingMemory, *args: Any, **kwargs: Any) -> bool:
+        if ENDED in vars(self):
+            raise RuntimeError(
+                f"the locked() block of conversation {self.conversation_id!r} has ended: what"
+                " changes its working memory now would not be saved"
+            )
+        return method(self, *args, **kwargs)
+
+    return apply  # type: ignore[return-value]
 
 
 @memory_record
@@ -55,12 +79,14 @@ class WorkingMemory(ConversationState):
     register_slots           there is a flow            slots with unknown names are added
     collect_slot             the flow has the slot      the value is kept or, with an error, the
                                                         slot is open again
+    set_data                 always                     the values are merged into `data`
     request_confirmation     always                     the question is kept; a flow in progress
                                                         waits for the answer
     confirm_action           a confirmation is open     it is dropped, and the flow goes on
                              and has not expired
     complete_flow,           there is a flow            it is archived, and its confirmation
-    fail_flow                                           dropped
+    fail_flow                                           dropped; a question that belongs to no
+                                                        flow stays open
     cancel_flow              there is a flow or a       the flow is archived, and the
                              confirmation               confirmation dropped
 
@@ -68,7 +94,8 @@ class WorkingMemory(ConversationState):
     else it collects slots while one is pending; or else it is active. The conversation's status
     is that of its flow in progress; without one it awaits an open confirmation, or is idle.
 
-    A transition that does not apply changes nothing, logs a warning and returns False. For an
+    A transition that does not apply changes nothing, logs a warning and returns False; in a
+    strict store it raises `NotAppliedError`. For an
     argument that cannot be stored it raises `TypeError` (not the expected record) or
     `ValidationError` (which names the field or the argument), and changes nothing.
 
@@ -87,13 +114,16 @@ class WorkingMemory(ConversationState):
     Attributes:
         created_at: Unix seconds.
         last_updated: Unix seconds; every change by a transition sets it.
-        status: derived from the flow and the confirmation whenever a transition changes them.
+        status: derived from the flow and the confirmation by every transition. The application
+            may set `ERROR`, which lasts until the next one.
+        data: the application's own values, such as a cart or a draft; see `set_data`.
         entity_max_age_turns: an entity that was not seen for more turns than this is dropped.
         revision: counts the saves; it belongs to the store.
         topics_dropped: how many older topics `topic_history` no longer holds.
         flows_dropped: how many older flows `flow_history` no longer holds.
     """
 
+    @_transition
     def begin_turn(self, turn_cache: TurnCache) -> bool:
         """Begin a turn, with all its effects on entities, topics, confirmation and flow.
 
@@ -102,16 +132,19 @@ class WorkingMemory(ConversationState):
         cancellation cancels the flow in progress, also while it awaits a confirmation, and drops a
         confirmation that belongs to no flow.
 
-        A cache with the `turn_number` of the current turn replaces the turn's cache, and only
-        its additions to the earlier cache take effect.
+        A cache with the `turn_number` of the current turn replaces the turn's cache, and doubles
+        nothing: an entity that the turn has mentioned gets new attributes only, and a topic that
+        it has begun stays the only one.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
-        turn, mentioned = cache.turn_number, cache.raw_entities
-        shifts, cancels = not cache.is_continuation, cache.is_cancellation
+        turn, shifts, cancels = cache.turn_number, not cache.is_continuation, cache.is_cancellation
+        mentioned, counted = cache.raw_entities, list[dict[str, Any]]()
         repeated = self.current_turn if self.turn_number == turn else None
         if repeated is not None:
+            counted = [raw for raw in repeated.raw_entities if raw not in mentioned]
             mentioned = [raw for raw in mentioned if raw not in repeated.raw_entities]
-            shifts = shifts and repeated.is_continuation
+            began_topic = self.topic_history and self.topic_history[-1].turn_number == turn
+            shifts = shifts and not began_topic
             cancels = cancels and not repeated.is_cancellation
         entities = merge_entities(
             self.entity_workspace,
@@ -119,6 +152,7 @@ class WorkingMemory(ConversationState):
             turn,
             self.entity_max_age_turns,
             self.max_entity_attributes,
+            counted,
         )
         changes: dict[str, Any] = {
             "turn_number": turn,
@@ -132,6 +166,7 @@ class WorkingMemory(ConversationState):
             self.active_flow.drop_raw_results()
         return self._changed(**changes)
 
+    @_transition
     def end_turn(self, agent_response: str, agent_intent: str, topic_summary: str = "") -> bool:
         """Store the reply, and the summary of the latest topic if it has none.
 
@@ -142,19 +177,17 @@ class WorkingMemory(ConversationState):
         if self.topic_history and not self.topic_history[-1].summary:
             summary = reply.topic_summary or reply.agent_intent
             set_unvalidated(self.topic_history[-1], summary=summary)
-        set_unvalidated(
-            self,
-            last_agent_response=reply.agent_response,
-            last_agent_intent=reply.agent_intent,
+        return self._changed(
+            last_agent_response=reply.agent_response, last_agent_intent=reply.agent_intent
         )
-        return self._touched()
 
+    @_transition
     def start_flow(self, flow_state: ActiveFlowState) -> bool:
         """Make a flow the active one.
 
         A flow still in progress is archived as cancelled first, and its confirmation dropped;
         the log has a warning. A flow that is active already (the same `flow_id`, `started_at`
-        and `started_at_turn`) goes on as it is.
+        and `started_at_turn`) goes on as it is. A `started_at_turn` of 0 is set to this turn.
         """
         started = checked_copy(flow_state, ActiveFlowState, "flow_state")
         before = self.active_flow
@@ -173,12 +206,15 @@ class WorkingMemory(ConversationState):
                     started.flow_name,
                 )
             changes = self._without_flow(status, self.turn_number)
+        if not started.started_at_turn:
+            set_unvalidated(started, started_at_turn=self.turn_number)
         started.drop_raw_results()
         started.drop_oldest_calls(self.max_tool_call_history)
         if started.current_step > started.total_steps:
             set_unvalidated(started, current_step=started.total_steps)
         return self._changed(**{**changes, "active_flow": started})
 
+    @_transition
     def advance_sequential_step(self, step_result: dict[str, Any]) -> bool:
         """Store the result of the current step of the active flow, and advance to the next.
 
@@ -191,8 +227,9 @@ class WorkingMemory(ConversationState):
             return self._not_applied("advance_sequential_step", f"no step after {flow.total_steps}")
         set_unvalidated(flow, current_step=flow.current_step + 1)
         flow.step_results.append(step.step_result)
-        return self._touched()
+        return self._changed()
 
+    @_transition
     def record_branch_result(self, branch_id: str, result: Any) -> bool:
         """Store the result of a branch of the active flow; None means that it is not done."""
         branch = BranchResult(branch_id, result)
@@ -201,16 +238,18 @@ class WorkingMemory(ConversationState):
         if branch.branch_id not in self.active_flow.branch_results:
             return self._not_applied("record_branch_result", f"no branch {branch.branch_id!r}")
         self.active_flow.branch_results[branch.branch_id] = branch.result
-        return self._touched()
+        return self._changed()
 
+    @_transition
     def set_condition_branch(self, branch: str) -> bool:
         """Store which branch the condition of the active flow has chosen."""
         choice = BranchChoice(branch)
         if self.active_flow is None:
             return self._not_applied("set_condition_branch", "no active flow")
         self.active_flow.condition_branch_taken = choice.branch
-        return self._touched()
+        return self._changed()
 
+    @_transition
     def record_tool_call(self, record: ToolCallRecord) -> bool:
         """Store a tool call in the turn and, without its raw result, in the flow's history.
 
@@ -231,8 +270,9 @@ class WorkingMemory(ConversationState):
         if flow is not None:
             flow.tool_call_history.append(call.without_result())
             flow.drop_oldest_calls(self.max_tool_call_history)
-        return self._touched()
+        return self._changed()
 
+    @_transition
     def register_slots(self, slots: Iterable[Slot]) -> bool:
         """Add slots for the active flow to collect; slots with a known name are not changed."""
         if isinstance(slots, Slot | Mapping):
@@ -246,6 +286,7 @@ class WorkingMemory(ConversationState):
             flow.slots.setdefault(slot.name, slot)
         return self._changed() if unknown or flow.status is not self._flow_status() else False
 
+    @_transition
     def collect_slot(self, slot_name: str, value: Any, validation_error: str = "") -> bool:
         """Store the answer for a slot of the active flow.
 
@@ -266,6 +307,7 @@ class WorkingMemory(ConversationState):
             set_unvalidated(slot, collected_at_turn=self.turn_number)
         return self._changed()
 
+    @_transition
     def request_confirmation(self, confirmation: PendingConfirmation) -> bool:
         """Store a question for the user to confirm, in place of an earlier one.
 
@@ -277,6 +319,7 @@ class WorkingMemory(ConversationState):
             set_unvalidated(self.active_flow, status=FlowStatus.AWAITING_CONFIRMATION)
         return self._changed(pending_confirmation=question)
 
+    @_transition
     def confirm_action(self) -> bool:
         """Confirm the open question: it is dropped, and the flow that awaits it continues.
 
@@ -290,22 +333,33 @@ class WorkingMemory(ConversationState):
             return self._not_applied("confirm_action", "the confirmation has expired")
         return self._changed(pending_confirmation=None)
 
+    @_transition
     def complete_flow(self) -> bool:
-        """Archive the active flow as completed, and drop its confirmation."""
+        """Archive the active flow as completed, and drop its confirmation.
+
+        A question that belongs to no flow, and for which this one does not wait, stays open.
+        """
         return self._end_flow("complete_flow", FlowStatus.COMPLETED)
 
+    @_transition
     def cancel_flow(self) -> bool:
-        """Archive the active flow as cancelled, and drop its confirmation.
+        """Archive the active flow as cancelled, if there is one, and drop any confirmation."""
+        if self.pending_confirmation is None:
+            return self._end_flow("cancel_flow", FlowStatus.CANCELLED)
+        changes = self._without_flow(FlowStatus.CANCELLED, self.turn_number)
+        return self._changed(**{**changes, "pending_confirmation": None})
 
-        Without a flow, a confirmation that belongs to none is dropped.
-        """
-        if self.active_flow is None and self.pending_confirmation is not None:
-            return self._changed(pending_confirmation=None)
-        return self._end_flow("cancel_flow", FlowStatus.CANCELLED)
-
+    @_transition
     def fail_flow(self) -> bool:
-        """Archive the active flow as failed, and drop its confirmation."""
+        """Archive the active flow as failed, and drop its confirmation, as `complete_flow` does."""
         return self._end_flow("fail_flow", FlowStatus.FAILED)
+
+    @_transition
+    def set_data(self, **values: Any) -> bool:
+        """Merge values into `data` by key; None removes a key."""
+        changed = Data({**self.data, **values}).data
+        kept = {name: value for name, value in changed.items() if value is not None}
+        return self._changed(data=kept)
 
     def _end_flow(self, transition: str, status: FlowStatus) -> bool:
         if self.active_flow is None:
@@ -313,11 +367,16 @@ class WorkingMemory(ConversationState):
         return self._changed(**self._without_flow(status, self.turn_number))
 
     def _without_flow(self, status: FlowStatus, turn_number: int) -> dict[str, Any]:
-        assert self.active_flow is not None
+        """Return the changes that archive the active flow, if there is one."""
+        flow, question = self.active_flow, self.pending_confirmation
+        if flow is None:
+            return {}
+        if question is not None and (self._flow_waits or question.flow_id == flow.flow_id):
+            question = None
         return {
             "active_flow": None,
-            "flow_history": [*self.flow_history, self.active_flow.ended(status, turn_number)],
-            "pending_confirmation": None,
+            "flow_history": [*self.flow_history, flow.ended(status, turn_number)],
+            "pending_confirmation": question,
         }
 
     def _without_declined(self, turn: int, cancels: bool) -> dict[str, Any]:
@@ -326,9 +385,12 @@ class WorkingMemory(ConversationState):
         expired = confirmation is not None and confirmation.is_expired(turn)
         if expired:
             logger.info("%r: the confirmation expired in turn %d", self.conversation_id, turn)
+        changes: dict[str, Any] = {}
         if (cancels and self.is_in_flow) or (expired and self._flow_waits):
-            return self._without_flow(FlowStatus.CANCELLED, turn)
-        return {"pending_confirmation": None if cancels or expired else confirmation}
+            changes = self._without_flow(FlowStatus.CANCELLED, turn)
+        if cancels or expired:
+            changes["pending_confirmation"] = None
+        return changes
 
     @property
     def _flow_waits(self) -> bool:
@@ -353,9 +415,6 @@ class WorkingMemory(ConversationState):
         if self.pending_confirmation is not None:
             idle = ConversationStatus.AWAITING_CONFIRMATION
         set_unvalidated(self, status=_STATUS_IN_FLOW.get(status, idle))
-        return self._touched()
-
-    def _touched(self) -> bool:
         topics, flows = self.topic_history, self.flow_history
         if (excess := len(topics) - self.max_topic_history) > 0:
             dropped = self.topics_dropped + excess
@@ -367,7 +426,10 @@ class WorkingMemory(ConversationState):
         return True
 
     def _not_applied(self, transition: str, reason: str) -> bool:
-        logger.warning("%r: %s changed nothing: %s", self.conversation_id, transition, reason)
+        text = f"{self.conversation_id!r}: {transition} changed nothing: {reason}"
+        if STRICT in vars(self):
+            raise NotAppliedError(text)
+        logger.warning("%s", text)
         return False
 
 

@@ -1,4 +1,4 @@
-"""The sync API: both kinds of store, and the records that they keep."""
+"""The sync API: the three kinds of store, and the records that they keep."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
+    from jazzmine.sync.long_term_memory import *
     from jazzmine.sync.message_store import *
     from jazzmine.sync.working_memory import *
 else:
-    _lazy.attach(globals(), ("jazzmine.sync.message_store", "jazzmine.sync.working_memory"))
+    _lazy.attach(
+        globals(),
+        (
+            "jazzmine.sync.message_store",
+            "jazzmine.sync.working_memory",
+            "jazzmine.sync.long_term_memory",
+        ),
+    )

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import WorkingMemoryStore
 from tests.behaviour.backends import Backend, Config
@@ -23,23 +24,14 @@ async def open_stores() -> AsyncIterator[dict[str, MessageStore]]:
 
 
 @pytest.fixture
-def kept(backend: Backend) -> bool:
-    """Whether a store stays open for the next test: not if it caches known conversations.
-
-    A module may override this if its tests write only to conversations that exist.
-    """
-    return not backend.remembers
-
-
-@pytest.fixture
 async def store(
-    backend: Backend, config: Config, open_stores: dict[str, MessageStore], kept: bool
+    backend: Backend, config: Config, open_stores: dict[str, MessageStore]
 ) -> AsyncIterator[MessageStore]:
     """An empty message store; `config` opens others on the same data.
 
     Opening a store takes longer than most tests, if not in memory or on a JSON file.
     """
-    if backend.fresh or not kept:
+    if backend.fresh:
         async with await MessageStore.initialize(config) as opened:
             yield opened
     else:
@@ -54,6 +46,14 @@ async def chat(store: MessageStore) -> MessageStore:
     """The same store with one conversation, "c1"."""
     await store.store_conversation(conversation())
     return store
+
+
+@pytest.fixture
+async def searched(search_config: Config) -> AsyncIterator[MessageStore]:
+    """An empty message store with an index of English words."""
+    async with await MessageStore.initialize(search_config) as opened:
+        yield opened
+        await opened.backend.make_search(None)  # other tests get the same place
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +86,27 @@ async def brief_memory_store(memory_config: Config) -> AsyncIterator[WorkingMemo
     config = {**memory_config, "ttl_seconds": TTL}
     async with await WorkingMemoryStore.initialize(config) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+async def open_items() -> AsyncIterator[dict[str, LongTermMemoryStore]]:
+    """The same for the stores of long-term memory."""
+    stores: dict[str, LongTermMemoryStore] = {}
+    yield stores
+    for opened in stores.values():
+        await opened.close()
+
+
+@pytest.fixture
+async def items(
+    item_backend: Backend, item_config: Config, open_items: dict[str, LongTermMemoryStore]
+) -> AsyncIterator[LongTermMemoryStore]:
+    """An empty long-term memory."""
+    if item_backend.fresh:
+        async with await LongTermMemoryStore.initialize(item_config) as opened:
+            yield opened
+    else:
+        place = str(item_config)
+        if place not in open_items:
+            open_items[place] = await LongTermMemoryStore.initialize(item_config)
+        yield open_items[place]

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TurnTrace
+from jazzmine._async.message_store.transfer import iter_records
 from jazzmine.core.message_store import MessageStore
 from jazzmine.records.base import RecordKind, Snapshot, snapshot
 from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
 
 
 async def all_of(store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
-    return [record async for batch in store._iter_stored(kind, size) for record in batch]
+    return [record async for batch in iter_records(store, kind, size) for record in batch]
 
 
 async def store_many(
@@ -22,7 +23,7 @@ async def store_many(
     messages: list[Message] | None = None,
     traces: list[TurnTrace] | None = None,
 ) -> None:
-    await store._store_many(
+    await store.backend.store_many(
         [snapshot(one, Conversation) for one in conversations or []],
         [snapshot(one, Message) for one in messages or []],
         [snapshot(one, TurnTrace) for one in traces or []],
@@ -37,6 +38,8 @@ async def test_an_empty_store_has_no_records(store: MessageStore, kind: RecordKi
     assert await all_of(store, kind) == []
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 async def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
     store: MessageStore,
 ) -> None:
@@ -54,32 +57,35 @@ async def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
     assert ids(await all_of(store, "traces")) == [f"trace-of-m{name}" for name in "cab"]
 
 
+@pytest.mark.each_value
 async def test_batches_hold_no_more_than_asked_for(chat: MessageStore) -> None:
     await chat.store_messages(messages(*map(str, range(7))))
 
-    sizes = [len(batch) async for batch in chat._iter_stored("messages", 3)]
+    sizes = [len(batch) async for batch in iter_records(chat, "messages", 3)]
 
     assert max(sizes) <= 3
     assert sum(sizes) == 7
 
 
+@pytest.mark.smoke
 async def test_all_conversations_are_listed_newest_first(store: MessageStore) -> None:
     await store.store_conversation(conversation("old", user_id="u1", last_updated_at=NOW - 1))
     await store.store_conversation(conversation("same", user_id="u2", agent_id="a2"))
     await store.store_conversation(conversation("later", user_id="u3"))
 
-    first = await store._list_all_conversations(2, None)
+    first = await store.get_conversations(limit=2)
 
     assert ids(first) == ["later", "same"]
-    assert ids(await store._list_all_conversations(None, "same")) == ["old"]
-    assert await store._list_all_conversations(5, "old") == []
+    assert ids(await store.get_conversations(after="same")) == ["old"]
+    assert await store.get_conversations(limit=5, after="old") == []
     with pytest.raises(NotFoundError):
-        await store._list_all_conversations(5, "unknown")
+        await store.get_conversations(limit=5, after="unknown")
 
 
 # Writing
 
 
+@pytest.mark.smoke
 async def test_many_records_are_stored_in_their_order(store: MessageStore) -> None:
     names = ["z", "y", "x", "a"]
     conversations = [conversation(name) for name in names]
@@ -123,6 +129,6 @@ async def test_a_snapshot_of_a_record_that_was_read_can_be_stored(chat: MessageS
     await chat.delete_message("m1")
     (there,) = await all_of(chat, "messages")
 
-    await chat._store_many([], [Snapshot(there)], [])
+    await chat.backend.store_many([], [Snapshot(there)], [])
 
     assert await all_of(chat, "messages") == [there]

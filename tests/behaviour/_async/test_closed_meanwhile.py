@@ -17,6 +17,8 @@ from tests.behaviour.memory_samples import busy
 from tests.behaviour.samples import conversation, messages
 from tests.behaviour.support.async_support import settle, take
 
+pytestmark = pytest.mark.smoke
+
 
 @pytest.fixture
 async def store(config: Config) -> AsyncIterator[MessageStore]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jazzmine import IntegrityError
 from jazzmine.core.message_store import MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, ids, message, messages, trace
 from tests.behaviour.support.async_support import gather, settle
+
+pytestmark = pytest.mark.smoke
 
 
 async def test_messages_stored_at_once_are_all_stored(chat: MessageStore) -> None:

@@ -13,6 +13,7 @@ async def context(store: MessageStore, n: int) -> list[str]:
     return ids(await store.get_immediate_context("c1", n))
 
 
+@pytest.mark.smoke
 async def test_the_context_is_the_newest_messages_oldest_first(chat: MessageStore) -> None:
     await chat.store_message(message("third", timestamp=NOW + 3))
     await chat.store_message(message("first", timestamp=NOW + 1))
@@ -46,6 +47,7 @@ async def test_the_context_of_an_unknown_conversation_is_empty(chat: MessageStor
     assert await chat.get_immediate_context("nowhere", 3) == []
 
 
+@pytest.mark.smoke
 async def test_flagged_messages_are_passed_over_and_older_ones_take_their_place(
     chat: MessageStore,
 ) -> None:
@@ -79,6 +81,7 @@ async def test_a_context_of_flagged_messages_alone_is_empty(chat: MessageStore) 
 # Flags
 
 
+@pytest.mark.smoke
 async def test_flagging_changes_the_flag_and_nothing_else(chat: MessageStore) -> None:
     stored = full_message(is_flagged=False)
     await chat.store_message(stored)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from jazzmine import MessageRole
 from jazzmine.core.message_store import Message, MessageStore
 from tests.behaviour.backends import Backend
+from tests.behaviour.model import Model
 from tests.behaviour.samples import NOW, conversation, ids, message
 
-CALLERS = (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
 ROLES = {
     "U": MessageRole.USER,
     "A": MessageRole.ASSISTANT,
@@ -196,61 +196,88 @@ async def test_a_window_of_many_pages_is_complete(chat: MessageStore) -> None:
 
     for fitting in (3, 40, 700, 1400):
         found = await chat.get_context_window("c1", max_tokens=2 * fitting)
-        assert found == reference(everything, 2 * fitting, quarter)
+        assert found == reference(everything, 2 * fitting)
 
 
 async def test_a_window_is_read_anew_when_a_page_s_last_message_is_deleted(
     chat: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await chat.store_messages(log(*["U1"] * 60))
-    read, pages = chat._list_newest, 0
+    read, pages = chat.backend.list_newest, 0
 
-    async def read_and_lose(owner: str, calls: bool, limit: int, after: str | None) -> Any:
+    async def read_and_lose(*args: Any, **options: Any) -> Any:
         nonlocal pages
         pages += 1
         if pages == 2:
             # Another worker rewinds between two pages.
             await chat.rewind_conversation("c1", after="9U1")
-        return await read(owner, calls, limit, after)
+        return await read(*args, **options)
 
-    monkeypatch.setattr(chat, "_list_newest", read_and_lose)
+    monkeypatch.setattr(chat.backend, "list_newest", read_and_lose)
 
     assert await window(chat, 30) == ["U1"] * 10
     assert pages > 2
 
 
-def quarter(counted: Message) -> int:
-    return -(-len((counted.enhanced_message or counted.original_content).encode()) // 4)
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(["U1"] * 300 + ["T1"], id="an answer without its call"),
+        pytest.param(["A1!"] * 300 + ["T1", "U1"], id="flagged calls"),
+        pytest.param(["U1!"] * 300 + ["U1"], id="flagged messages"),
+    ],
+)
+async def test_the_work_follows_the_window_and_not_the_conversation(
+    chat: MessageStore, monkeypatch: pytest.MonkeyPatch, kinds: list[str]
+) -> None:
+    everything = log(*kinds)
+    await chat.store_messages(everything)
+    read, rows = chat.backend.list_newest, 0
+
+    async def read_and_count(*args: Any, **options: Any) -> Any:
+        nonlocal rows
+        page = await read(*args, **options)
+        rows += len(page)
+        return page
+
+    monkeypatch.setattr(chat.backend, "list_newest", read_and_count)
+    found = await chat.get_context_window("c1", max_tokens=20)
+
+    assert found == reference(everything, 20)
+    assert rows < 80
 
 
-def reference(
-    everything: Sequence[Message], max_tokens: int, count: Callable[[Message], int]
-) -> list[Message]:
-    """The window of messages in order, told as the promise tells it."""
-    call_of: dict[str, Message] = {}
-    call: Message | None = None
-    for one in everything:
-        if one.role in CALLERS:
-            call = one
-        elif one.role is MessageRole.TOOL and call is not None and not call.is_flagged:
-            call_of[one.id] = call
-    candidates = [
-        one
-        for one in everything
-        if not one.is_flagged and (one.role is not MessageRole.TOOL or one.id in call_of)
-    ]
-    first, left = len(candidates), max_tokens
-    while max_tokens and first and count(candidates[first - 1]) <= left:
-        first -= 1
-        left -= count(candidates[first])
-    fitting = candidates[first:]
-    return [one for one in fitting if one.id not in call_of or call_of[one.id] in fitting]
+async def test_all_pages_of_a_window_have_one_deadline(
+    chat: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await chat.store_messages(log(*["U1"] * 700))
+    deadlines: list[object] = []
+    read = chat.backend.list_newest
+
+    async def read_and_note(*args: Any, **options: Any) -> Any:
+        deadlines.append(options["deadline"])
+        return await read(*args, **options)
+
+    monkeypatch.setattr(chat.backend, "list_newest", read_and_note)
+
+    assert len(await window(chat, 700)) == 700
+    assert len(deadlines) > 1
+    assert all(deadline is deadlines[0] for deadline in deadlines)
+
+
+def reference(everything: Sequence[Message], max_tokens: int) -> list[Message]:
+    """The window of messages in order, as the model of a store has it."""
+    model = Model()
+    model.store_conversation(conversation())
+    model.store_messages(everything)
+    return model.get_context_window("c1", max_tokens=max_tokens)
 
 
 said = st.tuples(st.sampled_from([*"UACSTTTA"]), st.integers(0, 6), st.sampled_from(["", "", "!"]))
 logs = st.lists(said.map(lambda one: f"{one[0]}{one[1]}{one[2]}"), max_size=30)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("examples", [100])
 async def test_any_window_is_that_of_the_reference(
     backend: Backend, store: MessageStore, examples: int
@@ -275,4 +302,4 @@ async def test_any_window_is_that_of_the_reference(
         await store.store_messages(everything)
 
         found = await store.get_context_window("c1", max_tokens=max_tokens)
-        assert found == reference(everything, max_tokens, quarter), (drawn, max_tokens)
+        assert found == reference(everything, max_tokens), (drawn, max_tokens)

@@ -51,6 +51,7 @@ async def test_a_message_needs_no_id_and_no_time(chat: MessageStore) -> None:
     assert all(before <= m.timestamp <= before + 60_000 for m in found)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("missing", ["timestamp", "id"])
 async def test_a_stored_message_does_not_get_a_default_that_is_new_whenever_it_is_read(
     store: MessageStore, config: Config, missing: str

@@ -52,6 +52,7 @@ async def fill(store: MessageStore) -> None:
             await store.store_turn_trace(traced)
 
 
+@pytest.mark.smoke
 async def test_nothing_of_the_user_is_left(config: Config, store: MessageStore) -> None:
     await fill(store)
     assert ANN.encode() in everything(config)
@@ -151,6 +152,7 @@ async def test_a_user_is_known_again_after_the_erasure(store: MessageStore) -> N
     assert ids(await store.get_messages_by_user_id(ANN)) == ["m1"]
 
 
+@pytest.mark.smoke
 async def test_others_write_during_an_erasure(config: Config, store: MessageStore) -> None:
     await fill(store)
     given = [message(f"m{number}", conversation_id="of-bob", user_id=BOB) for number in range(20)]
@@ -168,11 +170,12 @@ async def test_others_write_during_an_erasure(config: Config, store: MessageStor
 # Retention
 
 
+@pytest.mark.smoke
 async def test_conversations_older_than_a_time_are_deleted(store: MessageStore) -> None:
     for name, time_ in (("new", NOW + 1), ("at", NOW), ("old", NOW - 1), ("older", NOW - 2)):
         await store.store_conversation(conversation(name, last_updated_at=time_))
         await store.store_message(message(f"in-{name}", conversation_id=name, timestamp=0))
-        await store.store_turn_trace(trace(f"in-{name}"))
+        await store.store_turn_trace(trace(f"in-{name}", conversation_id=name))
 
     assert await store.prune_conversations(before=NOW) == 2
     assert await store.prune_conversations(before=NOW) == 0
@@ -219,6 +222,7 @@ async def test_more_conversations_than_one_transaction_deletes_are_pruned(
     assert len(await store.get_conversations_by_user_id("u1")) == 5
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("before", [-(10**30), 10**30, 0, -5])
 async def test_any_time_is_a_bound(store: MessageStore, before: int) -> None:
     await store.store_conversation(conversation("c1", last_updated_at=-7))
@@ -277,7 +281,7 @@ async def fill_long(store: MessageStore, *names: str) -> list[str]:
         await store.store_conversation(conversation(name, last_updated_at=number))
         given = [message(f"{name}-{n:03}", conversation_id=name, timestamp=n) for n in range(LONG)]
         await store.store_messages(given)
-        await store.store_turn_trace(trace(given[-1].id))
+        await store.store_turn_trace(trace(given[-1].id, conversation_id=name))
     return [f"{names[0]}-{n:03}" for n in range(LONG)]
 
 
@@ -285,11 +289,12 @@ LONG = 250
 WRITES_ALL_AT_ONCE = ("json", "toy")
 
 
+@pytest.mark.smoke
 async def test_a_long_conversation_is_pruned_in_steps_its_oldest_messages_first(
     config: Config, store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = await fill_long(store, "c1", "c2")
-    prune, left = store._prune, [len(given)]
+    prune, left = store.backend.prune, [len(given)]
 
     async def step(*args: Any) -> Any:
         result = await prune(*args)
@@ -299,7 +304,7 @@ async def test_a_long_conversation_is_pruned_in_steps_its_oldest_messages_first(
         left.append(len(found))
         return result
 
-    monkeypatch.setattr(store, "_prune", step)
+    monkeypatch.setattr(store.backend, "prune", step)
     assert await store.prune_conversations(before=LONG, limit=1) == 1
 
     if config["storage"] not in WRITES_ALL_AT_ONCE:
@@ -313,7 +318,7 @@ async def test_a_conversation_that_goes_on_between_two_steps_keeps_the_rest(
     config: Config, store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = await fill_long(store, "c1")
-    prune, later = store._prune, message("later", conversation_id="c1")
+    prune, later = store.backend.prune, message("later", conversation_id="c1")
 
     async def step(*args: Any) -> Any:
         result = await prune(*args)
@@ -322,7 +327,7 @@ async def test_a_conversation_that_goes_on_between_two_steps_keeps_the_rest(
                 await other.append_messages("c1", [later], expected_last=given[-1])
         return result
 
-    monkeypatch.setattr(store, "_prune", step)
+    monkeypatch.setattr(store.backend, "prune", step)
     pruned = await store.prune_conversations(before=NOW)
 
     found = ids(await store.get_messages_by_conversation_id("c1"))
@@ -340,8 +345,8 @@ async def test_a_prune_that_failed_half_way_is_finished_by_the_next_one(
         await prune(*args)
         raise InterruptedError
 
-    prune = store._prune
-    monkeypatch.setattr(store, "_prune", fail_after)
+    prune = store.backend.prune
+    monkeypatch.setattr(store.backend, "prune", fail_after)
     with pytest.raises(InterruptedError):
         await store.prune_conversations(before=NOW)
     monkeypatch.undo()

@@ -56,6 +56,7 @@ async def test_a_store_may_be_closed_twice(store: MessageStore) -> None:
     await store.close()
 
 
+@pytest.mark.smoke
 async def test_a_closed_store_refuses_every_call(store: MessageStore) -> None:
     await store.close()
 
@@ -129,6 +130,7 @@ async def test_a_store_may_be_closed_within_its_block(config: Config) -> None:
         await store.close()
 
 
+@pytest.mark.smoke
 async def test_closing_one_store_leaves_another_on_the_same_data_open(
     chat: MessageStore, config: Config
 ) -> None:
@@ -143,10 +145,12 @@ async def test_closing_one_store_leaves_another_on_the_same_data_open(
 # Opening
 
 
+@pytest.mark.smoke
 async def test_an_open_store_answers_a_ping(store: MessageStore) -> None:
     await store.ping()
 
 
+@pytest.mark.smoke
 async def test_a_store_opened_again_has_all_that_was_stored(config: Config) -> None:
     async with await MessageStore.initialize(config) as store:
         await store.store_turn(
@@ -274,9 +278,9 @@ async def test_an_empty_variable_is_ignored(folder: Path, monkeypatch: pytest.Mo
         ({"lock_timeout": float("nan")}, "lock_timeout must be more than 0 s"),
         ({"lock_timeout": float("inf")}, "lock_timeout must be more than 0 s"),
         ("json:", "path must not be empty"),
-        (["json"], "config must be a mapping, a URL or None, not list"),
-        (b"json:a.json", "config must be a mapping, a URL or None, not bytes"),
-        (1, "config must be a mapping, a URL or None, not int"),
+        (["json"], "config must be a mapping, a URL, a path or None, not list"),
+        (b"json:a.json", "config must be a mapping, a URL, a path or None, not bytes"),
+        (1, "config must be a mapping, a URL, a path or None, not int"),
     ],
 )
 async def test_a_wrong_configuration_is_refused_with_the_accepted_one(
@@ -290,7 +294,7 @@ async def test_a_wrong_configuration_is_refused_with_the_accepted_one(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("url", ["", "messages.json", "ftp://user:secret@host/x", ":a", "jso:a"])
+@pytest.mark.parametrize("url", ["ftp://user:secret@host/x", "jso:a"])
 async def test_a_url_of_no_known_storage_is_refused_without_repeating_it(
     folder: Path, url: str
 ) -> None:
@@ -302,10 +306,20 @@ async def test_a_url_of_no_known_storage_is_refused_without_repeating_it(
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["", ":a", "secret.txt"])
+async def test_a_path_that_does_not_say_what_is_stored_there_is_refused(
+    folder: Path, path: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"\.json: json.*write json:PATH or") as caught:
+        await MessageStore.initialize(path)
+
+    assert "secret" not in str(caught.value)
+
+
 async def test_a_wrong_url_in_the_environment_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "messages.json")
+    monkeypatch.setenv(VARIABLE, "jso:messages.json")
 
     with pytest.raises(InvalidAddressError):
         await MessageStore.initialize()

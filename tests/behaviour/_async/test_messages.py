@@ -1,6 +1,9 @@
-"""Messages are stored, found by id, moved and deleted."""
+"""Messages are stored, found by id and deleted."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,6 +22,7 @@ from tests.behaviour.samples import (
 each_write = pytest.mark.parametrize("write", ["store_message", "update_message"])
 
 
+@pytest.mark.smoke
 @each_write
 async def test_a_stored_message_is_read_back_with_every_field(
     chat: MessageStore, write: str
@@ -140,6 +144,7 @@ async def test_messages_of_several_conversations_are_stored_at_once(chat: Messag
     assert ids(await chat.get_messages_by_conversation_id("c2")) == ["m2"]
 
 
+@pytest.mark.smoke
 async def test_storing_several_replaces_those_that_are_known(chat: MessageStore) -> None:
     await chat.store_message(full_message("m1"))
 
@@ -205,6 +210,7 @@ async def test_messages_from_an_iterable_that_raises_are_not_stored(chat: Messag
     assert await chat.get_messages_by_conversation_id("c1") == []
 
 
+@pytest.mark.smoke
 async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) -> None:
     many = [message(f"m{number:04}", timestamp=NOW + number) for number in range(1200)]
 
@@ -215,18 +221,27 @@ async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) ->
     assert [found async for found in chat.iter_messages("c1")] == many
 
 
-async def test_a_message_moves_to_another_conversation(chat: MessageStore) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda chat, moved: chat.store_message(moved),
+        lambda chat, moved: chat.store_messages([message("m2"), moved]),
+        lambda chat, moved: chat.append_messages("c2", [moved]),
+    ],
+    ids=["store_message", "store_messages", "append_messages"],
+)
+async def test_a_message_never_moves_to_another_conversation(
+    chat: MessageStore, write: Callable[[MessageStore, Message], Any]
+) -> None:
     await chat.store_conversation(conversation("c2"))
     await chat.store_message(message())
 
-    await chat.store_message(message(conversation_id="c2", user_id="u2"))
+    with pytest.raises(IntegrityError, match="m1"):
+        await write(chat, message(conversation_id="c2", user_id="u2"))
 
-    assert await chat.get_messages_by_conversation_id("c1") == []
-    assert await chat.get_messages_by_user_id("u1") == []
-    assert await chat.get_immediate_context("c1", 5) == []
-    assert ids(await chat.get_messages_by_conversation_id("c2")) == ["m1"]
-    assert ids(await chat.get_messages_by_user_id("u2")) == ["m1"]
-    assert ids(await chat.get_immediate_context("c2", 5)) == ["m1"]
+    assert await chat.get_message_by_id("m2") is None
+    assert await chat.get_message_by_id("m1") == message()
+    assert await chat.get_messages_by_conversation_id("c2") == []
 
 
 async def test_a_message_keeps_its_own_user(
@@ -248,6 +263,7 @@ async def test_deleting_a_message_returns_whether_it_was_stored(chat: MessageSto
     assert await chat.delete_message("m1") is False
 
 
+@pytest.mark.smoke
 async def test_a_deleted_message_is_nowhere_to_be_found(chat: MessageStore) -> None:
     await chat.store_messages(messages("m1", "m2", "m3"))
 

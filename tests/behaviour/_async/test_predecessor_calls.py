@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import (
     ActiveFlowState,
@@ -14,6 +16,8 @@ from jazzmine.core.working_memory import (
     WorkingMemoryStore,
 )
 from tests.behaviour.samples import conversation, message, trace
+
+pytestmark = pytest.mark.smoke
 
 
 class SequentialFlow:

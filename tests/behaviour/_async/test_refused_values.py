@@ -24,12 +24,6 @@ pytestmark = pytest.mark.before_hooks
 LONE = "half of a \ud83d"
 
 
-@pytest.fixture
-def kept() -> bool:
-    """The tests of this module write only to conversations that exist."""
-    return True
-
-
 each_impossible_value = pytest.mark.parametrize("value", IMPOSSIBLE_VALUES)
 
 

@@ -53,6 +53,7 @@ FREE_FORM = [
 ]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("examples", [60])
 async def test_dirty_values_are_replaced_wherever_they_are(
     backend: Backend, config: Config, store: MessageStore, examples: int
@@ -144,6 +145,7 @@ async def test_records_that_cannot_be_read_hide_no_other(store: MessageStore) ->
     assert await store.get_turn_traces_by_agent_id("a1") == traces[::-1]
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("unreadable")
 @pytest.mark.parametrize("limit", [1, 2, 3])
 async def test_pages_are_full_in_spite_of_records_that_cannot_be_read(

@@ -159,6 +159,7 @@ async def test_traces_are_found_by_whether_they_have_errors(chat: MessageStore) 
     assert await found(chat, has_errors=False) == ["m3", "m1"]
 
 
+@pytest.mark.smoke
 async def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
     near = [trace(name, **{**MEETS_ALL, **change}) for name, change in MEETS_ALL_BUT_ONE.items()]
     await store_traces(chat, trace("all", **MEETS_ALL), *near)
@@ -243,6 +244,8 @@ async def test_an_empty_condition_asks_for_any_element(chat: MessageStore) -> No
     assert await found(chat, llm_call={}) == ["m2"]
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("stored", "asked"),
     [
@@ -271,6 +274,7 @@ async def test_a_trace_is_found_by_a_value_that_is_equal_in_json(
     assert await found(chat, tool={"final_data": asked}) == ["m1"]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("stored", "asked"),
     [

@@ -124,7 +124,7 @@ async def test_a_time_that_is_no_time_is_refused(
     "wrong", [7, ["memory"], b"memory:", object()], ids=lambda w: type(w).__name__
 )
 async def test_a_value_that_is_no_configuration_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="mapping, a URL or None"):
+    with pytest.raises(ConfigurationError, match="mapping, a URL, a path or None"):
         await WorkingMemoryStore.initialize(wrong)
 
 

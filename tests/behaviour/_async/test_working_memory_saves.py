@@ -48,6 +48,7 @@ async def test_a_saved_working_memory_may_be_changed_and_saved_again(
     assert await memory_store.get("c") == memory
 
 
+@pytest.mark.smoke
 async def test_a_working_memory_that_another_saved_since_is_refused(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -113,6 +114,7 @@ async def test_the_lock_is_free_after_a_refused_save(memory_store: WorkingMemory
     assert updated.revision == 3
 
 
+@pytest.mark.smoke
 async def test_one_of_ten_savers_of_the_same_revision_wins(
     memory_store: WorkingMemoryStore,
 ) -> None:

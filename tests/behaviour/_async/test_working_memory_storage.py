@@ -42,6 +42,7 @@ async def test_get_or_create_returns_the_stored_working_memory_for_any_user(
     assert await memory_store.get("c") == updated
 
 
+@pytest.mark.smoke
 async def test_ten_that_create_the_same_at_once_get_one_working_memory(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -113,6 +114,7 @@ async def test_save_returns_a_copy(memory_store: WorkingMemoryStore) -> None:
     assert stored.to_dict() == before
 
 
+@pytest.mark.smoke
 async def test_get_or_create_renews_the_time_to_live_and_get_does_not(
     brief_memory_store: WorkingMemoryStore,
 ) -> None:
@@ -134,6 +136,7 @@ async def test_an_open_store_answers_a_ping(memory_store: WorkingMemoryStore) ->
     assert await memory_store.active_count() == 0
 
 
+@pytest.mark.smoke
 async def test_delete_returns_whether_there_was_a_working_memory(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -165,6 +168,7 @@ async def test_delete_leaves_other_conversations_alone(memory_store: WorkingMemo
     assert await memory_store.get("other") == other
 
 
+@pytest.mark.smoke
 async def test_active_count_is_that_of_the_conversations_with_a_working_memory(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -180,6 +184,7 @@ async def test_active_count_is_that_of_the_conversations_with_a_working_memory(
     assert (empty, three, await memory_store.active_count()) == (0, 3, 2)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "value",
     [
@@ -223,6 +228,7 @@ async def test_nesting_as_deep_as_is_allowed_comes_back(memory_store: WorkingMem
     assert stored.active_flow.slots["size"].value == value
 
 
+@pytest.mark.smoke
 async def test_a_text_of_a_megabyte_comes_back(memory_store: WorkingMemoryStore) -> None:
     reply = "é\0" * 500_000
     await memory_store.get_or_create("c", "user", "agent")

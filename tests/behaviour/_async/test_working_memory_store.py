@@ -36,6 +36,7 @@ each_idle_update = pytest.mark.parametrize("update", NOT_APPLYING_UPDATES, ids=s
 each_invalid_update = pytest.mark.parametrize("update", INVALID_UPDATES, ids=str)
 
 
+@pytest.mark.each_value
 @each_update
 async def test_an_update_makes_the_transition_of_the_working_memory(
     memory_store: WorkingMemoryStore, update: Update
@@ -230,6 +231,7 @@ async def test_an_iterable_that_fails_half_way_registers_no_slot(
     assert (await memory_store.end_turn("c", "Hello", "greet")).revision == saved.revision + 1
 
 
+@pytest.mark.smoke
 async def test_an_order_goes_from_the_first_question_to_the_archive(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -347,6 +349,7 @@ async def test_a_confirmation_outside_of_a_flow_is_declined(
     assert declined.status is ConversationStatus.IDLE
 
 
+@pytest.mark.smoke
 async def test_every_update_can_be_called_by_keyword(memory_store: WorkingMemoryStore) -> None:
     conversation_id = "c"
     call = ToolCallRecord("search", {})

@@ -2,62 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from functools import partial
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
-from jazzmine import AnyMessage, ConflictError, Conversation, Message, NotFoundError, TurnTrace
+from jazzmine import (
+    ANY,
+    NOTHING,
+    ConflictError,
+    Conversation,
+    Message,
+    NotFoundError,
+    TraceFilter,
+    TurnTrace,
+)
+from jazzmine._async.message_store.backend import Batch, MessageBackend
+from jazzmine.backends.trace_queries import matches, summarize
 from jazzmine.core.message_store import MessageStore
+from jazzmine.deadline import Deadline
 from jazzmine.records import conversation_log as log
-from jazzmine.records.base import Record, RecordKind, Snapshot
-from tests.behaviour.toy_backend import ToyConfig
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.context_window import CALLERS
+from jazzmine.records.json_values import contains
+from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.repair import Repairs
+from jazzmine.records.rows import Row, RowDecoder
+from jazzmine.records.types import MIN_INT
+from jazzmine.records.usage import UsageKey, UsageSummary
+from tests.behaviour.toy_backend import Tables, ToyConfig, page, rows_of
 
 __all__ = ["ToyMessageStore"]
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
-
 
 class ToyMessageStore(MessageStore):
-    """A message store in three dicts; lists are made from all records, as by default."""
-
-    _system_name = "toy"
+    """A message store in three dicts."""
 
     def __init__(self, config: ToyConfig) -> None:
-        super().__init__()
+        super().__init__(ToyBackend(config))
+
+
+class ToyBackend(MessageBackend):
+    """Keeps the records in three dicts; lists are made from all of them."""
+
+    system_name = "toy"
+
+    def __init__(self, config: ToyConfig) -> None:
         self._data = config.data
 
-    async def _open(self) -> None: ...
+    async def open(self) -> None: ...
 
-    async def _close(self) -> None: ...
+    async def close(self) -> None: ...
 
-    async def _ping(self) -> None: ...
-
-    # Reads
-
-    async def _get_conversation(self, conversation_id: str) -> Conversation | None:
-        return self._one(Conversation, id=conversation_id)
-
-    async def _get_message(self, message_id: str) -> Message | None:
-        return self._one(Message, id=message_id)
-
-    async def _get_trace(self, by: str, key: str) -> TurnTrace | None:
-        return self._one(TurnTrace, **{by: key})
-
-    def _one(self, kind: type[AnyRecord], **where: str) -> AnyRecord | None:
-        rows = self._data.tables.rows(kind, **where)
-        return self._repairs.read(kind, rows[0]) if rows else None
-
-    async def _iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[list[Any]]:
-        classes = dict(zip(("conversations", "messages", "traces"), self._data.tables, strict=True))
-        rows = self._data.tables.rows(classes[kind])
-        for begin in range(0, len(rows), size):
-            batch = rows[begin : begin + size]
-            yield list(self._repairs.readable(batch, partial(self._repairs.read, classes[kind])))
+    async def ping(self) -> None: ...
 
     # Writes
 
-    async def _store_turn(
+    async def store(
         self,
         conversation: Snapshot[Conversation] | None,
         messages: Sequence[Snapshot[Message]],
@@ -68,82 +68,120 @@ class ToyMessageStore(MessageStore):
             for snapshot in filter(None, given):
                 tables.put(snapshot.record)
 
-    async def _flag_message(self, message_id: str, flagged: bool) -> bool:
+    async def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        given: list[Snapshot[Any]] = [*conversations, *messages, *traces]
+        with self._data.changes() as tables:
+            for snapshot in given:
+                tables.put(snapshot.record)
+
+    async def flag_message(self, message_id: str, flagged: bool) -> bool:
         with self._data.changes() as tables:
             for row in tables.rows(Message, id=message_id):
                 tables[Message][message_id] = {**row, "is_flagged": flagged}
             return message_id in tables[Message]
 
-    async def _delete_message(self, message_id: str) -> bool:
+    async def delete_message(self, message_id: str) -> bool:
         with self._data.changes() as tables:
             return tables.remove(Message, message_id)
 
-    async def _delete_conversation(self, conversation_id: str) -> bool:
+    async def delete_conversation(self, conversation_id: str) -> bool:
         with self._data.changes() as tables:
             return tables.remove(Conversation, conversation_id)
 
-    async def _erase(self, user_id: str, limit: int) -> log.Erased:
+    async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         with self._data.changes() as tables:
-            before = [len(rows) for rows in tables.values()]
-            for kind in tables:
-                for row in tables.rows(kind, user_id=user_id):
-                    tables.remove(kind, row["id"])
-            after = [len(rows) for rows in tables.values()]
-            return log.Erased(*(n - left for n, left in zip(before, after, strict=True)))
+            for row in tables.rows(Conversation, id=conversation.record.id):
+                return row["id"], row
+            tables.put(conversation.record)
+        return None
 
-    async def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
+    async def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
         with self._data.changes() as tables:
-            pruned = 0
-            for row in (row for one in ids for row in tables.rows(Conversation, id=one)):
-                times = [message["timestamp"] for message in tables.messages(row["id"])]
-                if max([row["last_updated_at"], *times]) < before:
-                    pruned += tables.remove(Conversation, row["id"])
-            return pruned, len(ids)
+            for row in tables.rows(Conversation, id=conversation_id):
+                merged = {**row["metadata"], **metadata}
+                kept = {
+                    key: value for key, value in merged.items() if metadata.get(key, 0) is not None
+                }
+                edited = {
+                    **row,
+                    "metadata": kept,
+                    "title": row["title"] if title is None else title,
+                }
+                tables[Conversation][conversation_id] = edited
+                return conversation_id, edited
+        return None
+
+    async def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        classes = dict(zip(("conversations", "messages", "traces"), self._tables, strict=True))
+        with self._data.changes() as tables:
+            for row in (row for one in ids for row in tables.rows(classes[kind], id=one)):
+                changed = change((row["id"], row))
+                if changed is not None:
+                    tables.put(changed.record)
 
     # A conversation as a log
 
-    async def _create_conversation(self, conversation: Snapshot[Conversation]) -> Conversation:
-        given = conversation.record
-        with self._data.changes() as tables:
-            if given.id not in tables[Conversation]:
-                tables.put(given)
-            return self._repairs.read(Conversation, tables[Conversation][given.id])
-
-    async def _append(
+    async def append(
         self,
         conversation_id: str,
         messages: Sequence[Snapshot[Message]],
         expected_last: str | AnyMessage | None,
-    ) -> list[Message]:
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | log.Refusal:
         with self._data.changes() as tables:
-            if conversation_id not in tables[Conversation]:
-                raise log.unknown_conversation(conversation_id)
-            given = [snapshot.record for snapshot in messages]
-            stored = await self._get_messages([message.id for message in given])
-            known = {message.id: message for message in stored}
-            new = log.messages_to_append(
-                given, known, tables.newest(conversation_id), expected_last
-            )
-            for message in new:
-                tables.put(message)
-                owner = tables[Conversation][conversation_id]
-                latest = max(owner["last_updated_at"], message.timestamp)
-                tables[Conversation][conversation_id] = {**owner, "last_updated_at": latest}
-        return new or stored
+            ids = [message.record.id for message in messages]
+            stored = [(one, tables[Message][one]) for one in ids if one in tables[Message]]
+            present = [row["id"] for row in tables.messages(conversation_id)]
+            newest = present[-1] if present else None
+            is_known = conversation_id in tables[Conversation]
+            is_expected = expected_last is ANY or expected_last == newest
+            if stored or not is_known or not is_expected:
+                return log.Refusal(is_known, newest, stored)
+            if replace_after is not NOTHING:
+                if replace_after not in (None, *present):
+                    return log.Refusal(is_known, newest, stored)
+                for row in tables.messages(conversation_id, replace_after):
+                    tables.remove(Message, row["id"])
+            times = [row["timestamp"] for row in tables.messages(conversation_id)]
+            floor = times[-1] if times else MIN_INT
+            for message in messages:
+                tables.put(log.not_before(floor, message).record)
+            if trace is not None:
+                tables.put(trace.record)
+            row = tables[Conversation][conversation_id]
+            latest = max(row["last_updated_at"], floor, messages[-1].record.timestamp)
+            tables[Conversation][conversation_id] = {**row, "last_updated_at": latest}
+        return floor
 
-    async def _pop(self, conversation_id: str) -> Message | None:
+    async def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
         with self._data.changes() as tables:
             for row in tables.messages(conversation_id)[-1:]:
+                check((row["id"], row))
                 tables.remove(Message, row["id"])
-                return self._repairs.read(Message, row)
+                return row["id"], row
         return None
 
-    async def _rewind(self, conversation_id: str, after: str | None) -> int:
+    async def rewind(self, conversation_id: str, after: str | None) -> int:
         with self._data.changes() as tables:
             later = tables.messages(conversation_id, after)
             return sum(tables.remove(Message, row["id"]) for row in later)
 
-    async def _fork(
+    async def fork(
         self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
     ) -> dict[str, str]:
         with self._data.changes() as tables:
@@ -153,9 +191,115 @@ class ToyMessageStore(MessageStore):
                 raise ConflictError(f"conversation {copy.record.id!r} is stored already")
             rows = tables.messages(conversation_id)
             later = tables.messages(conversation_id, until) if until else []
-            messages = [self._repairs.read(Message, row) for row in rows[: len(rows) - len(later)]]
-            traces = [self._repairs.read(TurnTrace, row) for row in tables.rows(TurnTrace)]
-            ids, new, new_traces = log.forked(messages, traces, copy.record.id, salt)
-            for record in (copy.record, *new, *new_traces):
-                tables.put(record)
-        return ids
+            tables.put(copy.record)
+            return tables.fork(rows[: len(rows) - len(later)], copy.record.id, salt)
+
+    # Erasure and retention
+
+    async def erase(self, user_id: str, limit: int) -> log.Erased:
+        with self._data.changes() as tables:
+            before = [len(rows) for rows in tables.values()]
+            for kind in tables:
+                for row in tables.rows(kind, user_id=user_id):
+                    tables.remove(kind, row["id"])
+            after = [len(rows) for rows in tables.values()]
+            return log.Erased(*(n - left for n, left in zip(before, after, strict=True)))
+
+    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        with self._data.changes() as tables:
+            pruned = 0
+            for row in (row for one in ids for row in tables.rows(Conversation, id=one)):
+                times = [message["timestamp"] for message in tables.messages(row["id"])]
+                if max([row["last_updated_at"], *times]) < before:
+                    pruned += tables.remove(Conversation, row["id"])
+            return pruned, len(ids)
+
+    async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        rows = self._tables.sorted(Conversation, "last_updated_at")
+        yield [row["id"] for row in rows if row["last_updated_at"] < before]
+
+    # Reads
+
+    @property
+    def _tables(self) -> Tables:
+        return self._data.tables
+
+    async def get_conversation(self, conversation_id: str) -> Row | None:
+        return next(iter(rows_of(self._tables.rows(Conversation, id=conversation_id))), None)
+
+    async def get_message(self, message_id: str) -> Row | None:
+        return next(iter(rows_of(self._tables.rows(Message, id=message_id))), None)
+
+    async def get_trace(self, by: str, key: str) -> Row | None:
+        return next(iter(rows_of(self._tables.rows(TurnTrace, **{by: key}))), None)
+
+    async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        stored = self._tables[Message]
+        return rows_of([stored[one] for one in message_ids if one in stored])
+
+    async def list_conversations(
+        self,
+        by: str | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        owned = {by: owner} if by else {}
+        rows = self._tables.sorted(Conversation, "last_updated_at", **owned)[::-1]
+        return page(rows, limit, after, lambda row: contains(row["metadata"], where))
+
+    async def list_messages(
+        self, by: str, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        return page(self._tables.sorted(Message, "timestamp", **{by: owner}), limit, after)
+
+    async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        numbers = {one: number for number, one in enumerate(self._data.numbers)}
+        keyed = [
+            ((row["timestamp"], numbers[row["id"]]), row)
+            for row in self._tables.messages(conversation_id)
+        ]
+        later = [item for item in keyed if cursor is None or item[0] > cursor][:size]
+        return Batch(rows_of([row for _, row in later]), later[-1][0] if later else cursor)
+
+    async def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        shown = {role.value for role in CALLERS} if calls else set()
+        rows = self._tables.messages(conversation_id)[::-1]
+        return page(rows, limit, after, lambda row: not row["is_flagged"] or row["role"] in shown)
+
+    async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        traces = self._tables.sorted(TurnTrace, "turn_number", conversation_id=conversation_id)
+        return rows_of(traces)
+
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        rows = self._tables.sorted(TurnTrace, "started_at_ms", agent_id=agent_id)
+        return rows_of(rows[::-1][offset : offset + limit])
+
+    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+        rows = self._tables.sorted(TurnTrace, "started_at_ms")[::-1]
+        return page(rows, limit, after, lambda row: _matches(where, row))
+
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        rows = rows_of(self._tables.rows(TurnTrace))
+        traces = RowDecoder(TurnTrace, Repairs()).records(rows)
+        return summarize((trace for trace in traces if matches(where, trace)), by)
+
+    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
+        classes = dict(zip(("conversations", "messages", "traces"), self._tables, strict=True))
+        rows = rows_of(self._tables.rows(classes[kind]))
+        for begin in range(0, len(rows), size):
+            yield rows[begin : begin + size]
+
+
+def _matches(where: TraceFilter, row: dict[str, Any]) -> bool:
+    # One that cannot be read is left to the store.
+    traces = RowDecoder(TurnTrace, Repairs()).records(rows_of([row]))
+    return not traces or matches(where, traces[0])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.backends import Backend, Config
@@ -23,23 +24,14 @@ def open_stores() -> Iterator[dict[str, MessageStore]]:
 
 
 @pytest.fixture
-def kept(backend: Backend) -> bool:
-    """Whether a store stays open for the next test: not if it caches known conversations.
-
-    A module may override this if its tests write only to conversations that exist.
-    """
-    return not backend.remembers
-
-
-@pytest.fixture
 def store(
-    backend: Backend, config: Config, open_stores: dict[str, MessageStore], kept: bool
+    backend: Backend, config: Config, open_stores: dict[str, MessageStore]
 ) -> Iterator[MessageStore]:
     """An empty message store; `config` opens others on the same data.
 
     Opening a store takes longer than most tests, if not in memory or on a JSON file.
     """
-    if backend.fresh or not kept:
+    if backend.fresh:
         with MessageStore.initialize(config) as opened:
             yield opened
     else:
@@ -54,6 +46,14 @@ def chat(store: MessageStore) -> MessageStore:
     """The same store with one conversation, "c1"."""
     store.store_conversation(conversation())
     return store
+
+
+@pytest.fixture
+def searched(search_config: Config) -> Iterator[MessageStore]:
+    """An empty message store with an index of English words."""
+    with MessageStore.initialize(search_config) as opened:
+        yield opened
+        opened.backend.make_search(None)  # other tests get the same place
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +86,27 @@ def brief_memory_store(memory_config: Config) -> Iterator[WorkingMemoryStore]:
     config = {**memory_config, "ttl_seconds": TTL}
     with WorkingMemoryStore.initialize(config) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def open_items() -> Iterator[dict[str, LongTermMemoryStore]]:
+    """The same for the stores of long-term memory."""
+    stores: dict[str, LongTermMemoryStore] = {}
+    yield stores
+    for opened in stores.values():
+        opened.close()
+
+
+@pytest.fixture
+def items(
+    item_backend: Backend, item_config: Config, open_items: dict[str, LongTermMemoryStore]
+) -> Iterator[LongTermMemoryStore]:
+    """An empty long-term memory."""
+    if item_backend.fresh:
+        with LongTermMemoryStore.initialize(item_config) as opened:
+            yield opened
+    else:
+        place = str(item_config)
+        if place not in open_items:
+            open_items[place] = LongTermMemoryStore.initialize(item_config)
+        yield open_items[place]

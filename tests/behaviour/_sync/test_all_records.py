@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TurnTrace
+from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.records.base import RecordKind, Snapshot, snapshot
 from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
 
 
 def all_of(store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
-    return [record for batch in store._iter_stored(kind, size) for record in batch]
+    return [record for batch in iter_records(store, kind, size) for record in batch]
 
 
 def store_many(
@@ -22,7 +23,7 @@ def store_many(
     messages: list[Message] | None = None,
     traces: list[TurnTrace] | None = None,
 ) -> None:
-    store._store_many(
+    store.backend.store_many(
         [snapshot(one, Conversation) for one in conversations or []],
         [snapshot(one, Message) for one in messages or []],
         [snapshot(one, TurnTrace) for one in traces or []],
@@ -37,6 +38,8 @@ def test_an_empty_store_has_no_records(store: MessageStore, kind: RecordKind) ->
     assert all_of(store, kind) == []
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
     store: MessageStore,
 ) -> None:
@@ -54,32 +57,35 @@ def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
     assert ids(all_of(store, "traces")) == [f"trace-of-m{name}" for name in "cab"]
 
 
+@pytest.mark.each_value
 def test_batches_hold_no_more_than_asked_for(chat: MessageStore) -> None:
     chat.store_messages(messages(*map(str, range(7))))
 
-    sizes = [len(batch) for batch in chat._iter_stored("messages", 3)]
+    sizes = [len(batch) for batch in iter_records(chat, "messages", 3)]
 
     assert max(sizes) <= 3
     assert sum(sizes) == 7
 
 
+@pytest.mark.smoke
 def test_all_conversations_are_listed_newest_first(store: MessageStore) -> None:
     store.store_conversation(conversation("old", user_id="u1", last_updated_at=NOW - 1))
     store.store_conversation(conversation("same", user_id="u2", agent_id="a2"))
     store.store_conversation(conversation("later", user_id="u3"))
 
-    first = store._list_all_conversations(2, None)
+    first = store.get_conversations(limit=2)
 
     assert ids(first) == ["later", "same"]
-    assert ids(store._list_all_conversations(None, "same")) == ["old"]
-    assert store._list_all_conversations(5, "old") == []
+    assert ids(store.get_conversations(after="same")) == ["old"]
+    assert store.get_conversations(limit=5, after="old") == []
     with pytest.raises(NotFoundError):
-        store._list_all_conversations(5, "unknown")
+        store.get_conversations(limit=5, after="unknown")
 
 
 # Writing
 
 
+@pytest.mark.smoke
 def test_many_records_are_stored_in_their_order(store: MessageStore) -> None:
     names = ["z", "y", "x", "a"]
     conversations = [conversation(name) for name in names]
@@ -123,6 +129,6 @@ def test_a_snapshot_of_a_record_that_was_read_can_be_stored(chat: MessageStore) 
     chat.delete_message("m1")
     (there,) = all_of(chat, "messages")
 
-    chat._store_many([], [Snapshot(there)], [])
+    chat.backend.store_many([], [Snapshot(there)], [])
 
     assert all_of(chat, "messages") == [there]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jazzmine import IntegrityError
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, ids, message, messages, trace
 from tests.behaviour.support.sync_support import gather, settle
+
+pytestmark = pytest.mark.smoke
 
 
 def test_messages_stored_at_once_are_all_stored(chat: MessageStore) -> None:

@@ -10,6 +10,7 @@ from tests.behaviour.samples import NOW, conversation, ids, message, messages
 from tests.behaviour.support.sync_support import take
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 500])
 def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int) -> None:
     chat.store_messages(messages("m2", "m3", "m4"))
@@ -117,6 +118,7 @@ def test_iteration_yields_each_message_once_while_another_store_changes_one(
     assert ids(first + rest) == ["m1", "m2", "m3"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("deleted", ["m1", "m2"])
 def test_iteration_yields_each_message_once_while_another_store_deletes_one(
     chat: MessageStore, config: Config, deleted: str
@@ -146,6 +148,7 @@ def test_two_iterations_of_one_conversation_do_not_disturb_each_other(
     assert rest == [["m2", "m3"], ["m3"]]
 
 
+@pytest.mark.smoke
 def test_a_store_is_usable_while_and_after_an_iteration_is_left(chat: MessageStore) -> None:
     chat.store_messages(messages("m1", "m2", "m3"))
     iterator = chat.iter_messages("c1", batch_size=1)

@@ -56,6 +56,7 @@ def test_a_store_may_be_closed_twice(store: MessageStore) -> None:
     store.close()
 
 
+@pytest.mark.smoke
 def test_a_closed_store_refuses_every_call(store: MessageStore) -> None:
     store.close()
 
@@ -129,6 +130,7 @@ def test_a_store_may_be_closed_within_its_block(config: Config) -> None:
         store.close()
 
 
+@pytest.mark.smoke
 def test_closing_one_store_leaves_another_on_the_same_data_open(
     chat: MessageStore, config: Config
 ) -> None:
@@ -143,10 +145,12 @@ def test_closing_one_store_leaves_another_on_the_same_data_open(
 # Opening
 
 
+@pytest.mark.smoke
 def test_an_open_store_answers_a_ping(store: MessageStore) -> None:
     store.ping()
 
 
+@pytest.mark.smoke
 def test_a_store_opened_again_has_all_that_was_stored(config: Config) -> None:
     with MessageStore.initialize(config) as store:
         store.store_turn(
@@ -274,9 +278,9 @@ def test_an_empty_variable_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPa
         ({"lock_timeout": float("nan")}, "lock_timeout must be more than 0 s"),
         ({"lock_timeout": float("inf")}, "lock_timeout must be more than 0 s"),
         ("json:", "path must not be empty"),
-        (["json"], "config must be a mapping, a URL or None, not list"),
-        (b"json:a.json", "config must be a mapping, a URL or None, not bytes"),
-        (1, "config must be a mapping, a URL or None, not int"),
+        (["json"], "config must be a mapping, a URL, a path or None, not list"),
+        (b"json:a.json", "config must be a mapping, a URL, a path or None, not bytes"),
+        (1, "config must be a mapping, a URL, a path or None, not int"),
     ],
 )
 def test_a_wrong_configuration_is_refused_with_the_accepted_one(
@@ -290,7 +294,7 @@ def test_a_wrong_configuration_is_refused_with_the_accepted_one(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("url", ["", "messages.json", "ftp://user:secret@host/x", ":a", "jso:a"])
+@pytest.mark.parametrize("url", ["ftp://user:secret@host/x", "jso:a"])
 def test_a_url_of_no_known_storage_is_refused_without_repeating_it(
     folder: Path, url: str
 ) -> None:
@@ -302,10 +306,20 @@ def test_a_url_of_no_known_storage_is_refused_without_repeating_it(
     assert "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("path", ["", ":a", "secret.txt"])
+def test_a_path_that_does_not_say_what_is_stored_there_is_refused(
+    folder: Path, path: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"\.json: json.*write json:PATH or") as caught:
+        MessageStore.initialize(path)
+
+    assert "secret" not in str(caught.value)
+
+
 def test_a_wrong_url_in_the_environment_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(VARIABLE, "messages.json")
+    monkeypatch.setenv(VARIABLE, "jso:messages.json")
 
     with pytest.raises(InvalidAddressError):
         MessageStore.initialize()

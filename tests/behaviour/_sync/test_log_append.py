@@ -21,6 +21,7 @@ def last_updated_at(store: MessageStore) -> int:
     return found.last_updated_at
 
 
+@pytest.mark.smoke
 def test_appended_messages_are_stored_and_returned(chat: MessageStore) -> None:
     given = [message("m1", timestamp=NOW + 1), full_message(id="m2", conversation_id="c1")]
     given[1].timestamp = NOW + 2
@@ -48,6 +49,7 @@ def test_what_is_returned_belongs_to_the_caller(chat: MessageStore) -> None:
     assert chat.get_message_by_id("m1") == message("m1", metadata={"a": [1]})
 
 
+@pytest.mark.smoke
 def test_messages_come_after_all_others_whatever_their_clock_says(chat: MessageStore) -> None:
     chat.store_message(message("m1", timestamp=NOW + 5))
 
@@ -139,6 +141,8 @@ def test_an_append_to_what_was_read_succeeds(chat: MessageStore) -> None:
     assert stored_ids(chat) == ["m1", "m2", "m3", "m4"]
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 @pytest.mark.parametrize("expected", [None, "m1", "nowhere", "elsewhere"])
 def test_an_append_to_what_is_not_the_newest_is_refused(
     chat: MessageStore, expected: str | None
@@ -174,6 +178,8 @@ def test_after_a_deletion_an_older_message_is_the_newest(chat: MessageStore) -> 
 # Repetitions
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 @pytest.mark.parametrize("expected", [ANY, None, "m2", "nowhere"])
 def test_a_repeated_append_changes_nothing(chat: MessageStore, expected: Any) -> None:
     given = [message("m1", timestamp=NOW + 1), message("m2", timestamp=NOW)]
@@ -224,6 +230,7 @@ CHANGES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: next(iter(change)))
 def test_a_stored_id_with_another_content_is_refused(
     chat: MessageStore, change: dict[str, Any]
@@ -316,6 +323,7 @@ def test_messages_may_be_given_as_a_generator(chat: MessageStore) -> None:
     assert ids(appended) == ["m1", "m2"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("count", [1, 40])
 def test_an_appended_message_has_every_character_and_number(
     chat: MessageStore, count: int

@@ -13,6 +13,7 @@ from tests.behaviour.samples import conversation, ids, message, messages
 from tests.behaviour.support.sync_support import gather
 
 
+@pytest.mark.smoke
 def test_a_new_conversation_is_stored_and_returned(store: MessageStore) -> None:
     given = conversation(metadata={"a": {"$b": [1]}})
 

@@ -35,6 +35,7 @@ def dirty(config: Config, store: MessageStore) -> MessageStore:
     return store
 
 
+@pytest.mark.smoke
 def test_an_unreadable_message_is_not_popped(dirty: MessageStore) -> None:
     with pytest.raises(ValidationError, match="m3"):
         dirty.pop_message("c1")

@@ -21,6 +21,7 @@ def stored_ids(store: MessageStore, conversation_id: str = "c1") -> list[str]:
     return ids(store.get_messages_by_conversation_id(conversation_id))
 
 
+@pytest.mark.smoke
 def test_the_newest_message_is_deleted_and_returned(chat: MessageStore) -> None:
     newest = full_message(id="m2", conversation_id="c1").model_copy(update={"timestamp": NOW + 1})
     chat.store_messages([newest, message("m1")])
@@ -73,6 +74,7 @@ def test_a_popped_message_can_be_appended_again(chat: MessageStore) -> None:
     assert stored_ids(chat) == ["m1", "m2", "m3"]
 
 
+@pytest.mark.smoke
 def test_all_messages_after_one_are_deleted_and_counted(chat: MessageStore) -> None:
     chat.store_conversation(conversation("c2"))
     chat.store_messages(

@@ -7,6 +7,7 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -32,6 +33,8 @@ from tests.behaviour.memory_model import (
 )
 from tests.behaviour.memory_samples import Update, busy, clear_deeply
 from tests.behaviour.support.sync_support import Runner
+
+pytestmark = pytest.mark.smoke
 
 
 def change_in_block(

@@ -43,6 +43,8 @@ def test_equally_old_messages_are_listed_in_the_order_they_were_stored(
     assert listed(chat, listing) == ["c", "a", "d", "b"]
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 @each_listing
 @pytest.mark.parametrize("write", ["store_message", "update_message"])
 def test_storing_a_message_again_does_not_move_it_among_equals(
@@ -123,19 +125,6 @@ def test_a_message_deleted_and_stored_again_is_the_last_among_equals(
 
 
 @each_listing
-def test_a_message_that_comes_back_to_its_conversation_has_its_old_place(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_conversation(conversation("c2"))
-    chat.store_messages(messages("m1", "m2"))
-
-    chat.store_message(message("m1", conversation_id="c2", user_id="u2"))
-    chat.store_message(message("m1"))
-
-    assert listed(chat, listing) == ["m1", "m2"]
-
-
-@each_listing
 def test_the_order_among_equals_outlives_the_store(config: Config, listing: str) -> None:
     with MessageStore.initialize(config) as store:
         store.store_turn(conversation=conversation(), messages=messages("c", "a", "b"))
@@ -147,6 +136,7 @@ def test_the_order_among_equals_outlives_the_store(config: Config, listing: str)
         assert listed(reopened, listing) == ["c", "a", "b", "d"]
 
 
+@pytest.mark.smoke
 @each_listing
 def test_the_order_among_equals_is_the_same_for_all_stores_on_the_same_data(
     chat: MessageStore, config: Config, listing: str
@@ -187,6 +177,8 @@ def test_a_users_messages_are_in_order_across_conversations(chat: MessageStore) 
 # Pages
 
 
+@pytest.mark.each_value
+@pytest.mark.smoke
 @each_listing
 def test_pages_add_up_to_the_listing(chat: MessageStore, listing: str) -> None:
     chat.store_messages(messages("m2", "m3", "m4"))

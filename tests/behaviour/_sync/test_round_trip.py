@@ -18,14 +18,7 @@ from tests.behaviour.samples import (
     trace,
 )
 
-each_text = pytest.mark.parametrize("text", TEXTS)
-each_value = pytest.mark.parametrize("value", VALUES)
-
-
-@pytest.fixture
-def kept() -> bool:
-    """The tests of this module write only to conversations that exist."""
-    return True
+pytestmark = pytest.mark.smoke
 
 
 def typed(value: Any) -> str:
@@ -38,90 +31,96 @@ def typed(value: Any) -> str:
 # Text
 
 
-@each_text
-def test_text_comes_back_in_every_field_of_a_conversation(
-    store: MessageStore, text: str
-) -> None:
-    stored = conversation(text, user_id=text, agent_id=text, title=text, metadata={"text": text})
+def test_text_comes_back_in_every_field_of_a_conversation(store: MessageStore) -> None:
+    for text in TEXTS:
+        stored = conversation(
+            text, user_id=text, agent_id=text, title=text, metadata={"text": text}
+        )
 
-    store.store_conversation(stored)
+        store.store_conversation(stored)
 
-    assert store.get_conversation_by_id(text) == stored
-    assert store.get_conversations_by_user_id(text) == [stored]
-    assert store.get_conversations_by_agent_id(text) == [stored]
-    assert store.get_conversations_by_user_id(text, after=text) == []
-
-
-@each_text
-def test_text_comes_back_in_every_field_of_a_message(store: MessageStore, text: str) -> None:
-    stored = full_message(text, text, conversation_id=text, user_id=text, is_flagged=False)
-    store.store_conversation(conversation(text))
-
-    store.store_message(stored)
-
-    assert store.get_message_by_id(text) == stored
-    assert store.get_messages_by_ids([text]) == [stored]
-    assert store.get_messages_by_conversation_id(text) == [stored]
-    assert store.get_messages_by_user_id(text) == [stored]
-    assert store.get_immediate_context(text, 1) == [stored]
-    assert [found for found in store.iter_messages(text)] == [stored]
+        assert store.get_conversation_by_id(text) == stored
+        assert store.get_conversations_by_user_id(text) == [stored]
+        assert store.get_conversations_by_agent_id(text) == [stored]
+        assert store.get_conversations_by_user_id(text, after=text) == []
 
 
-@each_text
-def test_text_comes_back_in_every_field_of_a_trace(chat: MessageStore, text: str) -> None:
-    stored = full_trace(
-        text, text, id=text, conversation_id=text, user_id=text, agent_id=text, started_at_ms=0
-    )
-    chat.store_message(message(text))
+def test_text_comes_back_in_every_field_of_a_message(store: MessageStore) -> None:
+    for text in TEXTS:
+        stored = full_message(text, text, conversation_id=text, user_id=text, is_flagged=False)
+        store.store_conversation(conversation(text))
 
-    chat.store_turn_trace(stored)
+        store.store_message(stored)
 
-    assert chat.get_turn_trace_by_id(text) == stored
-    assert chat.get_turn_trace_by_message_id(text) == stored
-    assert chat.get_turn_traces_by_conversation_id(text) == [stored]
-    assert chat.get_turn_traces_by_agent_id(text) == [stored]
-
-
-@each_text
-def test_traces_are_found_and_summed_up_by_any_text(chat: MessageStore, text: str) -> None:
-    stored = full_trace("m1", text, user_id=text, conversation_id=text, agent_id=text)
-    chat.store_turn(messages=[message("m1")], trace=stored)
-    chat.store_turn(messages=[message("m2")], trace=trace("m2"))
-    where = TraceFilter(
-        agent_id=text,
-        user_id=text,
-        conversation_id=text,
-        intent=text,
-        tool={"sandbox": text, "api_calls": [{"url": text, "status": 200}]},
-        llm_call={"model": text, "error": text},
-    )
-
-    assert chat.find_turn_traces(where) == [stored]
-    assert [group.key for group in chat.summarize_usage(where, by="agent")] == [text]
-    assert [group.key for group in chat.summarize_usage(where, by="intent")] == [text]
-    assert [group.key for group in chat.summarize_usage(where, by="model")] == [text]
+        assert store.get_message_by_id(text) == stored
+        assert store.get_messages_by_ids([text]) == [stored]
+        assert store.get_messages_by_conversation_id(text) == [stored]
+        assert store.get_messages_by_user_id(text) == [stored]
+        assert store.get_immediate_context(text, 1) == [stored]
+        assert [found for found in store.iter_messages(text)] == [stored]
 
 
-@each_text
+def test_text_comes_back_in_every_field_of_a_trace(store: MessageStore) -> None:
+    for text in TEXTS:
+        stored = full_trace(
+            text, text, id=text, conversation_id=text, user_id=text, agent_id=text, started_at_ms=0
+        )
+        store.store_turn(
+            conversation=conversation(text), messages=[message(text, conversation_id=text)]
+        )
+
+        store.store_turn_trace(stored)
+
+        assert store.get_turn_trace_by_id(text) == stored
+        assert store.get_turn_trace_by_message_id(text) == stored
+        assert store.get_turn_traces_by_conversation_id(text) == [stored]
+        assert store.get_turn_traces_by_agent_id(text) == [stored]
+
+
+def test_traces_are_found_and_summed_up_by_any_text(chat: MessageStore) -> None:
+    chat.store_turn(messages=[message("other")], trace=trace("other"))
+    for number, text in enumerate(TEXTS):
+        stored = full_trace(f"m{number}", text, user_id=text, conversation_id=text, agent_id=text)
+        chat.store_turn(
+            conversation=conversation(text),
+            messages=[message(f"m{number}", conversation_id=text)],
+            trace=stored,
+        )
+        where = TraceFilter(
+            agent_id=text,
+            user_id=text,
+            conversation_id=text,
+            intent=text,
+            tool={"sandbox": text, "api_calls": [{"url": text, "status": 200}]},
+            llm_call={"model": text, "error": text},
+        )
+
+        assert chat.find_turn_traces(where) == [stored]
+        assert [group.key for group in chat.summarize_usage(where, by="agent")] == [text]
+        assert [group.key for group in chat.summarize_usage(where, by="intent")] == [text]
+        assert [group.key for group in chat.summarize_usage(where, by="model")] == [text]
+
+
 def test_a_record_with_any_id_is_changed_flagged_and_deleted_by_it(
-    store: MessageStore, text: str
+    chat: MessageStore,
 ) -> None:
-    store.store_conversation(conversation("c1"))
-    store.store_turn(
-        conversation=conversation(text),
-        messages=[message(text, conversation_id=text), message("m1")],
-        trace=trace(text, id=text),
-    )
+    chat.store_message(message("m1"))
+    for text in TEXTS:
+        chat.store_turn(
+            conversation=conversation(text),
+            messages=[message(text, conversation_id=text)],
+            trace=trace(text, id=text, conversation_id=text),
+        )
 
-    store.update_message(message(text, conversation_id=text, intent="changed"))
-    assert store.flag_message(text) is True
-    assert store.get_immediate_context(text, 1) == []
-    assert store.delete_message(text) is True
-    assert store.get_turn_trace_by_id(text) is None
-    assert store.delete_conversation(text) is True
+        chat.update_message(message(text, conversation_id=text, intent="changed"))
+        assert chat.flag_message(text) is True
+        assert chat.get_immediate_context(text, 1) == []
+        assert chat.delete_message(text) is True
+        assert chat.get_turn_trace_by_id(text) is None
+        assert chat.delete_conversation(text) is True
 
-    assert ids(store.get_messages_by_user_id("u1")) == ["m1"]
-    assert ids(store.get_conversations_by_user_id("u1")) == ["c1"]
+        assert ids(chat.get_messages_by_user_id("u1")) == ["m1"]
+        assert ids(chat.get_conversations_by_user_id("u1")) == ["c1"]
 
 
 def test_ids_that_look_alike_are_different_ids(store: MessageStore) -> None:
@@ -150,17 +149,17 @@ def test_a_record_that_was_read_can_be_stored_and_read_again(chat: MessageStore)
 # Nested values and numbers
 
 
-@each_value
-def test_a_value_comes_back_wherever_json_is_kept(chat: MessageStore, value: Any) -> None:
+def test_a_value_comes_back_wherever_json_is_kept(chat: MessageStore) -> None:
+    values = {"value": {str(number): value for number, value in enumerate(VALUES)}}
     stored = full_trace()
-    stored.tool_traces[0].final_data = value
-    stored.tool_traces[0].intermediates = [{"value": value}]
-    stored.tool_traces[0].api_calls = [{"value": value}]
-    stored.slot_events[0].value = value
-    stored.emission_records[0].metadata = {"value": value}
+    stored.tool_traces[0].final_data = VALUES
+    stored.tool_traces[0].intermediates = [values]
+    stored.tool_traces[0].api_calls = [values]
+    stored.slot_events[0].value = VALUES
+    stored.emission_records[0].metadata = values
 
-    chat.store_conversation(conversation(metadata={"value": value}))
-    chat.store_turn(messages=[message(metadata={"value": value})], trace=stored)
+    chat.store_conversation(conversation(metadata=values))
+    chat.store_turn(messages=[message(metadata=values)], trace=stored)
 
     whole = chat.get_conversation_by_id("c1")
     said = chat.get_message_by_id("m1")
@@ -168,8 +167,8 @@ def test_a_value_comes_back_wherever_json_is_kept(chat: MessageStore, value: Any
     assert whole is not None
     assert said is not None
     assert traced is not None
-    assert typed(whole.metadata) == typed({"value": value})
-    assert typed(said.metadata) == typed({"value": value})
+    assert typed(whole.metadata) == typed(values)
+    assert typed(said.metadata) == typed(values)
     assert typed(traced.model_dump()) == typed(stored.model_dump())
 
 
@@ -196,6 +195,7 @@ def test_a_tuple_comes_back_as_the_list_that_it_is_in_json(chat: MessageStore) -
     assert typed(found.metadata) == typed({"pair": [1, [2, "x"]]})
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0])
 def test_integers_of_64_bits_come_back_in_every_field(
     store: MessageStore, number: int
@@ -221,12 +221,12 @@ def test_integers_of_64_bits_come_back_in_every_field(
     assert store.find_turn_traces(TraceFilter(started_from=number)) == [traced]
 
 
-@pytest.mark.parametrize("number", [-1.0, -0.1, 0.0, 5e-324, 1 / 3, 1.0])
-def test_floats_come_back_to_the_last_bit(chat: MessageStore, number: float) -> None:
-    said = message(sentiment_score=number)
-    traced = trace(total_energy_kwh=number, total_co2_g=number * 1e300, sentiment_score=number)
+def test_floats_come_back_to_the_last_bit(chat: MessageStore) -> None:
+    for number in (-1.0, -0.1, 0.0, 5e-324, 1 / 3, 1.0):
+        said = message(sentiment_score=number)
+        traced = trace(total_energy_kwh=number, total_co2_g=number * 1e300, sentiment_score=number)
 
-    chat.store_turn(messages=[said], trace=traced)
+        chat.store_turn(messages=[said], trace=traced)
 
-    assert chat.get_message_by_id("m1") == said
-    assert chat.get_turn_trace_by_message_id("m1") == traced
+        assert chat.get_message_by_id("m1") == said
+        assert chat.get_turn_trace_by_message_id("m1") == traced

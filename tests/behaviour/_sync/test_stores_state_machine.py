@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
@@ -10,13 +11,13 @@ from tests.behaviour.backends import Backend, Config
 from tests.behaviour.state_machine import SETTINGS, machine
 from tests.behaviour.support.sync_support import Runner
 
+pytestmark = pytest.mark.smoke
+
 
 def test_any_sequence_of_calls_has_the_results_of_the_model(
     backend: Backend, config: Config
 ) -> None:
     profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * backend.share))
     with Runner() as runner:
-        stores = machine(
-            lambda: MessageStore.initialize(config), runner, remembers=backend.remembers
-        )
+        stores = machine(lambda: MessageStore.initialize(config), runner)
         run_state_machine_as_test(stores, settings=profile)

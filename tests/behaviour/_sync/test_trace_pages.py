@@ -11,6 +11,7 @@ from tests.behaviour.samples import NOW, conversation, ids, message, messages, t
 from .writes import store_traces
 
 
+@pytest.mark.smoke
 def test_pages_of_found_traces_add_up_to_all(chat: MessageStore) -> None:
     store_traces(
         chat,
@@ -76,7 +77,9 @@ def test_traces_of_deleted_messages_and_conversations_are_not_found(
 ) -> None:
     store_traces(chat, trace("m1"), trace("m2"))
     chat.store_conversation(conversation("c2"))
-    chat.store_turn(messages=[message("m3", conversation_id="c2")], trace=trace("m3"))
+    chat.store_turn(
+        messages=[message("m3", conversation_id="c2")], trace=trace("m3", conversation_id="c2")
+    )
 
     chat.delete_message("m1")
     assert ids(chat.find_turn_traces(TraceFilter())) == ["trace-of-m3", "trace-of-m2"]

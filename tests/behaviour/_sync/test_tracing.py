@@ -43,9 +43,11 @@ def spans() -> Iterator[Recorder]:
 
 
 def public_methods(store_class: type) -> set[str]:
-    return {name for name in dir(store_class) if callable(getattr(store_class, name))} - {
-        name for name in dir(store_class) if name.startswith("_") or name == "memory_type"
-    }
+    return {
+        name
+        for name in dir(store_class)
+        if callable(getattr(store_class, name)) and not name.startswith("_")
+    } - {"memory_type", "open", "require_open"}
 
 
 def told(recorder: Recorder, backend: Backend) -> tuple[str, set[str]]:
@@ -70,6 +72,7 @@ def renew(store: MessageStore) -> None:
     )
 
 
+@pytest.mark.smoke
 def test_each_call_of_a_message_store_is_one_span(
     store: MessageStore, backend: Backend, spans: Recorder
 ) -> None:
@@ -88,6 +91,7 @@ def test_each_call_of_a_message_store_is_one_span(
     assert {*found, "initialize", "close"} == public_methods(MessageStore)
 
 
+@pytest.mark.smoke
 def test_each_call_of_a_working_memory_is_one_span(
     memory_store: WorkingMemoryStore, memory_backend: Backend, spans: Recorder
 ) -> None:
@@ -99,6 +103,8 @@ def test_each_call_of_a_working_memory_is_one_span(
         "get_or_create": ("c1", "user", "agent"),
         "ping": (),
         "save": (busy("c1"),),
+        "set_data": ("c1",),
+        "update": ("c1", lambda memory: None),
         **{update.name: ("c1", *update.arguments()) for update in UPDATES},
     }
     found = {}
@@ -222,6 +228,7 @@ def test_a_refused_value_is_not_told(chat: MessageStore, spans: Recorder, value:
         assert MARK not in str(spans.attributes())
 
 
+@pytest.mark.smoke
 def test_a_span_contains_those_of_a_locked_block(
     memory_store: WorkingMemoryStore, spans: Recorder
 ) -> None:

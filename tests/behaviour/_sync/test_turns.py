@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from jazzmine import IntegrityError
-from jazzmine.sync.message_store import MessageStore
+from jazzmine import IntegrityError, TurnRecorder
+from jazzmine.sync.message_store import MessageStore, TraceFilter
 from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
 
 
@@ -23,6 +23,7 @@ def everything(store: MessageStore) -> list[Any]:
     ]
 
 
+@pytest.mark.smoke
 def test_a_complete_turn_is_stored(store: MessageStore) -> None:
     asked, answered = message("m1"), message("m2", timestamp=NOW + 1)
 
@@ -33,6 +34,22 @@ def test_a_complete_turn_is_stored(store: MessageStore) -> None:
     assert store.get_conversation_by_id("c1") == conversation()
     assert store.get_messages_by_conversation_id("c1") == [asked, answered]
     assert store.get_turn_trace_by_message_id("m2") == full_trace("m2")
+
+
+def test_a_recorded_turn_is_stored_as_it_was_recorded(chat: MessageStore) -> None:
+    recorder = TurnRecorder(conversation_id="c1", user_id="u1", agent_id="a1", turn_number=1)
+    recorder.user("Where is my order?")
+    with recorder.model_call("small-1", provider="openai") as model:
+        model.usage(prompt_tokens=9, completion_tokens=2, cached_prompt_tokens=4, cost_usd=0.25)
+    with recorder.tool_call("find_order", {"id": 4711}, call_id="call-1") as tool:
+        tool.error("no such order")
+    recorder.assistant("I cannot find it.")
+
+    chat.store_turn(messages=recorder.messages, trace=recorder.trace)
+
+    assert chat.get_messages_by_conversation_id("c1") == recorder.messages
+    where = TraceFilter(tool={"tool_name": "find_order", "success": False})
+    assert chat.find_turn_traces(where) == [recorder.trace]
 
 
 def test_a_turn_may_be_its_conversation_alone(store: MessageStore) -> None:
@@ -116,6 +133,7 @@ def test_of_two_messages_with_one_id_in_a_turn_the_later_is_stored(
     assert found == [message("m1", intent="later"), message("m2")]
 
 
+@pytest.mark.smoke
 def test_a_turn_whose_trace_is_of_no_stored_message_stores_nothing(
     store: MessageStore,
 ) -> None:

@@ -20,6 +20,7 @@ def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]
     return store.summarize_usage(TraceFilter(**conditions), by=by)
 
 
+@pytest.mark.smoke
 def test_a_group_is_summed_up_in_every_figure(chat: MessageStore) -> None:
     first = {"total_prompt_tokens": 10, "total_completion_tokens": 1, "total_tokens": 12}
     second = {"total_prompt_tokens": 20, "total_completion_tokens": 2, "total_tokens": 25}
@@ -61,6 +62,10 @@ def test_the_figures_are_of_plain_types(chat: MessageStore) -> None:
         "prompt_tokens": int,
         "completion_tokens": int,
         "total_tokens": int,
+        "cached_prompt_tokens": int,
+        "cache_write_tokens": int,
+        "reasoning_tokens": int,
+        "cost_usd": float,
         "mean_latency_ms": float,
         "p50_latency_ms": int,
         "p95_latency_ms": int,
@@ -75,6 +80,7 @@ def test_without_traces_there_is_no_usage(store: MessageStore, by: str) -> None:
     assert usage(store, by) == []
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("by", "field"),
     [
@@ -158,6 +164,7 @@ def test_groups_with_most_tokens_come_first_and_equal_ones_by_key(
     assert [group.key for group in found] == in_order
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("latencies", "p50", "p95"),
     [
@@ -221,6 +228,7 @@ def test_a_turn_counts_once_however_often_it_is_stored(chat: MessageStore) -> No
     assert (group.turns, group.total_tokens) == (1, 4)
 
 
+@pytest.mark.smoke
 def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -> None:
     one = llm_call(
         model="big", prompt_tokens=10, completion_tokens=1, total_tokens=11, latency_ms=100
@@ -251,6 +259,61 @@ def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -> None
             total_energy_kwh=0.0,
             total_co2_g=0.0,
         )
+    ]
+
+
+DETAILED = {"cached_prompt_tokens": 6, "cache_write_tokens": 3, "reasoning_tokens": 2}
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("by", ["agent", "user", "conversation", "intent", "day"])
+def test_what_only_calls_have_is_summed_up_over_all_calls_of_the_turns(
+    chat: MessageStore, by: str
+) -> None:
+    calls = [llm_call(**DETAILED, cost_usd=0.5), llm_call(model="big", cost_usd=0.25)]
+    store_traces(
+        chat,
+        trace("m1", llm_calls=calls, total_tokens=5, total_latency_ms=100),
+        trace(
+            "m2", llm_calls=[llm_call(), llm_call(**DETAILED)], total_tokens=7, total_latency_ms=50
+        ),
+        trace("m3", llm_calls=[llm_call()], total_tokens=1, total_latency_ms=150),
+        trace("m4", total_latency_ms=100),
+    )
+
+    (group,) = usage(chat, by)
+
+    assert (group.cached_prompt_tokens, group.cache_write_tokens) == (12, 6)
+    assert (group.reasoning_tokens, group.cost_usd) == (4, 0.75)
+    assert (group.turns, group.total_tokens, group.mean_latency_ms) == (4, 13, 100.0)
+
+
+def test_what_only_calls_have_is_summed_up_in_the_group_of_its_turn_or_model(
+    chat: MessageStore,
+) -> None:
+    large = 2**61
+    one = llm_call(cached_prompt_tokens=large, reasoning_tokens=1, cost_usd=0.5)
+    other = llm_call(model="big", cached_prompt_tokens=large, cost_usd=0.25)
+    store_traces(
+        chat,
+        trace("m1", llm_calls=[one, other, one], agent_id="a"),
+        trace("m2", llm_calls=[other], agent_id="b"),
+        trace("m3", llm_calls=[llm_call(model="none")], agent_id="c"),
+    )
+
+    def details(group: UsageSummary) -> tuple[str, int, int, float]:
+        cached = group.cached_prompt_tokens // large
+        return group.key, cached, group.reasoning_tokens, group.cost_usd
+
+    assert [details(group) for group in usage(chat, "agent")] == [
+        ("a", 3, 2, 1.25),
+        ("b", 1, 0, 0.25),
+        ("c", 0, 0, 0.0),
+    ]
+    assert [details(group) for group in usage(chat, "model")] == [
+        ("big", 2, 0, 0.5),
+        ("none", 0, 0, 0.0),
+        ("small", 2, 2, 1.0),
     ]
 
 

@@ -157,6 +157,7 @@ def test_a_hostile_id_is_an_id_like_any_other(
     assert memory_store.active_count() == 0
 
 
+@pytest.mark.smoke
 def test_no_two_hostile_ids_share_a_working_memory(memory_store: WorkingMemoryStore) -> None:
     for number, cid in enumerate(HOSTILE_IDS):
         memory_store.save(WorkingMemory(cid, f"user {number}", "agent"))

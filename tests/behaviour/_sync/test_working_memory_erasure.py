@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from jazzmine.sync.working_memory import WorkingMemoryStore
+from jazzmine.deadline import Deadline
 from jazzmine.errors import LockTimeoutError, NotFoundError
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
@@ -16,6 +17,7 @@ from tests.behaviour.support.sync_support import Started, pause
 STRANGE = ["{", "}", "%7B", "wm:{a}", "{a}{b}", "%257D", "é \U0001f600", "*", "a\nb\0", "?[x]"]
 
 
+@pytest.mark.smoke
 def test_all_of_a_user_s_working_memories_are_deleted(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -68,6 +70,7 @@ def test_an_erased_conversation_begins_anew(memory_store: WorkingMemoryStore) ->
     assert (created.revision, created.last_agent_response) == (1, None)
 
 
+@pytest.mark.smoke
 def test_a_block_is_waited_for_and_what_it_saved_is_erased(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -98,15 +101,15 @@ def test_a_conversation_that_is_another_user_s_by_now_stays(
     memory_store: WorkingMemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory_store.get_or_create("c", "ann", "agent")
-    find = memory_store._conversations_of
+    find = memory_store.backend.owned_by
 
-    def find_and_change(user_id: str) -> list[str]:
-        found = find(user_id)
+    def find_and_change(user_id: str, deadline: Deadline) -> Any:
+        found = find(user_id, deadline)
         memory_store.delete("c")
         memory_store.get_or_create("c", "bob", "agent")
         return found
 
-    monkeypatch.setattr(memory_store, "_conversations_of", find_and_change)
+    monkeypatch.setattr(memory_store.backend, "owned_by", find_and_change)
 
     assert memory_store.erase_user("ann") == 0
     assert memory_store.get("c") is not None

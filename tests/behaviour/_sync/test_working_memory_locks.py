@@ -40,6 +40,7 @@ def collect_what_cannot_be_kept(memory: WorkingMemory) -> None:
     memory.collect_slot("colour", float("nan"))
 
 
+@pytest.mark.smoke
 def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingMemoryStore) -> None:
     saved = memory_store.save(busy("c"))
 
@@ -216,6 +217,7 @@ def test_a_block_without_a_working_memory_is_refused(
     assert created.revision == 1
 
 
+@pytest.mark.smoke
 def test_updates_from_elsewhere_wait_for_a_block(memory_store: WorkingMemoryStore) -> None:
     memory_store.save(busy("c"))
 
@@ -278,6 +280,7 @@ def test_another_block_waits_for_a_block(memory_store: WorkingMemoryStore) -> No
     assert (stored.turn_number, stored.revision) == (8, 9)
 
 
+@pytest.mark.smoke
 def test_different_conversations_never_wait_for_each_other(
     memory_store: WorkingMemoryStore,
 ) -> None:
@@ -307,6 +310,7 @@ def test_blocks_of_two_conversations_may_be_open_at_once(
     assert (a.last_agent_response, b.last_agent_response) == ("to a", "to b")
 
 
+@pytest.mark.smoke
 def test_waiting_too_long_for_a_lock_raises_an_error_and_leaves_the_lock_usable(
     memory_config: Config,
 ) -> None:
@@ -331,6 +335,7 @@ def test_waiting_too_long_for_a_lock_raises_an_error_and_leaves_the_lock_usable(
         assert updated.pending_slots == []
 
 
+@pytest.mark.smoke
 def test_of_many_at_once_no_update_is_lost(memory_store: WorkingMemoryStore) -> None:
     count = size(10, 50)
     memory_store.get_or_create("c", "user", "agent")

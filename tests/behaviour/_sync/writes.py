@@ -1,14 +1,17 @@
-"""Writes that many tests use to prepare a store."""
+"""Writes that several tests need."""
 
 from __future__ import annotations
 
-from jazzmine.sync.message_store import MessageStore, TurnTrace
-from tests.behaviour.samples import message
-
-__all__ = ["store_traces"]
+from jazzmine import TurnTrace
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.samples import conversation, message
 
 
 def store_traces(store: MessageStore, *traces: TurnTrace) -> None:
-    """Store traces and their messages."""
-    for one in traces:
-        store.store_turn(messages=[message(one.message_id)], trace=one)
+    """Store traces one after another, each with its message and conversation."""
+    for trace in traces:
+        owner = trace.conversation_id
+        store.get_or_create_conversation(conversation(owner))
+        store.store_turn(
+            messages=[message(trace.message_id, conversation_id=owner)], trace=trace
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from jazzmine.config import (
     BackendConfig,
     JSONStoreConfig,
+    MemoryMessagesConfig,
     MongoDBConfig,
     PostgresConfig,
     SQLiteConfig,
@@ -18,6 +19,7 @@ __all__ = ["new_store"]
 # The module next to this one, imported only when a store is created, and the class in it.
 _STORES: dict[type[BackendConfig], tuple[str, str]] = {
     JSONStoreConfig: (".json", "JSONMessageStore"),
+    MemoryMessagesConfig: (".memory", "InMemoryMessageStore"),
     MongoDBConfig: (".mongodb", "MongoDBMessageStore"),
     PostgresConfig: (".postgres", "PostgresMessageStore"),
     SQLiteConfig: (".sqlite", "SQLiteMessageStore"),

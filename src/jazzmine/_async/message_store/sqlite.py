@@ -2,38 +2,480 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from jazzmine._async.batcher import Batcher
-from jazzmine._async.message_store.base import MessageStore
-from jazzmine._async.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
+from jazzmine._async.clients.sqlite import AnyDatabase, SQLiteClient
+from jazzmine._async.message_store.backend import (
+    Batch,
+    ConversationOwner,
+    MessageBackend,
+    MessageOwner,
+    TraceKey,
+)
+from jazzmine._async.message_store.searching import settle_search
+from jazzmine._async.message_store.store import MessageStore
+from jazzmine._async.views.seal import sealed_messages
 from jazzmine._compat.async_concurrency import run_blocking
-from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
+from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.database import Database
-from jazzmine.backends.sqlite.errors import DatabaseBusy
-from jazzmine.backends.sqlite.rows import CONVERSATIONS, MESSAGES, TRACES, RecordRows, Row
+from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
+from jazzmine.deadline import Deadline
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased
-from jazzmine.records.log import AnyMessage
+from jazzmine.records.conversation_log import Erased, Refusal, forked_id
+from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.ranking import Counts
 
-__all__ = ["SQLiteMessageStore"]
+__all__ = ["SQLiteBackend", "SQLiteMessageStore"]
 
 T = TypeVar("T")
 
-# A read of so many records takes no longer than passing it to a thread and back would.
-_FEW_RECORDS = 50
+_TABLES: dict[RecordKind, str] = {
+    "conversations": "stored_conversations",
+    "messages": "stored_messages",
+    "traces": "stored_turn_traces",
+}
+
+
+class SQLiteBackend(MessageBackend):
+    """Messages in an SQLite database.
+
+    Small reads are done at once, and all others in a thread; writes in the batcher's thread.
+
+    Args:
+        new_database: makes the database, again in a forked process.
+        search: the language of the index that a new store gets, or None.
+    """
+
+    system_name = "sqlite"
+    can_be_limited = True
+
+    # All other writes wait for each step, and not just those of its records.
+    deleted_at_once: int = 50
+
+    # How many messages are indexed in the step that makes the index; here, others may be writing.
+    indexed_at_once: ClassVar[int] = 0
+
+    def __init__(self, new_database: Callable[[], AnyDatabase], search: str | None = None) -> None:
+        self.client: SQLiteClient = SQLiteClient(new_database)
+        self._search = search
+
+    def after_fork(self) -> None:
+        """Replace what the parent's threads may have locked at the fork."""
+        self.client.after_fork()
+
+    async def pending(self) -> list[str]:
+        """Return what opening the database would create or change."""
+        return await self.client.pending()
+
+    async def open(self) -> None:
+        """Create the file and the tables if they do not exist."""
+        await self.client.open()
+        try:
+            await settle_search(self, self._search)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Finish the writes, and close the file."""
+        await self.client.close()
+
+    async def ping(self) -> None:
+        """Read a row."""
+        await self.client.read(lambda connection, _: connection.execute(sql.PING).fetchone())
+
+    async def _read(self, query: Callable[[AnyConnection, int], T], records: int | None = 1) -> T:
+        """Return the result of a query; of the viewer's records, if there is a viewer.
+
+        Args:
+            query: called with a connection, and how many bytes of bodies it may read.
+            records: how many records it reads at most; None is any number.
+        """
+        viewer = self.viewer
+        if viewer is None:
+            return await self.client.read(query, records)
+        return await self.client.read(
+            lambda connection, size: query(View(connection, viewer), size), records
+        )
+
+    async def _write(
+        self,
+        change: Callable[[sqlite3.Connection], T],
+        *,
+        conversations: Sequence[str] = (),
+        messages: Sequence[str] = (),
+        flushed: bool = True,
+    ) -> T:
+        """Commit a change, if the viewer sees what it is about.
+
+        Args:
+            change: what is done.
+            conversations, messages: the ids of what has to be seen, if there is a viewer.
+            flushed: whether it waits for the disk.
+        """
+        viewer, checked = self.viewer, change
+        if viewer is not None:
+
+            def checked(connection: sqlite3.Connection) -> T:
+                require_seen(View(connection, viewer), conversations, messages)
+                return change(connection)
+
+        done: T = await self.client.write(checked if flushed else UnflushedWrite(checked))
+        return done
+
+    async def _row(self, statement: str, key: str) -> Row | None:
+        def find(connection: AnyConnection, _: int) -> Row | None:
+            row: Row | None = connection.execute(statement, [key]).fetchone()
+            return row
+
+        return await self._read(find)
+
+    async def _rows(
+        self, records: int | None, query: Callable[..., Iterable[Row]], *arguments: object
+    ) -> list[Row]:
+        def find(connection: AnyConnection, size: int) -> list[Row]:
+            return queries.within(size, query(connection, *arguments))
+
+        return await self._read(find, records)
+
+    # Writes
+
+    async def store(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        """Store some records in one transaction."""
+        viewer = self.viewer
+        if viewer is None:
+            await self._write(
+                lambda connection: writes.put(connection, conversation, messages, trace)
+            )
+            return
+
+        def put(connection: sqlite3.Connection) -> None:
+            require_storable(View(connection, viewer), conversation, messages, trace)
+            writes.put(connection, conversation, messages, trace)
+
+        await self._write(put)
+
+    async def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        """Store many records in one transaction."""
+
+        def put(connection: sqlite3.Connection) -> None:
+            for conversation in conversations:
+                writes.put_conversation(connection, conversation)
+            writes.put_messages(connection, messages)
+            for trace in traces:
+                writes.put_trace(connection, trace)
+
+        await self._write(put)
+
+    async def flag_message(self, message_id: str, flagged: bool) -> bool:
+        """Set a message's flag."""
+
+        def flag(connection: sqlite3.Connection) -> bool:
+            parameters = {"id": message_id, "flagged": flagged}
+            if connection.execute(sql.FLAG_MESSAGE, parameters).rowcount:
+                return True
+            return connection.execute(sql.MESSAGE, [message_id]).fetchone() is not None
+
+        return await self._write(flag, messages=[message_id])
+
+    async def delete_message(self, message_id: str) -> bool:
+        """Delete a message."""
+        deleted = await self._write(
+            lambda connection: connection.execute(sql.DELETE_MESSAGE, [message_id]).rowcount,
+            messages=[message_id],
+        )
+        return bool(deleted)
+
+    async def delete_conversation(self, conversation_id: str) -> bool:
+        """Delete a conversation."""
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            # In a JSON file of jazzmine 0.1, there may be messages without their conversation.
+            connection.execute(sql.DELETE_MESSAGES, [conversation_id])
+            return bool(connection.execute(sql.DELETE_CONVERSATION, [conversation_id]).rowcount)
+
+        return await self._write(delete, conversations=[conversation_id])
+
+    async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
+        """Store a conversation if there is none with its id."""
+        # Most of them exist already, which a read finds without the lock of the database.
+        stored = await self.get_conversation(conversation.record.id)
+        if stored is not None:
+            return stored
+        return await self._write(lambda connection: writes.create(connection, conversation))
+
+    async def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
+        """Change the title and some of the metadata."""
+        return await self._write(
+            lambda connection: writes.edit(connection, conversation_id, title, metadata),
+            conversations=[conversation_id],
+        )
+
+    async def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        """Store other versions of records in one transaction."""
+        await self._write(
+            lambda connection: writes.rewrite(connection, kind, ids, change),
+            conversations=ids if kind == "conversations" else (),
+            messages=ids if kind == "messages" else (),
+        )
+
+    # A conversation as a log
+
+    async def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        """Append messages in one transaction."""
+        return await self._write(
+            lambda connection: log_changes.append(
+                connection, conversation_id, messages, expected_last, trace, replace_after
+            ),
+            conversations=[conversation_id],
+        )
+
+    async def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        """Delete the newest message, and return it."""
+        return await self._write(
+            lambda connection: log_changes.pop(connection, conversation_id, check),
+            conversations=[conversation_id],
+        )
+
+    async def rewind(self, conversation_id: str, after: str | None) -> int:
+        """Delete the messages after one."""
+        return await self._write(
+            lambda connection: log_changes.rewind(connection, conversation_id, after),
+            conversations=[conversation_id],
+        )
+
+    async def fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        """Copy messages and traces in one transaction."""
+        ids = await self._write(
+            lambda connection: log_changes.fork(connection, conversation_id, until, copy, salt),
+            conversations=[conversation_id],
+        )
+        # Of many messages, this takes too long for the event loop, and for the lock above.
+        return await run_blocking(_forked_ids, salt, ids)
+
+    # Erasure and retention
+
+    async def erase(self, user_id: str, limit: int) -> Erased:
+        """Delete some of a user's records; in the end, what is left of them in the files."""
+        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
+        everywhere = self.viewer is None
+        erased = await self._write(
+            lambda connection: erasure.erase(connection, user_id, limit, everywhere), flushed=False
+        )
+        if not any(erased):
+            await self._write(write_unchanged)
+            await self.client.purge()
+        return erased
+
+    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        """Delete some of the records of old conversations."""
+        pruned, done = await self._write(
+            lambda connection: erasure.prune(connection, ids, before, limit),
+            conversations=ids,
+            flushed=False,
+        )
+        if done == len(ids):
+            await self._write(write_unchanged)
+        return pruned, done
+
+    async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        """Yield the ids of old conversations."""
+        cursor: Sequence[Any] = (MIN_INT, 0)
+        while True:
+            parameters = [before, *cursor, before, size]
+            rows = await self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
+            if not rows:
+                return
+            cursor = (rows[-1][2], rows[-1][3])
+            yield [str(row[0], "utf-8") for row in rows]
+
+    # Reads
+
+    async def get_conversation(self, conversation_id: str) -> Row | None:
+        """Return the row of a conversation."""
+        return await self._row(sql.CONVERSATION, conversation_id)
+
+    async def get_message(self, message_id: str) -> Row | None:
+        """Return the row of a message."""
+        return await self._row(sql.MESSAGE, message_id)
+
+    async def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        """Return the row of a trace."""
+        return await self._row(sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE, key)
+
+    async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        """Return the rows of some messages."""
+        return await self._rows(len(message_ids), queries.messages_by_ids, message_ids)
+
+    async def list_conversations(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return a page of conversations."""
+        listing = queries.CONVERSATIONS_BY[by, bool(where)]
+        parameters = [owner, json.dumps(where)] if where else [owner]
+        records = None if where else limit
+        return await self._rows(records, queries.page, listing, parameters, limit, after)
+
+    async def list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        """Return a page of messages."""
+        return await self._rows(limit, queries.page, queries.MESSAGES_BY[by], [owner], limit, after)
+
+    async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        """Return the messages after a cursor."""
+        parameters = [conversation_id, *(cursor or (MIN_INT, 0)), limit_of(size)]
+        rows = await self._rows(size, queries.rows, sql.NEXT_MESSAGES, parameters)
+        return Batch(rows, tuple(rows[-1][2:]) if rows else cursor)
+
+    async def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        """Return a page of messages, newest first."""
+        listing = queries.NEWEST_AND_CALLS if calls else queries.NEWEST
+        return await self._rows(limit, queries.page, listing, [conversation_id], limit, after)
+
+    async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        """Return all traces of a conversation."""
+        parameters = [conversation_id]
+        return await self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
+
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        """Return traces of an agent."""
+        parameters = [agent_id, limit_of(limit), limit_of(offset)]
+        return await self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)
+
+    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+        """Return a page of the traces that match."""
+        return await self._rows(None, trace_queries.find_traces, where, limit, after)
+
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        """Return the sums of the traces that match."""
+        return await self._read(
+            lambda connection, _: trace_queries.summarize(connection, where, by), None
+        )
+
+    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
+        """Yield all records of a kind."""
+        statement, last = sql.next_stored(_TABLES[kind]), MIN_INT
+        while rows := await self._rows(size, queries.rows, statement, [last, size]):
+            last = rows[-1][2]
+            yield rows
+
+    # Search
+
+    async def search_state(self) -> SearchState | None:
+        """Return how the index was made."""
+        return await self.client.read(lambda connection, _: search.read_state(connection))
+
+    async def make_search(self, language: str | None) -> None:
+        """Make the index, or remove it."""
+        at_once = self.indexed_at_once
+
+        def make(connection: sqlite3.Connection) -> None:
+            search.make(connection, language)
+            if language is not None and at_once:
+                search.fill(connection, at_once)
+
+        await self.client.write(make)
+        self.client.has_search = language is not None
+
+    async def fill_search(self, size: int) -> tuple[int, int]:
+        """Index some messages."""
+        return await self.client.write(lambda connection: search.fill(connection, size))
+
+    async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        """Count messages by the index."""
+        await self._index_pending()
+        seen = scope._replace(viewer=self.viewer)
+        return await self.client.read(
+            lambda connection, _: search.count_found(connection, clauses, seen), None
+        )
+
+    async def list_found(
+        self,
+        clauses: Sequence[Clause],
+        every: bool,
+        without: Sequence[Term],
+        scope: SearchScope,
+        limit: int,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return messages that the index finds."""
+        await self._index_pending()
+        seen = scope._replace(viewer=self.viewer)
+        return await self.client.read(
+            lambda connection, size: search.list_found(
+                connection, clauses, every, without, seen, limit, after
+            ),
+            None,
+        )
+
+    async def _index_pending(self) -> None:
+        """Index what processes have stored that do not know of the index."""
+        if await self.client.read(lambda connection, _: search.has_pending(connection)):
+            await self.client.write(search.index_pending)
+            self.client.has_search = True
+
+
+def _forked_ids(salt: UUID, ids: Sequence[str]) -> dict[str, str]:
+    return {message_id: forked_id(salt, message_id) for message_id in ids}
 
 
 class SQLiteMessageStore(MessageStore):
@@ -43,310 +485,12 @@ class SQLiteMessageStore(MessageStore):
     transaction. Reads never wait for writes.
     """
 
-    _system_name = "sqlite"
-
-    # All other writes wait for each step, and not just those of its records.
-    _smallest_step = 10
-
     def __init__(self, config: SQLiteConfig) -> None:
         SQLiteConfig.require(config)
-        super().__init__()
-        self._config = config
-        self._begin(os.fspath(config.path))
-
-    def _begin(self, path: str) -> None:
-        config = self._config
-        self._database = Database(path, MESSAGE_TABLES, config.timeout, config.synchronous)
-        self._writes = Batcher(self._database.commit)
-
-    def _after_fork(self) -> None:
-        # The locks that the parent's threads held at the fork are held for ever in the child.
-        self._begin(self._database.path)
-
-    async def _pending(self) -> list[str]:
-        return await run_blocking(self._database.pending)
-
-    async def _open(self) -> None:
-        await run_blocking(self._database.open)
-
-    async def _close(self) -> None:
-        await self._writes.close()
-        await run_blocking(self._database.close)
-
-    async def _ping(self) -> None:
-        await self._read(lambda connection: connection.execute(sql.PING).fetchone())
-
-    async def _read(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
-        """Return the result of a query that reads up to `records` records, None for any number."""
-        if self._writes.unsettled:
-            await self._writes.settle()
-        if records is not None and records <= _FEW_RECORDS:
-            try:
-                return self._database.read_now(query)
-            except DatabaseBusy:
-                pass
-        found: T = await run_blocking(self._database.read, query)
-        return found
-
-    async def _row(self, statement: str, key: str) -> Row | None:
-        row: Row | None = await self._read(
-            lambda connection: connection.execute(statement, [key]).fetchone()
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        path = os.path.realpath(config.path)
+        backend = SQLiteBackend(
+            lambda: Database(path, MESSAGE_TABLES, config.timeout, config.synchronous),
+            config.search_language,
         )
-        return row
-
-    # Conversations
-
-    async def _get_conversation(self, conversation_id: str) -> Conversation | None:
-        row = await self._row(sql.CONVERSATION, conversation_id)
-        return None if row is None else CONVERSATIONS.record(row, self._repairs)
-
-    async def _list_conversations(
-        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        def page(connection: sqlite3.Connection) -> list[Conversation]:
-            rows = queries.page(connection, queries.CONVERSATIONS_BY[by], owner, limit, after)
-            return CONVERSATIONS.records(rows, self._repairs)
-
-        return await self._read(page, limit)
-
-    async def _delete_conversation(self, conversation_id: str) -> bool:
-        return await self._delete(sql.DELETE_CONVERSATION, conversation_id)
-
-    # Messages
-
-    async def _get_message(self, message_id: str) -> Message | None:
-        row = await self._row(sql.MESSAGE, message_id)
-        return None if row is None else MESSAGES.record(row, self._repairs)
-
-    async def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
-        def find(connection: sqlite3.Connection) -> list[Message]:
-            rows = queries.messages_by_ids(connection, message_ids)
-            return MESSAGES.records(rows, self._repairs)
-
-        return await self._read(find, len(message_ids))
-
-    async def _list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        def page(connection: sqlite3.Connection) -> list[Message]:
-            rows = queries.page(connection, queries.MESSAGES_BY[by], owner, limit, after)
-            return MESSAGES.records(rows, self._repairs)
-
-        return await self._read(page, limit)
-
-    async def _iter_batches(self, conversation_id: str, size: int) -> AsyncIterator[list[Message]]:
-        # The place of the last one is known, even if it is deleted before the next batch.
-        cursor: Row = (queries.MIN_INT, 0)
-
-        def batch(connection: sqlite3.Connection) -> tuple[Row | None, list[Message]]:
-            parameters = [conversation_id, *cursor, queries.limit_of(size)]
-            rows = connection.execute(sql.NEXT_MESSAGES, parameters).fetchall()
-            return (rows[-1][2:] if rows else None), MESSAGES.records(rows, self._repairs)
-
-        while True:
-            last, messages = await self._read(batch, size)
-            if last is None:
-                return
-            cursor = last
-            yield messages
-
-    async def _list_newest(
-        self, conversation_id: str, calls: bool, limit: int, after: str | None
-    ) -> list[Message]:
-        def page(connection: sqlite3.Connection) -> list[Message]:
-            if after is None and not calls and limit <= _FEW_RECORDS:
-                messages = queries.newest_readable(connection, conversation_id, limit)
-                if messages is not None:
-                    return messages
-            rows = queries.newest(connection, conversation_id, calls, limit, after)
-            return MESSAGES.records(rows, self._repairs)
-
-        return await self._read(page, limit)
-
-    async def _delete_message(self, message_id: str) -> bool:
-        return await self._delete(sql.DELETE_MESSAGE, message_id)
-
-    async def _flag_message(self, message_id: str, flagged: bool) -> bool:
-        return bool(
-            await self._writes.run(
-                lambda connection: writes.flag_message(
-                    connection, message_id, flagged, self._repairs
-                )
-            )
-        )
-
-    async def _delete(self, statement: str, record_id: str) -> bool:
-        return bool(
-            await self._writes.run(
-                lambda connection: writes.delete(connection, statement, record_id)
-            )
-        )
-
-    # A conversation as a log
-
-    async def _create_conversation(self, conversation: Snapshot[Conversation]) -> Conversation:
-        # Most of them exist already, which a read finds without the lock of the database.
-        stored = await self._get_conversation(conversation.record.id)
-        if stored is not None:
-            return stored
-        row: Row = await self._writes.run(
-            lambda connection: log_changes.create(connection, conversation)
-        )
-        return CONVERSATIONS.record(row, self._repairs)
-
-    async def _append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-    ) -> list[Message]:
-        appended: list[Message] = await self._writes.run(
-            lambda connection: log_changes.append(
-                connection, conversation_id, messages, expected_last, self._repairs
-            )
-        )
-        return appended
-
-    async def _pop(self, conversation_id: str) -> Message | None:
-        message: Message | None = await self._writes.run(
-            lambda connection: log_changes.pop(connection, conversation_id, self._repairs)
-        )
-        return message
-
-    async def _rewind(self, conversation_id: str, after: str | None) -> int:
-        deleted: int = await self._writes.run(
-            lambda connection: log_changes.rewind(connection, conversation_id, after)
-        )
-        return deleted
-
-    async def _fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
-        ids: dict[str, str] = await self._writes.run(
-            lambda connection: log_changes.fork(
-                connection, conversation_id, until, copy, salt, self._repairs
-            )
-        )
-        return ids
-
-    async def _erase(self, user_id: str, limit: int) -> Erased:
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
-        erased: Erased = await self._writes.run(
-            UnflushedWrite(lambda connection: erasure.erase(connection, user_id, limit))
-        )
-        if not any(erased):
-            await self._writes.run(write_unchanged)
-            await run_blocking(self._database.empty_log)
-        return erased
-
-    async def _iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        cursor: Row = (queries.MIN_INT, 0)
-
-        def page(connection: sqlite3.Connection) -> list[Row]:
-            parameters = [before, *cursor, before, size]
-            return connection.execute(sql.OLD_CONVERSATIONS, parameters).fetchall()
-
-        while rows := await self._read(page, None):
-            cursor = rows[-1][1:]
-            yield [str(row[0], "utf-8") for row in rows]
-
-    async def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
-        pruned, done = await self._writes.run(
-            UnflushedWrite(lambda connection: erasure.prune(connection, ids, before, limit))
-        )
-        if done == len(ids):
-            await self._writes.run(write_unchanged)
-        return pruned, done
-
-    # Traces
-
-    async def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
-        row = await self._row(sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE, key)
-        return None if row is None else TRACES.record(row, self._repairs)
-
-    async def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
-        return await self._traces(sql.TRACES_OF_CONVERSATION, conversation_id)
-
-    async def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
-        count, skipped = queries.limit_of(limit), queries.limit_of(offset)
-        return await self._traces(sql.TRACES_OF_AGENT, agent_id, count, skipped)
-
-    async def _traces(self, statement: str, *parameters: str | int) -> list[TurnTrace]:
-        def find(connection: sqlite3.Connection) -> list[TurnTrace]:
-            rows = connection.execute(statement, parameters).fetchall()
-            return TRACES.records(rows, self._repairs)
-
-        return await self._read(find, None)
-
-    async def _store_turn(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
-        def put(connection: sqlite3.Connection) -> None:
-            if conversation is not None:
-                writes.put_conversation(connection, conversation)
-            if messages:
-                writes.put_messages(connection, messages)
-            if trace is not None:
-                writes.put_trace(connection, trace)
-
-        await self._writes.run(put)
-
-    async def _find_traces(
-        self, where: TraceFilter, limit: int, after: str | None
-    ) -> list[TurnTrace]:
-        return await self._read(
-            lambda connection: trace_queries.find_traces(
-                connection, where, limit, after, self._repairs
-            ),
-            None,
-        )
-
-    async def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        return await self._read(
-            lambda connection: trace_queries.summarize(connection, where, by, self._repairs), None
-        )
-
-    # All records
-
-    async def _list_all_conversations(
-        self, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        def page(connection: sqlite3.Connection) -> list[Conversation]:
-            rows = queries.page(connection, queries.ALL_CONVERSATIONS, "", limit, after)
-            return CONVERSATIONS.records(rows, self._repairs)
-
-        return await self._read(page, None)
-
-    async def _iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[list[Any]]:
-        tables: dict[RecordKind, tuple[str, RecordRows[Any]]] = {
-            "conversations": ("stored_conversations", CONVERSATIONS),
-            "messages": ("stored_messages", MESSAGES),
-            "traces": ("stored_turn_traces", TRACES),
-        }
-        table, reader = tables[kind]
-        last = queries.MIN_INT
-
-        def batch(connection: sqlite3.Connection) -> list[Row]:
-            return connection.execute(sql.next_stored(table), [last, size]).fetchall()
-
-        while rows := await self._read(batch, size):
-            last = rows[-1][2]
-            yield reader.records(rows, self._repairs)
-
-    async def _store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        def put(connection: sqlite3.Connection) -> None:
-            for conversation in conversations:
-                writes.put_conversation(connection, conversation)
-            writes.put_messages(connection, messages)
-            for trace in traces:
-                writes.put_trace(connection, trace)
-
-        await self._writes.run(put)
+        super().__init__(sealed_messages(backend, config))

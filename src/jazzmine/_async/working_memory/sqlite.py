@@ -6,18 +6,27 @@ import logging
 import os
 import random
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from jazzmine._async.batcher import Batcher
-from jazzmine._async.working_memory.hooks import Lease
-from jazzmine._async.working_memory.leased import LeasedStoreBase, Stored
-from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine._async.background import BackgroundTasks
+from jazzmine._async.clients.sqlite import SQLiteClient
+from jazzmine._async.working_memory.backend import (
+    Again,
+    Lock,
+    Locked,
+    Mark,
+    Owned,
+    Save,
+    Stored,
+    WorkingMemoryBackend,
+    Written,
+)
+from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
 from jazzmine.backends.sqlite.database import Database
-from jazzmine.backends.sqlite.errors import DatabaseBusy
-from jazzmine.backends.sqlite.memory import Token
+from jazzmine.backends.sqlite.memory import Holder, Row
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.transaction import UnflushedWrite
 from jazzmine.config import SQLiteMemoryConfig
@@ -25,7 +34,7 @@ from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError
 from jazzmine.records.unknown_fields import FORMAT
 
-__all__ = ["SQLiteWorkingMemoryStore"]
+__all__ = ["SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -37,153 +46,174 @@ _TABLES = Component("working_memory")
 _SWEEPING = 60.0
 
 
-class SQLiteWorkingMemoryStore(LeasedStoreBase):
+class SQLiteWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in an SQLite database, which several processes of a machine may share.
 
-    One conversation has one writer at a time: its lock is a token in the database that expires,
-    and a write counts only while its token holds the lock. A save returns when the disk holds it.
+    An update reads, applies its transition and writes in one transaction. A save returns when the
+    disk holds it.
     """
-
-    _system_name = "sqlite"
-
-    # Nothing wakes a call that waits for a lock.
-    _pauses = (0.001, 0.02)
-
-    # A program does not end while a thread waits for the database.
-    _release_seconds = 1.0
 
     def __init__(self, config: SQLiteMemoryConfig) -> None:
         SQLiteMemoryConfig.require(config)
-        super().__init__(config.ttl_seconds, config.lock_timeout, config.timeout)
-        self._config = config
-        self._begin(os.fspath(config.path))
+        super().__init__(
+            SQLiteBackend(config),
+            lock_timeout=config.lock_timeout,
+            lease_seconds=config.lease_seconds,
+            timeout=config.timeout,
+            strict=config.strict,
+        )
 
     @classmethod
     def _configured(cls, config: SQLiteMemoryConfig) -> SQLiteWorkingMemoryStore:
         return cls(config)
 
-    def _begin(self, path: str) -> None:
-        config = self._config
-        self._database = Database(path, _TABLES, config.timeout, config.synchronous)
-        self._writes = Batcher(self._database.commit)
+
+class SQLiteBackend(WorkingMemoryBackend):
+    """The tables of a database.
+
+    The change of a call that was interrupted is settled before the next one, so the database keeps
+    no numbers of requests.
+    """
+
+    system_name = "sqlite"
+
+    def __init__(self, config: SQLiteMemoryConfig) -> None:
+        self._config = config
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        path = os.path.realpath(config.path)
+        self.client: SQLiteClient = SQLiteClient(
+            lambda: Database(path, _TABLES, config.timeout, config.synchronous)
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
 
-    def _after_fork(self) -> None:
-        super()._after_fork()
-        self._begin(self._database.path)
+    def after_fork(self) -> None:
+        self.client.after_fork()
+        self._begin()
 
-    async def _pending(self) -> list[str]:
-        return await run_blocking(self._database.pending)
+    async def pending(self) -> list[str]:
+        return await self.client.pending()
 
-    async def _open(self) -> None:
-        await run_blocking(self._database.open)
+    async def open(self) -> None:
+        await self.client.open()
 
-    async def _close(self) -> None:
-        await super()._close()
-        await self._writes.close()
-        await run_blocking(self._database.close)
+    async def close(self) -> None:
+        await self._background_tasks.close(timeout=1.0)
+        await self.client.close()
 
-    async def _ping(self) -> None:
+    async def ping(self) -> None:
         await self._query(memory.ping)
 
-    async def _count(self) -> int:
-        count: int = await run_blocking(self._database.read, memory.count)
-        return count
-
-    async def _conversations_of(self, user_id: str) -> list[str]:
-        query = partial(memory.conversations_of, user_id=user_id)
-        found: list[str] = await run_blocking(self._database.read, query)
-        return found
-
-    # A transaction each
-
-    async def _fetch(self, conversation_id: str, deadline: Deadline, *, renew: bool) -> Stored:
+    async def load(
+        self,
+        conversation_id: str,
+        deadline: Deadline,
+        *,
+        taken_back: Mark | None = None,
+        renew: bool = False,
+    ) -> Stored:
+        if taken_back is not None:
+            store = taken_back.store
+            locked = partial(memory.is_locked_by, conversation_id=conversation_id, store=store)
+            if await self._query(locked):
+                unlock = partial(memory.unlock, conversation_id=conversation_id, store=store)
+                await self._change(deadline, unlock, flush=False)
         if renew:
-            return await self._change(deadline, memory.renew, conversation_id, self._ttl_seconds)
-        return await self._query(partial(memory.load, conversation_id=conversation_id))
+            query = partial(
+                memory.renew, conversation_id=conversation_id, ttl=self._config.ttl_seconds
+            )
+            return _stored(await self._change(deadline, query))
+        return _stored(await self._query(partial(memory.load, conversation_id=conversation_id)))
 
-    async def _take(self, lease: Lease) -> Stored | float:
-        token = _token(lease)
-        if lease.tries > 1:
-            pause = await self._query(partial(memory.seconds_to_wait, token=token))
-            if pause is not None:
-                return pause
-        # It was the head of the queue if it left the queue without the lock.
-        queueing = lease.tries if lease.tries < 2 else -1
-        arguments = (token, self._lock_timeout, lease.released, queueing)
-        found: Stored | float = await self._change(
-            lease.deadline, memory.take, *arguments, flush=False
-        )
-        return found
+    async def write(
+        self, save: Save, again: Again, deadline: Deadline
+    ) -> Written | Locked | Stored:
+        def change(connection: sqlite3.Connection) -> Holder | Row | None:
+            outcome = self._write(connection, save)
+            if isinstance(outcome, Row):
+                repeated = again(_stored(outcome))
+                if repeated is not None:
+                    return self._write(connection, repeated)
+            return outcome
 
-    async def _write(self, lease: Lease, data: bytes, user_id: str) -> bool:
-        times = (self._ttl_seconds, self._result_kept)
-        arguments = (_token(lease), data, user_id, FORMAT, *times)
-        saved = await self._change(lease.deadline, memory.save, *arguments)
+        outcome = await self._change(deadline, change)
         if self._next_sweep.expired:
             self._next_sweep = Deadline(_SWEEPING * random.uniform(0.5, 1.0))
             self._background_tasks.start(self._sweep)
-        return bool(saved)
+        if outcome is None:
+            return Written()
+        return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
 
-    async def _remove(self, lease: Lease) -> bool | None:
-        arguments = (_token(lease), self._result_kept)
-        deleted: bool | None = await self._change(lease.deadline, memory.delete, *arguments)
-        return deleted
+    def _write(self, connection: sqlite3.Connection, save: Save) -> Holder | Row | None:
+        data = save.data
+        row = Row(str(save.mark), data, save.user_id or None)
+        kept = 2 * self._config.timeout if data is None else self._config.ttl_seconds
+        number = None if data is None else FORMAT
+        about = (save.conversation_id, save.mark.store, save.read_mark)
+        return memory.write(connection, *about, row, number, kept)
 
-    async def _wipe(self, lease: Lease, user_id: str) -> int | None:
-        arguments = (_token(lease), user_id, self._result_kept)
-        erased: int | None = await self._change(lease.deadline, memory.erase, *arguments)
-        return erased
+    async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
+        request = partial(
+            memory.lock,
+            conversation_id=lock.conversation_id,
+            store=lock.mark.store,
+            number=lock.mark.number,
+            holder=lock.holder,
+            seconds=lock.seconds,
+        )
+        outcome = await self._change(deadline, request, flush=False)
+        return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
 
-    async def _release_remote(self, lease: Lease, deadline: Deadline) -> None:
-        arguments = (_token(lease), self._result_kept)
-        await self._change(deadline, memory.release, *arguments, flush=False)
+    async def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
+        request = partial(memory.set_aside, conversation_id=conversation_id, mark=mark)
+        await self._change(deadline, request)
+        return f"the table working_memory_corrupt of {self.client.database.path}"
 
-    async def _extend(self, lease: Lease, deadline: Deadline) -> bool:
-        arguments = (_token(lease), self._lock_timeout)
-        return bool(await self._change(deadline, memory.extend, *arguments, flush=False))
+    async def count(self, deadline: Deadline) -> int:
+        return await self._query(memory.count, None)
 
-    async def _set_aside(self, conversation_id: str, data: bytes, deadline: Deadline) -> str:
-        await self._change(deadline, memory.set_aside, conversation_id, data)
-        return f"the table working_memory_corrupt of {self._database.path}"
+    async def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
+        query = partial(memory.conversations_of, user_id=user_id)
+        owned = Owned([], [])
+        for conversation_id, is_aside in await self._query(query, None):
+            owned[is_aside].append(conversation_id)
+        return owned
+
+    async def erase_leftovers(
+        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
+    ) -> None:
+        await self._change(deadline, partial(memory.erase_leftovers, user_id=user_id))
+        await self.client.purge()
 
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
-            if await self._change(Deadline(self._timeout), memory.sweep, flush=False):
+            deadline = Deadline(self._config.timeout)
+            if await self._change(deadline, memory.sweep, flush=False):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
 
-    async def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of a query that reads a row or two."""
-        if self._writes.unsettled:
-            await self._writes.settle()
-        try:
-            return self._database.read_now(query)
-        except DatabaseBusy:
-            found: T = await run_blocking(self._database.read, query)
-            return found
+    async def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
+        return await self.client.read(lambda connection, _: query(connection), records)
 
     async def _change(
-        self, deadline: Deadline, function: Callable[..., T], *arguments: object, flush: bool = True
+        self, deadline: Deadline, change: Callable[[sqlite3.Connection], T], *, flush: bool = True
     ) -> T:
-        """Call a function of `memory` with a connection that writes, in a transaction.
+        """Call a function with a connection that writes, in a transaction.
 
         Args:
             deadline: until when it waits for other processes.
             flush: whether the result must survive a crash of the machine.
         """
-        waited = self._timeout - deadline.remaining()
-
-        def change(connection: sqlite3.Connection) -> T:
-            return function(connection, *arguments)
-
+        waited = self._config.timeout - deadline.remaining()
         write = change if flush else UnflushedWrite(change)
-        changed: T = await self._writes.run(write, waited=waited)
+        changed: T = await self.client.write(write, waited=waited)
         return changed
 
 
-def _token(lease: Lease) -> Token:
-    store, _, number = lease.token.partition(".")
-    return Token(lease.conversation_id, store, int(number))
+def _stored(row: Row) -> Stored:
+    return Stored(row.mark, row.data, row.user_id or "")

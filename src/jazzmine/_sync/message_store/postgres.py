@@ -2,196 +2,381 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
-from jazzmine._sync.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
-from jazzmine._sync.message_store.postgres_log import PostgresLog
+from jazzmine._sync.message_store.backend import (
+    Batch,
+    ConversationOwner,
+    MessageBackend,
+    MessageOwner,
+    TraceKey,
+)
+from jazzmine._sync.message_store.searching import settle_search
+from jazzmine._sync.message_store.store import MessageStore
+from jazzmine._sync.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
+from jazzmine.backends.postgres import word_index as words
 from jazzmine.backends.postgres.rows import (
-    CONVERSATIONS,
-    MESSAGES,
-    TRACES,
-    RecordRows,
+    append_parameters,
     are_finite,
     conversation_json,
+    edit_parameters,
     filter_parameters,
     many_json,
-    message_parameters,
+    message_json,
+    page_of,
+    rewrite_parameters,
     row_limit,
+    store_parameters,
+    stored_rows,
     summaries,
-    trace_json,
+    where_parameter,
 )
-from jazzmine.backends.postgres.schema import MESSAGES as MESSAGES_AND_TRACES
-from jazzmine.backends.postgres.text import to_text
+from jazzmine.backends.postgres.schema import MESSAGES
+from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
-from jazzmine.errors import StoreUnavailableError
+from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
 from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.analyser import Analyser, analyser_for
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 if TYPE_CHECKING:
-    from jazzmine._sync.message_store.postgres_client import PostgresClient
+    from jazzmine._sync.clients.postgres.client import PostgresClient
 
-__all__ = ["PostgresMessageStore"]
+__all__ = ["PostgresBackend", "PostgresMessageStore"]
 
 
-class PostgresMessageStore(PostgresLog):
+_PENDING_AT_ONCE = 500
+
+
+class PostgresMessageStore(MessageStore):
     """A message store in PostgreSQL 12 or newer.
 
     Each call is one statement, in one round trip. The store has its own pool of connections. A
     connection that was lost is replaced, and its call is repeated until `timeout`.
     """
 
-    _system_name = "postgresql"
+    def __init__(self, config: PostgresConfig) -> None:
+        super().__init__(sealed_messages(PostgresBackend(config), config))
+
+
+class PostgresBackend(MessageBackend):
+    """The hooks of the message store in PostgreSQL: each write is one function of the schema."""
+
+    system_name = "postgresql"
 
     def __init__(self, config: PostgresConfig) -> None:
         PostgresConfig.require(config)
-        super().__init__(_open_client(config))
-        self._single_messages = self._client.batcher(self._store_all)
+        self._client = _open_client(config)
+        self._language = config.search_language
+        self._analyser: Analyser | None = None
+        # How far the index of words is filled: the id of a message; how many have no entry yet.
+        self._filled = ""
+        self._unindexed: int | None = None
 
-    def _after_fork(self) -> None:
+    def after_fork(self) -> None:
+        """Replace the pool in a forked process."""
         self._client.after_fork()
 
-    def _pending(self) -> list[str]:
-        return self._client.pending()
-
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Bring the schema up to date, and connect."""
         self._client.open()
+        try:
+            settle_search(self, self._language)
+        except BaseException:
+            self._client.close()
+            raise
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close all connections."""
         self._client.close()
 
-    def _ping(self) -> None:
+    def ping(self) -> None:
+        """Make one round trip to the server."""
         self._client.rows(sql.PING)
 
-    # Conversations
+    def pending(self) -> list[str]:
+        """Return the migrations that opening the store would apply."""
+        return self._client.pending()
 
-    def _store_conversation(self, conversation: Snapshot[Conversation]) -> None:
-        parameters = {"conversation": conversation_json(conversation)}
-        self._client.write(sql.STORE_CONVERSATION, parameters)
+    # Writes
 
-    def _get_conversation(self, conversation_id: str) -> Conversation | None:
-        rows = self._client.rows(sql.CONVERSATION, {"id": to_text(conversation_id)})
-        return CONVERSATIONS.record(rows[0], self._repairs) if rows else None
-
-    def _list_conversations(
-        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        statement = sql.conversations_page(by, limit, after is not None)
-        rows = self._client.rows(statement, _page(owner, limit, after))
-        return CONVERSATIONS.page(rows, after, self._repairs)
-
-    def _delete_conversation(self, conversation_id: str) -> bool:
-        parameters = {"id": to_text(conversation_id)}
-        return self._client.count(sql.DELETE_CONVERSATION, parameters) > 0
-
-    # Messages
-
-    def _store_messages(self, messages: Sequence[Snapshot[Message]]) -> None:
-        if len(messages) == 1:
-            self._single_messages.run(messages[0], self._client.deadline())
-        else:
-            self._store_all(messages)
-
-    def _store_all(
-        self, messages: Sequence[Snapshot[Message]], deadline: Deadline | None = None
-    ) -> None:
-        statement = sql.STORE_MESSAGE if len(messages) == 1 else sql.STORE_MESSAGES
-        self._client.write(statement, message_parameters(messages), deadline=deadline)
-
-    def _get_message(self, message_id: str) -> Message | None:
-        rows = self._client.rows(sql.MESSAGE, {"id": to_text(message_id)})
-        return MESSAGES.record(rows[0], self._repairs) if rows else None
-
-    def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
-        ids = list(map(to_text, message_ids))
-        rows = self._client.rows(sql.MESSAGES_BY_IDS, {"ids": ids})
-        return MESSAGES.records(rows, self._repairs)
-
-    def _list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        statement = sql.messages_page(by, limit, after is not None)
-        rows = self._client.rows(statement, _page(owner, limit, after))
-        return MESSAGES.page(rows, after, self._repairs)
-
-    def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
-        # The cursor is kept: the message may be deleted before the next batch.
-        cursor: dict[str, object] = {"timestamp": -(2**63), "seq": 0}
-        owner, limit = to_text(conversation_id), row_limit(size)
-        while True:
-            parameters = {"owner": owner, "limit": limit, **cursor}
-            rows = self._client.rows(sql.next_messages(size), parameters)
-            if not rows:
-                return
-            messages = MESSAGES.records(rows, self._repairs)
-            cursor = {"timestamp": MESSAGES.value(rows[-1], "timestamp"), "seq": rows[-1][-1]}
-            yield messages
-
-    def _delete_message(self, message_id: str) -> bool:
-        return self._client.count(sql.DELETE_MESSAGE, {"id": to_text(message_id)}) > 0
-
-    def _flag_message(self, message_id: str, flagged: bool) -> bool:
-        parameters = {"id": to_text(message_id), "flagged": flagged}
-        return self._client.count(sql.FLAG_MESSAGE, parameters) > 0
-
-    # Traces
-
-    def _store_trace(self, trace: Snapshot[TurnTrace]) -> None:
-        self._client.write(sql.STORE_TRACE, {"trace": trace_json(trace)})
-
-    def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
-        statement = sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE
-        rows = self._client.rows(statement, {"id": to_text(key)})
-        return TRACES.record(rows[0], self._repairs) if rows else None
-
-    def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
-        parameters = {"owner": to_text(conversation_id)}
-        rows = self._client.rows(sql.TRACES_OF_CONVERSATION, parameters)
-        return TRACES.records(rows, self._repairs)
-
-    def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
-        parameters = {
-            "owner": to_text(agent_id),
-            "limit": row_limit(limit),
-            "offset": row_limit(offset),
-        }
-        rows = self._client.rows(sql.traces_of_agent(limit, offset), parameters)
-        return TRACES.records(rows, self._repairs)
-
-    def _store_turn(
+    def store(
         self,
         conversation: Snapshot[Conversation] | None,
         messages: Sequence[Snapshot[Message]],
         trace: Snapshot[TurnTrace] | None,
     ) -> None:
-        statement = sql.store_turn(conversation is not None, bool(messages), trace is not None)
-        parameters: dict[str, object] = {}
+        if conversation is None and trace is None and len(messages) == 1:
+            owner = to_text(messages[0].record.conversation_id)
+            message = message_json(messages[0], self._analyser)
+            given: dict[str, object] = {"owner": owner, "message": message}
+            self._client.write(sql.STORE_MESSAGE, given, line=owner)
+            return
+        parameters = store_parameters(conversation, messages, trace, self._analyser)
+        line = ""
         if conversation is not None:
-            parameters["conversation"] = conversation_json(conversation)
-        if messages:
-            parameters.update(message_parameters(messages, conversation))
-        if trace is not None:
-            parameters["trace"] = trace_json(trace)
-        self._client.write(statement, parameters)
+            line = to_text(conversation.record.id)
+        elif messages:
+            line = to_text(messages[0].record.conversation_id)
+        self._client.write(sql.STORE, parameters, line=line)
 
-    def _find_traces(
-        self, where: TraceFilter, limit: int, after: str | None
-    ) -> list[TurnTrace]:
+    def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        if conversations:
+            parameters = {"conversations": many_json(conversations), "traces": None}
+            self._client.write(sql.STORE_MANY, parameters)
+        if messages:
+            turn = store_parameters(None, messages, None, self._analyser)
+            self._client.write(sql.STORE, turn)
+        if traces:
+            parameters = {"conversations": None, "traces": many_json(traces)}
+            self._client.write(sql.STORE_MANY, parameters)
+
+    def flag_message(self, message_id: str, flagged: bool) -> bool:
+        parameters = {"id": to_text(message_id), "flagged": flagged}
+        return self._client.write(sql.FLAG_MESSAGE, parameters) == "1"
+
+    def delete_message(self, message_id: str) -> bool:
+        parameters = {"id": to_text(message_id)}
+        return self._client.write(sql.DELETE_MESSAGE, parameters, is_repeatable=False) == "1"
+
+    def delete_conversation(self, conversation_id: str) -> bool:
+        owner = to_text(conversation_id)
+        answer = self._client.write(
+            sql.DELETE_CONVERSATION, {"owner": owner}, line=owner, is_repeatable=False
+        )
+        return answer == "1"
+
+    def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
+        owner = to_text(conversation.record.id)
+        parameters = {"owner": owner, "conversation": conversation_json(conversation)}
+        answer = self._client.write(sql.CREATE_CONVERSATION, parameters, line=owner)
+        return _row(conversation.record.id, answer)
+
+    def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
+        parameters = edit_parameters(conversation_id, title, metadata)
+        owner = to_text(conversation_id)
+        answer = self._client.write(sql.EDIT_CONVERSATION, parameters, line=owner)
+        return _row(conversation_id, answer)
+
+    def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        deadline, left = self._client.deadline(), list(map(to_text, ids))
+        while left:
+            rows = self._client.rows(sql.VERSIONS[kind], {"ids": left}, deadline=deadline)
+            outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
+            changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
+            if not changed:
+                return
+            parameters = rewrite_parameters(kind, changed)
+            answer = self._client.write(sql.REWRITE[kind], parameters, deadline=deadline)
+            written = set(json.loads(answer))
+            left = [record_id for record_id, _, _ in changed if record_id not in written]
+
+    # A conversation as a log
+
+    def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        parameters = append_parameters(
+            conversation_id, messages, expected_last, trace, replace_after, self._analyser
+        )
+        deadline, owner = self._client.deadline(), to_text(conversation_id)
+        while True:
+            answer = self._client.write(sql.APPEND, parameters, line=owner, deadline=deadline)
+            if not answer.startswith("{"):
+                return int(answer)
+            found = json.loads(answer)
+            stored: Sequence[Row] = ()
+            if found["stored"]:
+                ids = {"ids": parameters["ids"]}
+                rows = self._client.rows(sql.MESSAGES_BY_IDS, ids, deadline=deadline)
+                stored = stored_rows(rows)
+            if len(stored) == found["stored"]:  # otherwise some were deleted since
+                newest = found["newest_id"]
+                newest = None if newest is None else from_text(newest)
+                return Refusal(found["is_known"], newest, stored, found["is_replaced"])
+
+    def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        owner, deadline = to_text(conversation_id), self._client.deadline()
+        parameters: dict[str, object] = {"owner": owner, "id": None, "version": None}
+        must_read = checks_all
+        while True:
+            if not must_read:
+                answer = self._client.write(
+                    sql.POP, parameters, line=owner, is_repeatable=False, deadline=deadline
+                )
+                if not answer:
+                    return None
+                if answer != "unread":
+                    return _row(from_text(json.loads(answer)["id"]), answer)
+            # One that cannot be read stays stored; this one may be of that kind.
+            found = self._client.rows(sql.NEWEST_MESSAGE, {"owner": owner}, deadline=deadline)
+            for row in stored_rows(found):
+                check(row)
+                parameters.update(id=found[0][0], version=found[0][2])
+            must_read = False
+
+    def rewind(self, conversation_id: str, after: str | None) -> int:
+        owner = to_text(conversation_id)
+        parameters = {"owner": owner, "after": None if after is None else to_text(after)}
+        answer = self._client.write(sql.REWIND, parameters, line=owner, is_repeatable=False)
+        if not answer:
+            raise NotFoundError(f"message {after!r} is no message of this conversation")
+        return int(answer)
+
+    def fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        owner = to_text(conversation_id)
+        parameters = {
+            "owner": owner,
+            "until": None if until is None else to_text(until),
+            "copy_id": to_text(copy.record.id),
+            "copy": conversation_json(copy),
+            "salt": salt.hex,
+        }
+        answer = self._client.write(sql.FORK, parameters, line=owner, is_repeatable=False)
+        if answer == "conversation":
+            raise NotFoundError(f"conversation {conversation_id!r} is not stored")
+        if answer == "message":
+            raise NotFoundError(f"message {until!r} is no message of this conversation")
+        if answer == "copy":
+            copied = copy.record.id
+            raise ConflictError(f"conversation {copied!r} is stored already; fork to a new one")
+        return {from_text(source): forked for source, forked in json.loads(answer).items()}
+
+    # Erasure and retention
+
+    def erase(self, user_id: str, limit: int) -> Erased:
+        parameters = {"user": to_text(user_id), "limit": limit}
+        must_repeat = True
+        erased = Erased()
+        while must_repeat and not any(erased):
+            answer = self._client.write(sql.ERASE, parameters, is_repeatable=False)
+            *counts, must_repeat = json.loads(answer)
+            erased = Erased(*counts)
+        if not any(erased):
+            self._client.erase_results(to_text(user_id))
+        return erased
+
+    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        parameters = {"ids": list(map(to_text, ids)), "before": before, "limit": limit}
+        answer = self._client.write(sql.PRUNE, parameters, is_repeatable=False)
+        pruned, done = json.loads(answer)
+        return pruned, done
+
+    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
+        while rows := self._client.rows(sql.OLD_CONVERSATIONS, parameters):
+            _, parameters["time"], parameters["seq"] = rows[-1]
+            yield [from_text(row[0]) for row in rows]
+
+    # Reads
+
+    def get_conversation(self, conversation_id: str) -> Row | None:
+        return self._one(sql.CONVERSATION, conversation_id)
+
+    def get_message(self, message_id: str) -> Row | None:
+        return self._one(sql.MESSAGE, message_id)
+
+    def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        return self._one(sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE, key)
+
+    def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        ids = list(map(to_text, message_ids))
+        return stored_rows(self._client.rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
+
+    def list_conversations(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        page = _page(owner, limit, after)
+        statement = sql.conversations_page(by, where, limit, after is not None)
+        # How rare the wanted values are decides which index is the best.
+        prepare = False if where else None
+        if where:
+            page["where"] = where_parameter(where)
+        return page_of(self._client.rows(statement, page, prepare=prepare), after)
+
+    def list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        statement = sql.messages_page(by, limit, after is not None)
+        return page_of(self._client.rows(statement, _page(owner, limit, after)), after)
+
+    def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        timestamp, seq = cursor or (-(2**63), 0)
+        page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
+        rows = self._client.rows(sql.next_messages(size), page)
+        return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
+
+    def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        statement = sql.newest(limit, calls, after is not None)
+        page = _page(conversation_id, limit, after)
+        return page_of(self._client.rows(statement, page, deadline=deadline), after)
+
+    def deadline(self) -> Deadline:
+        return self._client.deadline()
+
+    def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        parameters = {"owner": to_text(conversation_id)}
+        return stored_rows(self._client.rows(sql.TRACES_OF_CONVERSATION, parameters))
+
+    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
+        return stored_rows(self._client.rows(sql.traces_of_agent(limit, offset), page))
+
+    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.find_traces(conditions, after is not None, limit)
         prepare = None if trace_sql.is_planned_once(conditions) else False
-        parameters["limit"] = row_limit(limit)
-        if after is not None:
-            parameters["after"] = to_text(after)
-        rows = self._client.rows(statement, parameters, prepare=prepare)
-        return TRACES.page(rows, after, self._repairs)
+        page = {**parameters, **_page("", limit, after)}
+        return page_of(self._client.rows(statement, page, prepare=prepare), after)
 
-    def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         from jazzmine.backends.postgres.errors import is_out_of_range
 
         conditions, parameters = filter_parameters(where)
@@ -206,37 +391,101 @@ class PostgresMessageStore(PostgresLog):
         lenient = trace_sql.summarize(conditions, by, lenient=True)
         return summaries(self._client.rows(lenient, parameters, prepare=False))
 
-    # All records
+    # Words
 
-    def _list_all_conversations(
-        self, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        statement = sql.conversations_page(None, limit, after is not None)
-        rows = self._client.rows(statement, _page("", limit, after))
-        return CONVERSATIONS.page(rows, after, self._repairs)
+    def search_state(self) -> SearchState | None:
+        rows = self._client.rows(words.SEARCH_STATE)
+        state = words.read_state(rows[0][0]) if rows else None
+        self._analyser = None if state is None else analyser_for(state.language)
+        return state
 
-    def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
-        tables: dict[RecordKind, RecordRows[Any]] = {
-            "conversations": CONVERSATIONS,
-            "messages": MESSAGES,
-            "traces": TRACES,
+    def make_search(self, language: str | None) -> None:
+        self._client.change_search(language)
+        self._filled, self._unindexed = "", None
+        self.search_state()
+
+    def fill_search(self, size: int) -> tuple[int, int]:
+        state = self.search_state()
+        if state is None:
+            return 0, 0
+        if self._unindexed is None:
+            self._unindexed = (self._client.rows(words.COUNT_UNINDEXED))[0][0]
+        page = {"after": self._filled, "limit": size}
+        rows = self._client.rows(words.UNINDEXED, page)
+        if not rows and self._filled:
+            # Those that others have stored meanwhile, and those that were locked.
+            rows = self._client.rows(words.UNINDEXED, {**page, "after": ""})
+        if not rows:
+            self._client.rows(words.COMPLETE, {"language": state.language})
+            return 0, 0
+        self._filled = rows[-1][0]
+        indexed = self._index(rows)
+        self._unindexed = max(1, self._unindexed - indexed)
+        return indexed, self._unindexed
+
+    def _index(self, rows: Sequence[Row]) -> int:
+        """Index messages, each given as its id, its text and its version; return how many."""
+        if self._analyser is None:
+            return 0
+        entries = words.entries_json(rows, self._analyser)
+        return int(self._client.write(words.INDEX, {"entries": entries}))
+
+    def _index_pending(self) -> None:
+        """Index what processes have stored that do not know of the index."""
+        while rows := self._client.rows(words.PENDING, {"limit": _PENDING_AT_ONCE}):
+            if not self._index(rows):
+                return
+
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        self._index_pending()
+        scope = scope._replace(viewer=self.viewer)
+        parameters = {
+            **words.scope_parameters(scope),
+            "queries": [words.scope_query(scope, words.clause_query(one)) for one in clauses],
+            "most_messages": MOST_MESSAGES_COUNTED,
+            "most_found": MOST_FOUND_COUNTED,
         }
-        for rows in self._client.stream(sql.ALL_STORED[kind], size):
-            yield tables[kind].records(rows, self._repairs)
+        rows = self._client.rows(words.count_found(scope), parameters)
+        return rows[0][0], rows[0][1]
 
-    def _store_many(
+    def list_found(
         self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        if conversations:
-            parameters = {"conversations": many_json(conversations)}
-            self._client.write(sql.STORE_CONVERSATIONS, parameters)
-        if messages:
-            self._store_all(messages)
-        if traces:
-            self._client.write(sql.STORE_TRACES, {"traces": many_json(traces)})
+        clauses: Sequence[Clause],
+        every: bool,
+        without: Sequence[Term],
+        scope: SearchScope,
+        limit: int,
+        after: str | None,
+    ) -> Sequence[Row]:
+        self._index_pending()
+        scope = scope._replace(viewer=self.viewer)
+        parameters = {
+            **words.scope_parameters(scope),
+            "query": words.clauses_query(clauses, every, without, scope),
+            "limit": limit,
+        }
+        if after is not None:
+            place = {**words.scope_parameters(scope), "after": to_text(after)}
+            rows = self._client.rows(words.place_of(scope), place)
+            if not rows:
+                raise NotFoundError(f"after={after!r} is no message that is searched")
+            parameters["last_timestamp"], parameters["last_seq"] = rows[0]
+        # How rare the words are decides which index is the best.
+        statement = words.list_found(scope, after is not None)
+        rows = self._client.rows(statement, parameters, prepare=False)
+        return [(from_text(row[0]), row[1]) for row in rows]
+
+    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
+        for rows in self._client.stream(sql.ALL_STORED[kind], size):
+            yield stored_rows(rows)
+
+    def _one(self, statement: str, key: str) -> Row | None:
+        rows = self._client.rows(statement, {"id": to_text(key)})
+        return stored_rows(rows)[0] if rows else None
+
+
+def _row(record_id: str, body: str) -> Row | None:
+    return (record_id, from_json_text(body)) if body else None
 
 
 def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
@@ -248,9 +497,9 @@ def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]
 
 def _open_client(config: PostgresConfig) -> PostgresClient:
     try:
-        from jazzmine._sync.message_store.postgres_client import PostgresClient
+        from jazzmine._sync.clients.postgres.client import PostgresClient
     except ImportError as error:
         raise ImportError(
             "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
         ) from error
-    return PostgresClient(config, MESSAGES_AND_TRACES)
+    return PostgresClient(config, MESSAGES)

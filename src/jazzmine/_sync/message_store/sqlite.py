@@ -2,38 +2,480 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
-from collections.abc import Iterator, Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from jazzmine._sync.batcher import Batcher
-from jazzmine._sync.message_store.base import MessageStore
-from jazzmine._sync.message_store.hooks import ConversationOwner, MessageOwner, TraceKey
+from jazzmine._sync.clients.sqlite import AnyDatabase, SQLiteClient
+from jazzmine._sync.message_store.backend import (
+    Batch,
+    ConversationOwner,
+    MessageBackend,
+    MessageOwner,
+    TraceKey,
+)
+from jazzmine._sync.message_store.searching import settle_search
+from jazzmine._sync.message_store.store import MessageStore
+from jazzmine._sync.views.seal import sealed_messages
 from jazzmine._compat.sync_concurrency import run_blocking
-from jazzmine.backends.sqlite import erasure, log_changes, queries, writes
+from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.database import Database
-from jazzmine.backends.sqlite.errors import DatabaseBusy
-from jazzmine.backends.sqlite.rows import CONVERSATIONS, MESSAGES, TRACES, RecordRows, Row
+from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
+from jazzmine.deadline import Deadline
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased
-from jazzmine.records.log import AnyMessage
+from jazzmine.records.conversation_log import Erased, Refusal, forked_id
+from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.ranking import Counts
 
-__all__ = ["SQLiteMessageStore"]
+__all__ = ["SQLiteBackend", "SQLiteMessageStore"]
 
 T = TypeVar("T")
 
-# A read of so many records takes no longer than passing it to a thread and back would.
-_FEW_RECORDS = 50
+_TABLES: dict[RecordKind, str] = {
+    "conversations": "stored_conversations",
+    "messages": "stored_messages",
+    "traces": "stored_turn_traces",
+}
+
+
+class SQLiteBackend(MessageBackend):
+    """Messages in an SQLite database.
+
+    Small reads are done at once, and all others in a thread; writes in the batcher's thread.
+
+    Args:
+        new_database: makes the database, again in a forked process.
+        search: the language of the index that a new store gets, or None.
+    """
+
+    system_name = "sqlite"
+    can_be_limited = True
+
+    # All other writes wait for each step, and not just those of its records.
+    deleted_at_once: int = 50
+
+    # How many messages are indexed in the step that makes the index; here, others may be writing.
+    indexed_at_once: ClassVar[int] = 0
+
+    def __init__(self, new_database: Callable[[], AnyDatabase], search: str | None = None) -> None:
+        self.client: SQLiteClient = SQLiteClient(new_database)
+        self._search = search
+
+    def after_fork(self) -> None:
+        """Replace what the parent's threads may have locked at the fork."""
+        self.client.after_fork()
+
+    def pending(self) -> list[str]:
+        """Return what opening the database would create or change."""
+        return self.client.pending()
+
+    def open(self) -> None:
+        """Create the file and the tables if they do not exist."""
+        self.client.open()
+        try:
+            settle_search(self, self._search)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Finish the writes, and close the file."""
+        self.client.close()
+
+    def ping(self) -> None:
+        """Read a row."""
+        self.client.read(lambda connection, _: connection.execute(sql.PING).fetchone())
+
+    def _read(self, query: Callable[[AnyConnection, int], T], records: int | None = 1) -> T:
+        """Return the result of a query; of the viewer's records, if there is a viewer.
+
+        Args:
+            query: called with a connection, and how many bytes of bodies it may read.
+            records: how many records it reads at most; None is any number.
+        """
+        viewer = self.viewer
+        if viewer is None:
+            return self.client.read(query, records)
+        return self.client.read(
+            lambda connection, size: query(View(connection, viewer), size), records
+        )
+
+    def _write(
+        self,
+        change: Callable[[sqlite3.Connection], T],
+        *,
+        conversations: Sequence[str] = (),
+        messages: Sequence[str] = (),
+        flushed: bool = True,
+    ) -> T:
+        """Commit a change, if the viewer sees what it is about.
+
+        Args:
+            change: what is done.
+            conversations, messages: the ids of what has to be seen, if there is a viewer.
+            flushed: whether it waits for the disk.
+        """
+        viewer, checked = self.viewer, change
+        if viewer is not None:
+
+            def checked(connection: sqlite3.Connection) -> T:
+                require_seen(View(connection, viewer), conversations, messages)
+                return change(connection)
+
+        done: T = self.client.write(checked if flushed else UnflushedWrite(checked))
+        return done
+
+    def _row(self, statement: str, key: str) -> Row | None:
+        def find(connection: AnyConnection, _: int) -> Row | None:
+            row: Row | None = connection.execute(statement, [key]).fetchone()
+            return row
+
+        return self._read(find)
+
+    def _rows(
+        self, records: int | None, query: Callable[..., Iterable[Row]], *arguments: object
+    ) -> list[Row]:
+        def find(connection: AnyConnection, size: int) -> list[Row]:
+            return queries.within(size, query(connection, *arguments))
+
+        return self._read(find, records)
+
+    # Writes
+
+    def store(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        """Store some records in one transaction."""
+        viewer = self.viewer
+        if viewer is None:
+            self._write(
+                lambda connection: writes.put(connection, conversation, messages, trace)
+            )
+            return
+
+        def put(connection: sqlite3.Connection) -> None:
+            require_storable(View(connection, viewer), conversation, messages, trace)
+            writes.put(connection, conversation, messages, trace)
+
+        self._write(put)
+
+    def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        """Store many records in one transaction."""
+
+        def put(connection: sqlite3.Connection) -> None:
+            for conversation in conversations:
+                writes.put_conversation(connection, conversation)
+            writes.put_messages(connection, messages)
+            for trace in traces:
+                writes.put_trace(connection, trace)
+
+        self._write(put)
+
+    def flag_message(self, message_id: str, flagged: bool) -> bool:
+        """Set a message's flag."""
+
+        def flag(connection: sqlite3.Connection) -> bool:
+            parameters = {"id": message_id, "flagged": flagged}
+            if connection.execute(sql.FLAG_MESSAGE, parameters).rowcount:
+                return True
+            return connection.execute(sql.MESSAGE, [message_id]).fetchone() is not None
+
+        return self._write(flag, messages=[message_id])
+
+    def delete_message(self, message_id: str) -> bool:
+        """Delete a message."""
+        deleted = self._write(
+            lambda connection: connection.execute(sql.DELETE_MESSAGE, [message_id]).rowcount,
+            messages=[message_id],
+        )
+        return bool(deleted)
+
+    def delete_conversation(self, conversation_id: str) -> bool:
+        """Delete a conversation."""
+
+        def delete(connection: sqlite3.Connection) -> bool:
+            # In a JSON file of jazzmine 0.1, there may be messages without their conversation.
+            connection.execute(sql.DELETE_MESSAGES, [conversation_id])
+            return bool(connection.execute(sql.DELETE_CONVERSATION, [conversation_id]).rowcount)
+
+        return self._write(delete, conversations=[conversation_id])
+
+    def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
+        """Store a conversation if there is none with its id."""
+        # Most of them exist already, which a read finds without the lock of the database.
+        stored = self.get_conversation(conversation.record.id)
+        if stored is not None:
+            return stored
+        return self._write(lambda connection: writes.create(connection, conversation))
+
+    def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
+        """Change the title and some of the metadata."""
+        return self._write(
+            lambda connection: writes.edit(connection, conversation_id, title, metadata),
+            conversations=[conversation_id],
+        )
+
+    def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        """Store other versions of records in one transaction."""
+        self._write(
+            lambda connection: writes.rewrite(connection, kind, ids, change),
+            conversations=ids if kind == "conversations" else (),
+            messages=ids if kind == "messages" else (),
+        )
+
+    # A conversation as a log
+
+    def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        """Append messages in one transaction."""
+        return self._write(
+            lambda connection: log_changes.append(
+                connection, conversation_id, messages, expected_last, trace, replace_after
+            ),
+            conversations=[conversation_id],
+        )
+
+    def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        """Delete the newest message, and return it."""
+        return self._write(
+            lambda connection: log_changes.pop(connection, conversation_id, check),
+            conversations=[conversation_id],
+        )
+
+    def rewind(self, conversation_id: str, after: str | None) -> int:
+        """Delete the messages after one."""
+        return self._write(
+            lambda connection: log_changes.rewind(connection, conversation_id, after),
+            conversations=[conversation_id],
+        )
+
+    def fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        """Copy messages and traces in one transaction."""
+        ids = self._write(
+            lambda connection: log_changes.fork(connection, conversation_id, until, copy, salt),
+            conversations=[conversation_id],
+        )
+        # Of many messages, this takes too long for the event loop, and for the lock above.
+        return run_blocking(_forked_ids, salt, ids)
+
+    # Erasure and retention
+
+    def erase(self, user_id: str, limit: int) -> Erased:
+        """Delete some of a user's records; in the end, what is left of them in the files."""
+        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
+        everywhere = self.viewer is None
+        erased = self._write(
+            lambda connection: erasure.erase(connection, user_id, limit, everywhere), flushed=False
+        )
+        if not any(erased):
+            self._write(write_unchanged)
+            self.client.purge()
+        return erased
+
+    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        """Delete some of the records of old conversations."""
+        pruned, done = self._write(
+            lambda connection: erasure.prune(connection, ids, before, limit),
+            conversations=ids,
+            flushed=False,
+        )
+        if done == len(ids):
+            self._write(write_unchanged)
+        return pruned, done
+
+    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        """Yield the ids of old conversations."""
+        cursor: Sequence[Any] = (MIN_INT, 0)
+        while True:
+            parameters = [before, *cursor, before, size]
+            rows = self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
+            if not rows:
+                return
+            cursor = (rows[-1][2], rows[-1][3])
+            yield [str(row[0], "utf-8") for row in rows]
+
+    # Reads
+
+    def get_conversation(self, conversation_id: str) -> Row | None:
+        """Return the row of a conversation."""
+        return self._row(sql.CONVERSATION, conversation_id)
+
+    def get_message(self, message_id: str) -> Row | None:
+        """Return the row of a message."""
+        return self._row(sql.MESSAGE, message_id)
+
+    def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        """Return the row of a trace."""
+        return self._row(sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE, key)
+
+    def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        """Return the rows of some messages."""
+        return self._rows(len(message_ids), queries.messages_by_ids, message_ids)
+
+    def list_conversations(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return a page of conversations."""
+        listing = queries.CONVERSATIONS_BY[by, bool(where)]
+        parameters = [owner, json.dumps(where)] if where else [owner]
+        records = None if where else limit
+        return self._rows(records, queries.page, listing, parameters, limit, after)
+
+    def list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        """Return a page of messages."""
+        return self._rows(limit, queries.page, queries.MESSAGES_BY[by], [owner], limit, after)
+
+    def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        """Return the messages after a cursor."""
+        parameters = [conversation_id, *(cursor or (MIN_INT, 0)), limit_of(size)]
+        rows = self._rows(size, queries.rows, sql.NEXT_MESSAGES, parameters)
+        return Batch(rows, tuple(rows[-1][2:]) if rows else cursor)
+
+    def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        """Return a page of messages, newest first."""
+        listing = queries.NEWEST_AND_CALLS if calls else queries.NEWEST
+        return self._rows(limit, queries.page, listing, [conversation_id], limit, after)
+
+    def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        """Return all traces of a conversation."""
+        parameters = [conversation_id]
+        return self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
+
+    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        """Return traces of an agent."""
+        parameters = [agent_id, limit_of(limit), limit_of(offset)]
+        return self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)
+
+    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+        """Return a page of the traces that match."""
+        return self._rows(None, trace_queries.find_traces, where, limit, after)
+
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        """Return the sums of the traces that match."""
+        return self._read(
+            lambda connection, _: trace_queries.summarize(connection, where, by), None
+        )
+
+    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
+        """Yield all records of a kind."""
+        statement, last = sql.next_stored(_TABLES[kind]), MIN_INT
+        while rows := self._rows(size, queries.rows, statement, [last, size]):
+            last = rows[-1][2]
+            yield rows
+
+    # Search
+
+    def search_state(self) -> SearchState | None:
+        """Return how the index was made."""
+        return self.client.read(lambda connection, _: search.read_state(connection))
+
+    def make_search(self, language: str | None) -> None:
+        """Make the index, or remove it."""
+        at_once = self.indexed_at_once
+
+        def make(connection: sqlite3.Connection) -> None:
+            search.make(connection, language)
+            if language is not None and at_once:
+                search.fill(connection, at_once)
+
+        self.client.write(make)
+        self.client.has_search = language is not None
+
+    def fill_search(self, size: int) -> tuple[int, int]:
+        """Index some messages."""
+        return self.client.write(lambda connection: search.fill(connection, size))
+
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        """Count messages by the index."""
+        self._index_pending()
+        seen = scope._replace(viewer=self.viewer)
+        return self.client.read(
+            lambda connection, _: search.count_found(connection, clauses, seen), None
+        )
+
+    def list_found(
+        self,
+        clauses: Sequence[Clause],
+        every: bool,
+        without: Sequence[Term],
+        scope: SearchScope,
+        limit: int,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return messages that the index finds."""
+        self._index_pending()
+        seen = scope._replace(viewer=self.viewer)
+        return self.client.read(
+            lambda connection, size: search.list_found(
+                connection, clauses, every, without, seen, limit, after
+            ),
+            None,
+        )
+
+    def _index_pending(self) -> None:
+        """Index what processes have stored that do not know of the index."""
+        if self.client.read(lambda connection, _: search.has_pending(connection)):
+            self.client.write(search.index_pending)
+            self.client.has_search = True
+
+
+def _forked_ids(salt: UUID, ids: Sequence[str]) -> dict[str, str]:
+    return {message_id: forked_id(salt, message_id) for message_id in ids}
 
 
 class SQLiteMessageStore(MessageStore):
@@ -43,310 +485,12 @@ class SQLiteMessageStore(MessageStore):
     transaction. Reads never wait for writes.
     """
 
-    _system_name = "sqlite"
-
-    # All other writes wait for each step, and not just those of its records.
-    _smallest_step = 10
-
     def __init__(self, config: SQLiteConfig) -> None:
         SQLiteConfig.require(config)
-        super().__init__()
-        self._config = config
-        self._begin(os.fspath(config.path))
-
-    def _begin(self, path: str) -> None:
-        config = self._config
-        self._database = Database(path, MESSAGE_TABLES, config.timeout, config.synchronous)
-        self._writes = Batcher(self._database.commit)
-
-    def _after_fork(self) -> None:
-        # The locks that the parent's threads held at the fork are held for ever in the child.
-        self._begin(self._database.path)
-
-    def _pending(self) -> list[str]:
-        return run_blocking(self._database.pending)
-
-    def _open(self) -> None:
-        run_blocking(self._database.open)
-
-    def _close(self) -> None:
-        self._writes.close()
-        run_blocking(self._database.close)
-
-    def _ping(self) -> None:
-        self._read(lambda connection: connection.execute(sql.PING).fetchone())
-
-    def _read(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
-        """Return the result of a query that reads up to `records` records, None for any number."""
-        if self._writes.unsettled:
-            self._writes.settle()
-        if records is not None and records <= _FEW_RECORDS:
-            try:
-                return self._database.read_now(query)
-            except DatabaseBusy:
-                pass
-        found: T = run_blocking(self._database.read, query)
-        return found
-
-    def _row(self, statement: str, key: str) -> Row | None:
-        row: Row | None = self._read(
-            lambda connection: connection.execute(statement, [key]).fetchone()
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        path = os.path.realpath(config.path)
+        backend = SQLiteBackend(
+            lambda: Database(path, MESSAGE_TABLES, config.timeout, config.synchronous),
+            config.search_language,
         )
-        return row
-
-    # Conversations
-
-    def _get_conversation(self, conversation_id: str) -> Conversation | None:
-        row = self._row(sql.CONVERSATION, conversation_id)
-        return None if row is None else CONVERSATIONS.record(row, self._repairs)
-
-    def _list_conversations(
-        self, by: ConversationOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        def page(connection: sqlite3.Connection) -> list[Conversation]:
-            rows = queries.page(connection, queries.CONVERSATIONS_BY[by], owner, limit, after)
-            return CONVERSATIONS.records(rows, self._repairs)
-
-        return self._read(page, limit)
-
-    def _delete_conversation(self, conversation_id: str) -> bool:
-        return self._delete(sql.DELETE_CONVERSATION, conversation_id)
-
-    # Messages
-
-    def _get_message(self, message_id: str) -> Message | None:
-        row = self._row(sql.MESSAGE, message_id)
-        return None if row is None else MESSAGES.record(row, self._repairs)
-
-    def _get_messages(self, message_ids: Sequence[str]) -> list[Message]:
-        def find(connection: sqlite3.Connection) -> list[Message]:
-            rows = queries.messages_by_ids(connection, message_ids)
-            return MESSAGES.records(rows, self._repairs)
-
-        return self._read(find, len(message_ids))
-
-    def _list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> list[Message]:
-        def page(connection: sqlite3.Connection) -> list[Message]:
-            rows = queries.page(connection, queries.MESSAGES_BY[by], owner, limit, after)
-            return MESSAGES.records(rows, self._repairs)
-
-        return self._read(page, limit)
-
-    def _iter_batches(self, conversation_id: str, size: int) -> Iterator[list[Message]]:
-        # The place of the last one is known, even if it is deleted before the next batch.
-        cursor: Row = (queries.MIN_INT, 0)
-
-        def batch(connection: sqlite3.Connection) -> tuple[Row | None, list[Message]]:
-            parameters = [conversation_id, *cursor, queries.limit_of(size)]
-            rows = connection.execute(sql.NEXT_MESSAGES, parameters).fetchall()
-            return (rows[-1][2:] if rows else None), MESSAGES.records(rows, self._repairs)
-
-        while True:
-            last, messages = self._read(batch, size)
-            if last is None:
-                return
-            cursor = last
-            yield messages
-
-    def _list_newest(
-        self, conversation_id: str, calls: bool, limit: int, after: str | None
-    ) -> list[Message]:
-        def page(connection: sqlite3.Connection) -> list[Message]:
-            if after is None and not calls and limit <= _FEW_RECORDS:
-                messages = queries.newest_readable(connection, conversation_id, limit)
-                if messages is not None:
-                    return messages
-            rows = queries.newest(connection, conversation_id, calls, limit, after)
-            return MESSAGES.records(rows, self._repairs)
-
-        return self._read(page, limit)
-
-    def _delete_message(self, message_id: str) -> bool:
-        return self._delete(sql.DELETE_MESSAGE, message_id)
-
-    def _flag_message(self, message_id: str, flagged: bool) -> bool:
-        return bool(
-            self._writes.run(
-                lambda connection: writes.flag_message(
-                    connection, message_id, flagged, self._repairs
-                )
-            )
-        )
-
-    def _delete(self, statement: str, record_id: str) -> bool:
-        return bool(
-            self._writes.run(
-                lambda connection: writes.delete(connection, statement, record_id)
-            )
-        )
-
-    # A conversation as a log
-
-    def _create_conversation(self, conversation: Snapshot[Conversation]) -> Conversation:
-        # Most of them exist already, which a read finds without the lock of the database.
-        stored = self._get_conversation(conversation.record.id)
-        if stored is not None:
-            return stored
-        row: Row = self._writes.run(
-            lambda connection: log_changes.create(connection, conversation)
-        )
-        return CONVERSATIONS.record(row, self._repairs)
-
-    def _append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-    ) -> list[Message]:
-        appended: list[Message] = self._writes.run(
-            lambda connection: log_changes.append(
-                connection, conversation_id, messages, expected_last, self._repairs
-            )
-        )
-        return appended
-
-    def _pop(self, conversation_id: str) -> Message | None:
-        message: Message | None = self._writes.run(
-            lambda connection: log_changes.pop(connection, conversation_id, self._repairs)
-        )
-        return message
-
-    def _rewind(self, conversation_id: str, after: str | None) -> int:
-        deleted: int = self._writes.run(
-            lambda connection: log_changes.rewind(connection, conversation_id, after)
-        )
-        return deleted
-
-    def _fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
-        ids: dict[str, str] = self._writes.run(
-            lambda connection: log_changes.fork(
-                connection, conversation_id, until, copy, salt, self._repairs
-            )
-        )
-        return ids
-
-    def _erase(self, user_id: str, limit: int) -> Erased:
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
-        erased: Erased = self._writes.run(
-            UnflushedWrite(lambda connection: erasure.erase(connection, user_id, limit))
-        )
-        if not any(erased):
-            self._writes.run(write_unchanged)
-            run_blocking(self._database.empty_log)
-        return erased
-
-    def _iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        cursor: Row = (queries.MIN_INT, 0)
-
-        def page(connection: sqlite3.Connection) -> list[Row]:
-            parameters = [before, *cursor, before, size]
-            return connection.execute(sql.OLD_CONVERSATIONS, parameters).fetchall()
-
-        while rows := self._read(page, None):
-            cursor = rows[-1][1:]
-            yield [str(row[0], "utf-8") for row in rows]
-
-    def _prune(self, ids: list[str], before: int, limit: int) -> tuple[int, int]:
-        pruned, done = self._writes.run(
-            UnflushedWrite(lambda connection: erasure.prune(connection, ids, before, limit))
-        )
-        if done == len(ids):
-            self._writes.run(write_unchanged)
-        return pruned, done
-
-    # Traces
-
-    def _get_trace(self, by: TraceKey, key: str) -> TurnTrace | None:
-        row = self._row(sql.TRACE if by == "id" else sql.TRACE_OF_MESSAGE, key)
-        return None if row is None else TRACES.record(row, self._repairs)
-
-    def _list_conversation_traces(self, conversation_id: str) -> list[TurnTrace]:
-        return self._traces(sql.TRACES_OF_CONVERSATION, conversation_id)
-
-    def _list_agent_traces(self, agent_id: str, limit: int, offset: int) -> list[TurnTrace]:
-        count, skipped = queries.limit_of(limit), queries.limit_of(offset)
-        return self._traces(sql.TRACES_OF_AGENT, agent_id, count, skipped)
-
-    def _traces(self, statement: str, *parameters: str | int) -> list[TurnTrace]:
-        def find(connection: sqlite3.Connection) -> list[TurnTrace]:
-            rows = connection.execute(statement, parameters).fetchall()
-            return TRACES.records(rows, self._repairs)
-
-        return self._read(find, None)
-
-    def _store_turn(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
-        def put(connection: sqlite3.Connection) -> None:
-            if conversation is not None:
-                writes.put_conversation(connection, conversation)
-            if messages:
-                writes.put_messages(connection, messages)
-            if trace is not None:
-                writes.put_trace(connection, trace)
-
-        self._writes.run(put)
-
-    def _find_traces(
-        self, where: TraceFilter, limit: int, after: str | None
-    ) -> list[TurnTrace]:
-        return self._read(
-            lambda connection: trace_queries.find_traces(
-                connection, where, limit, after, self._repairs
-            ),
-            None,
-        )
-
-    def _summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        return self._read(
-            lambda connection: trace_queries.summarize(connection, where, by, self._repairs), None
-        )
-
-    # All records
-
-    def _list_all_conversations(
-        self, limit: int | None, after: str | None
-    ) -> list[Conversation]:
-        def page(connection: sqlite3.Connection) -> list[Conversation]:
-            rows = queries.page(connection, queries.ALL_CONVERSATIONS, "", limit, after)
-            return CONVERSATIONS.records(rows, self._repairs)
-
-        return self._read(page, None)
-
-    def _iter_stored(self, kind: RecordKind, size: int) -> Iterator[list[Any]]:
-        tables: dict[RecordKind, tuple[str, RecordRows[Any]]] = {
-            "conversations": ("stored_conversations", CONVERSATIONS),
-            "messages": ("stored_messages", MESSAGES),
-            "traces": ("stored_turn_traces", TRACES),
-        }
-        table, reader = tables[kind]
-        last = queries.MIN_INT
-
-        def batch(connection: sqlite3.Connection) -> list[Row]:
-            return connection.execute(sql.next_stored(table), [last, size]).fetchall()
-
-        while rows := self._read(batch, size):
-            last = rows[-1][2]
-            yield reader.records(rows, self._repairs)
-
-    def _store_many(
-        self,
-        conversations: Sequence[Snapshot[Conversation]],
-        messages: Sequence[Snapshot[Message]],
-        traces: Sequence[Snapshot[TurnTrace]],
-    ) -> None:
-        def put(connection: sqlite3.Connection) -> None:
-            for conversation in conversations:
-                writes.put_conversation(connection, conversation)
-            writes.put_messages(connection, messages)
-            for trace in traces:
-                writes.put_trace(connection, trace)
-
-        self._writes.run(put)
+        super().__init__(sealed_messages(backend, config))

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import json
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from jazzmine._sync.working_memory.hooks import Lease
-from jazzmine._sync.working_memory.leased import LeasedStoreBase, Stored
-from jazzmine._sync.working_memory.redis_client import RedisClient
-from jazzmine._sync.working_memory.redis_wakeups import RedisWakeUps
-from jazzmine._compat.sync_concurrency import Event
+from jazzmine._sync.clients.redis import RedisClient
+from jazzmine._sync.working_memory.backend import (
+    Again,
+    Lock,
+    Locked,
+    Mark,
+    Owned,
+    Save,
+    Stored,
+    WorkingMemoryBackend,
+    Written,
+)
+from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine._compat.sync_redis import AnyRedis, client_for, cluster_for, require_client
 from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import option_names, redis_driver, settings_of
-from jazzmine.backends.redis.keys import keys_of
-from jazzmine.config import RedisConfig
+from jazzmine.backends.redis.keys import Keys, keys_of
+from jazzmine.config import RedisConfig, require_seconds
 from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import InvalidAddressError
 
 __all__ = ["RedisWorkingMemoryStore"]
 
-# Of how many keys the user is asked for at once.
-_KEYS_AT_ONCE = 500
+# The numbers of a store are kept for longer than any call repeats its requests.
+_NUMBERS_KEPT = 2
+
+_FIELDS = ("mark", "data", "user")
 
 
-class RedisWorkingMemoryStore(LeasedStoreBase):
+class RedisWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in Redis, shared by all processes that use it.
 
-    One conversation has one writer at a time: its lock is a key that expires, and a write counts
-    only while its token holds the lock. That is true of one primary: what a failover loses of
-    the last writes is lost here, too.
+    No update is lost and no stale write wins on one primary: what a failover loses of the last
+    writes is lost here, too.
 
     Args:
         redis_client: a client of redis-py, for one server, from Sentinel's `master_for`, or for
@@ -39,15 +49,14 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
             deadline only if the client has a `socket_timeout` and few retries. Closing the store
             leaves the client open.
         ttl_seconds: how long, in s, a working memory is kept after it was saved last.
-        lock_timeout: how long, in s, an update waits for the conversation's lock, and how long
-            the lock of a process that died blocks the others.
+        lock_timeout: how long, in s, an update waits for a `locked` block of another call.
         timeout: how long, in s, a call may take, however often it repeats its commands.
+        lease_seconds: how long, in s, a block of a process that died delays the others.
+        strict: whether a transition that does not apply raises `NotAppliedError`.
 
     Raises:
         TypeError: `redis_client` is not a client of redis-py of the store's own kind.
     """
-
-    _system_name = "redis"
 
     def __init__(
         self,
@@ -56,162 +65,240 @@ class RedisWorkingMemoryStore(LeasedStoreBase):
         lock_timeout: float = 15,
         *,
         timeout: float = 30,
+        lease_seconds: float = 10,
+        strict: bool = False,
     ) -> None:
-        super().__init__(ttl_seconds, lock_timeout, timeout)
         require_client(redis_client)
-        self._client = redis_client
-        self._config: RedisConfig | None = None  # of a client that is the store's own
-        self._use_client()
+        self._redis = _Redis(redis_client, ttl_seconds, timeout, lease_seconds)
+        super().__init__(
+            self._redis,
+            lock_timeout=lock_timeout,
+            timeout=timeout,
+            lease_seconds=lease_seconds,
+            strict=strict,
+        )
 
     @classmethod
     def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
         driver = redis_driver()
-        reply_timeout = _reply_timeout(config.timeout, config.lock_timeout)
         try:
-            client = client_for(config.url, reply_timeout)
+            client = client_for(config.url, config.timeout)
         except (TypeError, ValueError, driver.RedisError) as error:
             # The driver's text may repeat the URL, and with it the password.
             wrong = wrong_option(config.url, error, option_names(), config.url_options())
             raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
-        store = cls(client, config.ttl_seconds, config.lock_timeout, timeout=config.timeout)
-        store._config = config
+        store = cls(
+            client,
+            config.ttl_seconds,
+            config.lock_timeout,
+            timeout=config.timeout,
+            lease_seconds=config.lease_seconds,
+            strict=config.strict,
+        )
+        store._redis.own_client(config.url)
         return store
 
-    def _open(self) -> None:
-        assert self._config is not None
-        deadline, url = Deadline(self._timeout), self._config.url
-        reply_timeout = _reply_timeout(self._timeout, self._lock_timeout)
+
+class _Redis(WorkingMemoryBackend):
+    """Conditional writes, reads and locks in Redis: a script each, and a plain read.
+
+    Args:
+        client: a client of redis-py, which is left open.
+        ttl_seconds: how long, in s, a working memory is kept after it was saved last.
+        timeout: how long, in s, a call may take.
+        lease_seconds: how long, in s, a lock lasts.
+    """
+
+    system_name = "redis"
+
+    def __init__(
+        self, client: AnyRedis, ttl_seconds: float, timeout: float, lease_seconds: float
+    ) -> None:
+        times = {"ttl_seconds": ttl_seconds, "timeout": timeout, "lease_seconds": lease_seconds}
+        for name, value in times.items():
+            require_seconds(name, value)
+        self._client = client
+        self._url = ""
+        self._timeout = timeout
+        # Several attempts are made in the time of a call, and before a lock expires.
+        self._attempt_seconds = min(2.0, timeout / 4, lease_seconds / 4)
+        self._ttl = milliseconds(ttl_seconds)
+        self._kept = milliseconds(_NUMBERS_KEPT * timeout)
+        self.after_fork()
+
+    def own_client(self, url: str) -> None:
+        """Close the client in the end, which is one of `client_for`."""
+        self._url = url
+        self.after_fork()
+
+    def open(self) -> None:
+        """Connect, with the client of a cluster if the server is a node of one."""
+        deadline, url, node_timeout = Deadline(self._timeout), self._url, self._timeout / 3
         try:
             if self._redis.needs_cluster(deadline):
                 self._client.close()
                 self._client = self._redis.retry_until(
-                    deadline, lambda: cluster_for(url, reply_timeout)
+                    deadline, lambda: cluster_for(url, node_timeout), self._timeout
                 )
-                self._use_client()
+                self.after_fork()
                 self._redis.ping(deadline)
         except BaseException:
             self._client.close()
             raise
 
-    def _close(self) -> None:
-        self._wake_ups.close()
-        super()._close()
-        self._redis.close(disconnect=self._config is not None)
+    def close(self) -> None:
+        """Close the client if it is the back end's own."""
+        self._redis.close(disconnect=bool(self._url))
 
-    def _ping(self) -> None:
+    def after_fork(self) -> None:
+        """Forget the commands of the parent's threads; redis-py opens new connections itself."""
+        limited = not self._url and settings_of(self._client)["socket_timeout"] is not None
+        self._redis = RedisClient(self._client, None if limited else self._attempt_seconds)
+
+    def ping(self) -> None:
+        """Ask a server for a sign of life."""
         self._redis.ping(Deadline(self._timeout))
 
-    def _after_fork(self) -> None:
-        super()._after_fork()
-        self._use_client()
+    def load(
+        self,
+        conversation_id: str,
+        deadline: Deadline,
+        *,
+        taken_back: Mark | None = None,
+        renew: bool = False,
+    ) -> Stored:
+        """Read with a plain command, or with a script that does more in the same step."""
+        keys = keys_of(conversation_id)
+        if taken_back is None and not renew:
+            # A key of another type is left to the script.
+            with suppress(redis_driver().ResponseError):
+                fields = self._redis.execute(deadline, "hmget", keys.memory, *_FIELDS)
+                if fields[1] is not None:
+                    return _stored(*fields)
+                return self._or_predecessor(keys, Stored(), deadline)
+        store, number = taken_back or ("", 0)
+        arguments = (store, number, self._kept, self._ttl if renew else 0)
+        reply = self._redis.run(layout.READ, keys.of_store(store), arguments, deadline)
+        return self._or_predecessor(keys, _outcome(reply), deadline)
 
-    def _use_client(self) -> None:
-        limited = settings_of(self._client)["socket_timeout"] is not None
-        reply_timeout = None if limited else _reply_timeout(self._timeout, self._lock_timeout)
-        self._redis = RedisClient(self._client, reply_timeout)
-        self._wake_ups = RedisWakeUps(self._client)
+    def write(
+        self, save: Save, again: Again, deadline: Deadline
+    ) -> Written | Locked | Stored:
+        """Write with a script; of what jazzmine 0.1 wrote nothing is left then."""
+        keys, (store, number), data = keys_of(save.conversation_id), save.mark, save.data
+        state = () if data is None else (self._ttl, data, save.user_id, layout.FORMAT)
+        read_mark = layout.known_mark(save.read_mark)
+        arguments = (store, number, read_mark, self._kept, *state)
+        reply = self._redis.run(layout.WRITE, keys.of_store(store), arguments, deadline)
+        if reply[0] != b"written":
+            return _outcome(reply)
+        # A deletion asks again, because a process may have died between its two commands.
+        if keys.predecessor and (read_mark == layout.PREDECESSOR or data is None):
+            self._redis.execute(deadline, "DEL", keys.predecessor)
+        return Written()
 
-    def _count(self) -> int:
-        return len(self._redis.keys(layout.ANY_MEMORY, Deadline(self._timeout)))
+    def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
+        """Lock with a script; what jazzmine 0.1 wrote is locked as well."""
+        keys, (store, number) = keys_of(lock.conversation_id), lock.mark
+        arguments = (store, number, milliseconds(lock.seconds), lock.holder)
+        outcome = self._lock(keys, arguments, deadline)
+        if isinstance(outcome, Stored) and not outcome.exists:
+            older = self._or_predecessor(keys, outcome, deadline)
+            if older.exists:
+                outcome = self._lock(keys, (*arguments, "absent"), deadline)
+                if isinstance(outcome, Stored) and not outcome.exists:
+                    return older
+        return outcome
 
-    def _conversations_of(self, user_id: str) -> list[str]:
-        # In this order: one that is moved aside meanwhile is found at its old or its new place.
-        found: dict[str, None] = {}
-        for pattern in (layout.ANY_MEMORY, layout.ANY_SET_ASIDE):
-            keys = self._redis.keys(pattern, Deadline(self._timeout))
-            names = [
-                key.decode(errors="replace") if isinstance(key, bytes) else key for key in keys
-            ]
-            for first in range(0, len(names), _KEYS_AT_ONCE):
-                some = names[first : first + _KEYS_AT_ONCE]
-                owned = self._owned(some, user_id.encode())
-                found.update(dict.fromkeys(map(layout.conversation_of, owned)))
-        return list(found)
+    def _lock(
+        self, keys: Keys, arguments: Sequence[str | int], deadline: Deadline
+    ) -> Stored | Locked:
+        names = keys.of_store(str(arguments[0]))
+        return _outcome(self._redis.run(layout.LOCK, names, arguments, deadline))
 
-    def _owned(self, keys: Sequence[str], user_id: bytes) -> list[str]:
-        """Return those of the keys whose working memory is a user's."""
-        deadline = Deadline(self._timeout)
+    def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
+        """Rename the key; what jazzmine 0.1 wrote may lie on another server, and is copied."""
+        keys = keys_of(conversation_id)
+        if layout.known_mark(mark) == layout.PREDECESSOR:
+            data = self._redis.execute(deadline, "get", keys.predecessor)
+            if data is not None:
+                expiry = ("PX", layout.SET_ASIDE_MS)
+                self._redis.execute(deadline, "SET", keys.corrupt, data, *expiry)
+                self._redis.execute(deadline, "DEL", keys.predecessor)
+        else:
+            names = (*keys.of_store(""), keys.corrupt)
+            arguments = (layout.known_mark(mark), layout.SET_ASIDE_MS)
+            self._redis.run(layout.SET_ASIDE, names, arguments, deadline)
+        return keys.corrupt.decode()
+
+    def count(self, deadline: Deadline) -> int:
+        """Count the keys."""
+        found = self._redis.keys("wm:{*}", deadline)
+        return len(found)
+
+    def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
+        """Look at all keys, those of states first."""
+        conversations = self._owned(layout.ANY_MEMORY, user_id, deadline)
+        return Owned(conversations, self._owned(layout.ANY_SET_ASIDE, user_id, deadline))
+
+    def _owned(self, pattern: str, user_id: str, deadline: Deadline) -> list[str]:
+        """Return the conversations of those keys that are a user's."""
+        keys = list(self._redis.keys(pattern, deadline))
         users = self._redis.read_field("user", keys, deadline)
-        owned = []
+        owned = set[str]()
         for key, user in zip(keys, users, strict=True):
             if user is None:
-                user = self._redis.run(layout.OWNER, (key,), (), deadline)
-            if user == user_id:
-                owned.append(key)
-        return owned
+                is_owner = self._redis.run(layout.OWNER, (key,), (user_id, ""), deadline)
+            else:
+                is_owner = user == user_id.encode()
+            if is_owner:
+                owned.add(layout.conversation_of(key))
+        return list(owned)
 
-    # A script each
+    def erase_leftovers(
+        self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
+    ) -> None:
+        """Delete each key of a state that was set aside with a script that looks whose it is."""
+        for conversation_id in conversation_ids:
+            key, arguments = keys_of(conversation_id).corrupt, (user_id, "delete")
+            self._redis.run(layout.OWNER, (key,), arguments, deadline)
 
-    def _fetch(self, conversation_id: str, deadline: Deadline, *, renew: bool) -> Stored:
-        keys = (keys_of(conversation_id).memory,)
-        if not renew:
-            # The script costs more; it tells nothing at all from what is no working memory.
-            with suppress(redis_driver().ResponseError):
-                data = self._redis.execute(deadline, "HGET", *keys, "data")
-                if data is not None:
-                    return _stored(data)
-        arguments = (milliseconds(self._ttl_seconds) if renew else 0,)
-        return _stored(self._redis.run(layout.LOAD, keys, arguments, deadline))
-
-    def _take(self, lease: Lease) -> Stored | float:
-        # It was the head of the queue if it left the queue without the lock.
-        end = "RPUSH" if lease.tries == 1 else "LPUSH"
-        queueing = (lease.entry, end) if lease.entry else ()
-        arguments = (lease.token, milliseconds(self._lock_timeout), lease.released, *queueing)
-        found = self._redis.run(layout.ACQUIRE, _locking(lease), arguments, lease.deadline)
-        if not isinstance(found, int):
-            return _stored(found)
-        return (found + 1) / 1000 if found >= 0 else float(self._lock_timeout)
-
-    def _write(self, lease: Lease, data: bytes, user_id: str) -> bool:
-        times = (milliseconds(self._ttl_seconds), milliseconds(self._result_kept))
-        arguments = (lease.token, data, user_id, layout.FORMAT, *times)
-        return bool(self._redis.run(layout.SAVE, _locking(lease), arguments, lease.deadline))
-
-    def _remove(self, lease: Lease) -> bool | None:
-        arguments = (lease.token, milliseconds(self._result_kept))
-        deleted = self._redis.run(layout.DELETE, _locking(lease), arguments, lease.deadline)
-        return None if deleted < 0 else bool(deleted)
-
-    def _wipe(self, lease: Lease, user_id: str) -> int | None:
-        keys = (*_locking(lease), keys_of(lease.conversation_id).corrupt)
-        arguments = (lease.token, user_id, milliseconds(self._result_kept))
-        erased: int = self._redis.run(layout.ERASE, keys, arguments, lease.deadline)
-        return None if erased < 0 else erased
-
-    def _release_remote(self, lease: Lease, deadline: Deadline) -> None:
-        arguments = (lease.token, milliseconds(self._result_kept), lease.entry)
-        self._redis.run(layout.RELEASE, _locking(lease)[1:], arguments, deadline)
-
-    def _extend(self, lease: Lease, deadline: Deadline) -> bool:
-        keys, arguments = _locking(lease)[1:2], (lease.token, milliseconds(self._lock_timeout))
-        return bool(self._redis.run(layout.RENEW, keys, arguments, deadline))
-
-    def _set_aside(self, conversation_id: str, data: bytes, deadline: Deadline) -> str:
-        keys = keys_of(conversation_id)
-        arguments = (data, layout.SET_ASIDE_MS)
-        self._redis.run(layout.SET_ASIDE, (keys.memory, keys.corrupt), arguments, deadline)
-        return keys.corrupt
-
-    @contextmanager
-    def _woken(self, lease: Lease) -> Iterator[Event | None]:
-        with self._wake_ups.waiting(lease.token) as event:
-            lease.entry = lease.token + ("" if event is None else self._wake_ups.address)
-            yield event
+    def _or_predecessor(self, keys: Keys, stored: Any, deadline: Deadline) -> Stored:
+        """Return what is stored, or what jazzmine 0.1 wrote where that is nothing."""
+        outcome: Stored = stored
+        if outcome.exists or not keys.predecessor:
+            return outcome
+        data = None
+        with suppress(redis_driver().ResponseError):  # it is another program's
+            data = self._redis.execute(deadline, "get", keys.predecessor)
+        if data is None:
+            return outcome
+        return Stored(layout.mark_of(layout.PREDECESSOR, data), data, _user_in(data))
 
 
-def _locking(lease: Lease) -> tuple[str, str, str, str]:
-    """Return the keys that a lock is taken and released with."""
-    keys = keys_of(lease.conversation_id)
-    return keys.memory, keys.lock, keys.result(lease.token), keys.queue
+def _outcome(reply: Any) -> Locked | Stored:
+    """Return what a script says that has not written."""
+    kind, *parts = reply
+    if kind == b"stored":
+        mark, data, user, problem = parts
+        return _stored(mark, data, user, problem.decode())
+    holder, held, expires = parts
+    # A key that another program set may have no expiry.
+    return Locked(holder.decode(errors="replace"), held / 1000, max(expires, 0) / 1000)
 
 
-def _stored(reply: Any) -> Stored:
-    # A list has one text: why what is there is no JSON.
-    stored: Stored = reply[0].decode() if isinstance(reply, list) else reply
-    return stored
+def _stored(
+    mark: bytes | None, data: bytes | None, user: bytes | None = None, problem: str = ""
+) -> Stored:
+    name = layout.UNMARKED if mark is None else mark.decode()
+    if name == layout.UNMARKED:
+        name = layout.mark_of(name, data or b"")
+    owner = _user_in(data) if user is None else user.decode(errors="replace")
+    return Stored(name, data, owner, problem)
 
 
-def _reply_timeout(timeout: float, lock_timeout: float) -> float:
-    """Return how long to wait for a reply before a command is repeated, in s."""
-    return min(5.0, timeout / 3, max(0.1, lock_timeout / 4))
+def _user_in(data: bytes | None) -> str:
+    """Return the user in JSON of a version that did not keep it beside that; "" if unknown."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(data or b"")["user_id"])
+    return ""

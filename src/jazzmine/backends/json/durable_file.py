@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from jazzmine.backends.json.access import copy_access
-from jazzmine.backends.json.lock import POLL_SECONDS, DescriptorLock, is_locked
-from jazzmine.deadline import Deadline, backoff
-from jazzmine.errors import LockTimeoutError
+from jazzmine.backends.json.lock import DescriptorLock
 
-__all__ = ["FileView", "flush_file", "open_durable_file", "open_regular_file", "replace_file"]
+__all__ = ["FileChanged", "FileView", "flush_file", "open_view", "replace_file"]
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -23,47 +20,30 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BYTES_A_WRITE = 1 << 20
 _BLOCKS_A_WRITE = 512  # POSIX allows 1,024
 
-# A fast disk flushes a folder in less than a millisecond.
-_SHORTEST_POLL = 0.0002
-
 
 class FileView:
     """The file that was last read or written, kept open to detect when it changes.
 
-    The open descriptor keeps the system from using its inode for a newer file. Renaming another
-    file over it removes the inode's last link, and writing it in place changes the inode's
-    time, which alone would be too coarse to distinguish two writes in quick succession.
+    The open descriptor keeps the system from using its inode for a newer file. What changes is
+    looked up by its path: a descriptor may lead to the lower layer of an overlay for ever.
+
+    Args:
+        fd: the open file.
+        status: that of the path, before it was opened or after it was written.
     """
 
-    __slots__ = ("_changed_ns", "_links", "fd")
+    __slots__ = ("_status", "fd")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, status: os.stat_result) -> None:
         self.fd: int = fd
-        self._changed_ns = self._links = -1
-        # If the disk cannot report the status, the file counts as changed and is read again:
-        # an error now would report a write as failed that has succeeded.
-        with suppress(OSError):
-            status = os.fstat(fd)
-            self._changed_ns, self._links = status.st_ctime_ns, status.st_nlink
+        self._status = _significant(status)
 
-    def is_current(self) -> bool:
-        """Return whether the file is still the one that was opened, unchanged."""
+    def is_current(self, path: str) -> bool:
+        """Return whether the path still leads to this file, unchanged."""
         try:
-            now = os.fstat(self.fd)
-        except OSError:
-            # Another thread has opened the newer file and closed this one.
-            return False
-        # A file that was replaced between `open` and the first `fstat` has no link left.
-        return now.st_ctime_ns == self._changed_ns and now.st_nlink == self._links > 0
-
-    def is_at(self, path: str) -> bool:
-        """Return whether the path leads to this file."""
-        own = os.fstat(self.fd)
-        try:
-            there = os.stat(path)
+            return _significant(os.stat(path)) == self._status
         except FileNotFoundError:
             return False
-        return (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino)
 
     def close(self) -> None:
         """Close the descriptor, once: its number may belong to another file afterwards."""
@@ -71,8 +51,28 @@ class FileView:
         if fd >= 0:
             os.close(fd)
 
+    __del__ = close
 
-def open_regular_file(path: str) -> int:
+
+def _significant(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
+
+
+class FileChanged(Exception):
+    """The file was not replaced, because the writer's right to do so has ended."""
+
+
+def open_view(path: str) -> FileView:
+    """Open a file to read it.
+
+    Raises:
+        OSError: it cannot be opened, or it is a folder, a pipe or a device.
+    """
+    status = os.stat(path)
+    return FileView(_open_regular_file(path), status)
+
+
+def _open_regular_file(path: str) -> int:
     """Open a file to read it, and return its descriptor.
 
     Raises:
@@ -89,34 +89,6 @@ def open_regular_file(path: str) -> int:
     raise OSError(errno.EINVAL, "not a regular file", path)
 
 
-def open_durable_file(path: str, deadline: Deadline) -> FileView:
-    """Open a file to read it, but not while the write that made it may be undone.
-
-    Raises:
-        LockTimeoutError: another process had not flushed its write at the deadline.
-        OSError: as in `open_regular_file`.
-    """
-    pauses = backoff(_SHORTEST_POLL, POLL_SECONDS)
-    while True:
-        fd = open_regular_file(path)
-        try:
-            if not is_locked(fd):
-                view = FileView(fd)
-                # A write that was undone has lost the path before it lost the lock.
-                if view.is_at(path):
-                    return view
-            if deadline.expired:
-                raise LockTimeoutError(
-                    f"{path} could not be read in time: another process writes it, and has"
-                    " not flushed its write to the disk"
-                )
-        except BaseException:
-            os.close(fd)
-            raise
-        os.close(fd)
-        time.sleep(next(pauses))
-
-
 def flush_file(path: str, fd: int) -> None:
     """Flush an open file and the folder that it is in to the disk."""
     os.fsync(fd)
@@ -127,7 +99,9 @@ def flush_file(path: str, fd: int) -> None:
         os.close(folder)
 
 
-def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileView:
+def replace_file(
+    path: str, content: Iterable[bytes], *, fsync: bool, is_allowed: Callable[[], bool]
+) -> FileView:
     """Replace the file at `path`, or leave it unchanged and raise.
 
     The content goes to `{path}.tmp`, is flushed to the disk, and is renamed over `path`;
@@ -138,25 +112,37 @@ def replace_file(path: str, content: Iterable[bytes], *, fsync: bool) -> FileVie
         path: an absolute path without symbolic links.
         content: the whole file, in blocks.
         fsync: whether to wait for the disk.
+        is_allowed: called right before the rename.
 
     Raises:
+        FileChanged: it is not allowed.
         PermissionError: the new file would lock out users of the old one.
         OSError: the file could not be written; `path` has its old content.
     """
     old = _stat(path)
     fd = _write_beside(path, content, old, fsync=fsync)
     try:
+        if not is_allowed():
+            raise FileChanged
         if fsync:
             with DescriptorLock(fd):
                 _rename_durably(path, old)
         else:
             os.replace(f"{path}.tmp", path)
-        return FileView(fd)
+        return _written_view(fd)
     except BaseException:
         os.close(fd)
         with suppress(OSError):
             os.unlink(f"{path}.tmp")
         raise
+
+
+def _written_view(fd: int) -> FileView:
+    try:
+        return FileView(fd, os.fstat(fd))
+    except OSError:
+        # An error now would report a write as failed that has succeeded: it is read again.
+        return FileView(fd, os.stat_result([0] * 10))
 
 
 def _stat(path: str) -> os.stat_result | None:

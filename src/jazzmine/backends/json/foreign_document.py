@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
@@ -15,7 +16,7 @@ from jazzmine.records.repair import Repairs, parse_json, plain_value
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["Sections", "parse_document"]
+__all__ = ["Sections", "parse_document", "stand_in"]
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -23,20 +24,35 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 _SECTIONS = ("conversations", "messages", "turn_traces")
 _KINDS = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
 
+# A bracket, or a string, in which brackets mean nothing.
+_TOKEN = re.compile(r'[\[\]{}]|"(?:[^"\\]|\\.)*"')
+_DEEPEST = 100
+
 # Each record of a file that another program wrote may have an error.
 _ERRORS_SHOWN = 10
 
 
 class Sections(NamedTuple):
-    """The lines of a file without their commas, one list for each kind of record."""
+    """The lines of a file without their commas, one list for each kind of record.
+
+    Attributes:
+        search: the language of the index of words, empty for no stems; None if there is none.
+    """
 
     conversations: list[bytes]
     messages: list[bytes]
     traces: list[bytes]
+    search: str | None = None
+
+    @property
+    def records(self) -> tuple[list[bytes], ...]:
+        """The lines of each kind."""
+        return self.conversations, self.messages, self.traces
 
 
 class _StoredFile(Record):
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
+    search: str | None = None
     conversations: list[Conversation] = Field(default_factory=list)
     messages: list[Message] = Field(default_factory=list)
     turn_traces: list[TurnTrace] = Field(default_factory=list)
@@ -49,7 +65,8 @@ class _Identified(BaseModel):
 
 
 class _Frame(Record):
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
+    search: str | None = None
     conversations: list[_Identified] = Field(default_factory=list)
     messages: list[_Identified] = Field(default_factory=list)
     turn_traces: list[_Identified] = Field(default_factory=list)
@@ -68,7 +85,19 @@ def parse_document(path: str, content: bytes, repairs: Repairs) -> Sections:
         ValidationError: it is not a store, a record has no id, or two records have one id; the
             text has the file and the path to the record.
     """
-    data = _parse(path, content)
+    text = _decoded(path, content)
+    try:
+        return _sections(path, _parse(path, text), repairs)
+    except RecursionError:
+        # Newer versions of Python parse what is nested too deeply for the steps after that.
+        flat = _flattened(text)
+    try:
+        return _sections(path, _parse(path, flat), repairs)
+    except RecursionError:
+        raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
+
+
+def _sections(path: str, data: Any, repairs: Repairs) -> Sections:
     try:
         stored = _StoredFile.model_validate(data)
         for record in (*stored.conversations, *stored.messages, *stored.turn_traces):
@@ -84,6 +113,7 @@ def parse_document(path: str, content: bytes, repairs: Repairs) -> Sections:
         [snapshot(record, Conversation).json for record in stored.conversations],
         [snapshot(record, Message).json for record in stored.messages],
         [snapshot(record, TurnTrace).json for record in stored.turn_traces],
+        stored.search,
     )
 
 
@@ -101,6 +131,7 @@ def _repaired(path: str, data: Any, repairs: Repairs) -> Sections:
         _repaired_lines(Conversation, data.get("conversations", ()), repairs),
         _repaired_lines(Message, data.get("messages", ()), repairs),
         _repaired_lines(TurnTrace, data.get("turn_traces", ()), repairs),
+        data.get("search"),
     )
 
 
@@ -139,25 +170,56 @@ def _unread_line(raw: dict[str, Any]) -> bytes:
     return json.dumps(plain_value(raw, -MAX_INT), ensure_ascii=False).encode()
 
 
-def _parse(path: str, content: bytes) -> Any:
+def _decoded(path: str, content: bytes) -> str:
     try:
-        text = content.decode()
+        return content.decode()
     except UnicodeDecodeError as error:
         before = content[: error.start].decode()
         raise json.JSONDecodeError(f"{path}: not UTF-8", before, len(before)) from None
+
+
+def _parse(path: str, text: str) -> Any:
+    keys: list[str] = []
+
+    def new_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys[:] = [key for key, _ in pairs]
+        return dict(pairs)
+
     try:
-        return parse_json(text)
+        data = parse_json(text, new_object)
     except json.JSONDecodeError as error:
         raise json.JSONDecodeError(f"{path}: {error.msg}", text, error.pos) from None
-    except RecursionError:
-        raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
+    if isinstance(data, dict) and len(keys) > len(data):  # the keys of the outermost object
+        twice = next(key for key in data if keys.count(key) > 1)
+        reason = PydanticCustomError("duplicate", "the file has this section twice")
+        detail = InitErrorDetails(type=reason, loc=(twice,), input=None)
+        raise ValidationError.from_exception_data(path, [detail], hide_input=True)
+    return data
+
+
+def _flattened(text: str) -> str:
+    """Replace what is nested too deeply for Python's parser by its JSON text, as a string."""
+    parts: list[str] = []
+    depth = copied = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth == _DEEPEST:
+                parts.append(text[copied : token.start()])
+                copied = token.start()
+        elif token[0] in "]}":
+            if depth == _DEEPEST:
+                parts.append(json.dumps(text[copied : token.end()]))
+                copied = token.end()
+            depth -= 1
+    return "".join([*parts, text[copied:]])
 
 
 def _require_store(path: str, data: Any) -> None:
     """Raise a `ValidationError` if another program or a newer version wrote the document."""
     has = _what_no_store_has(data)
     version = data.get("version") if type(data) is dict else None
-    if type(version) is int and version > 1 and (not has or _SECTIONS[0] in data):
+    if type(version) is int and version > 2 and (not has or _SECTIONS[0] in data):
         kind = "newer_version"
         text = f"a newer version of jazzmine wrote this file, in version {version} of its form"
     elif has:
@@ -213,3 +275,38 @@ def _record_named(data: Any, loc: tuple[int | str, ...]) -> str:
         return f" (in the record with id {data[loc[0]][loc[1]]['id']!r})"
     except (IndexError, KeyError, TypeError):
         return ""
+
+
+# Defaults of the fields by which a record is found and sorted.
+_FOUND_BY: dict[type[Record], dict[str, Any]] = {
+    Conversation: {"user_id": "", "agent_id": "", "last_updated_at": 0},
+    Message: {
+        "conversation_id": "",
+        "user_id": "",
+        "timestamp": 0,
+        "is_flagged": False,
+        "role": "",
+    },
+    TurnTrace: {
+        "message_id": "",
+        "conversation_id": "",
+        "user_id": "",
+        "agent_id": "",
+        "turn_number": 0,
+        "started_at_ms": 0,
+        "total_latency_ms": 0,
+    },
+}
+
+
+def stand_in(kind: type[AnyRecord], line: bytes) -> AnyRecord:
+    """Return an unreadable record with only the fields by which it is found and sorted."""
+    raw = parse_json(line)
+    values = {"id": raw["id"]}
+    for name, default in _FOUND_BY[kind].items():
+        value = raw.get(name)
+        values[name] = value if type(value) is type(default) else default
+    if values.get("message_id") == "":
+        # A message has at most one trace, and this trace must not become that of a message.
+        values["message_id"] = f"\0{raw['id']}"
+    return kind.model_construct(**values)

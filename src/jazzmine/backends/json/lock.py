@@ -8,23 +8,19 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from weakref import WeakSet
 
 from filelock import lock_descriptor, unlock_descriptor
 
 from jazzmine.backends.json.access import copy_access
-from jazzmine.deadline import Deadline
 from jazzmine.errors import LockTimeoutError
 
-__all__ = ["POLL_SECONDS", "DescriptorLock", "FileMutex", "is_locked"]
-
-# With filelock's default of 50 ms, eight processes wait 100 ms for each other.
-POLL_SECONDS = 0.002
+__all__ = ["DescriptorLock", "FileMutex", "is_locked"]
 
 # A lock file that another user has just created does not have its final mode yet.
-_OPENING_ATTEMPTS = 50
+_OPENING_ATTEMPTS, _OPENING_PAUSE = 50, 0.002
 
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -46,36 +42,26 @@ class FileMutex:
         self._fd: int | None = None
 
     @contextmanager
-    def held(self, timeout: float) -> Iterator[None]:
-        """Hold the lock for a block; only one thread at a time may call this.
+    def attempt(self) -> Iterator[bool]:
+        """Hold the lock for a block if it is free; yield whether it was.
 
-        Raises:
-            LockTimeoutError: it was not free within `timeout` s.
-            OSError: the lock file cannot be created or opened.
-        """
-        deadline = Deadline(timeout)
-        with self.attempt(lambda: not deadline.expired) as held:
-            if not held:
-                raise self.timeout_error(timeout)
-            yield
-
-    @contextmanager
-    def attempt(self, keep_trying: Callable[[], bool]) -> Iterator[bool]:
-        """Hold the lock for a block if it can be acquired; yield whether it was.
-
-        Args:
-            keep_trying: called after each attempt that found the lock taken; False ends waiting.
+        Only one thread at a time may call this.
 
         Raises:
             OSError: the lock file cannot be created or opened.
         """
-        held = self._acquire(keep_trying)
+        held = self._acquire()
         try:
             yield held
         finally:
             # A child that was forked meanwhile has closed the file; its parent holds the lock.
             if held and self._fd is not None:
                 unlock_descriptor(self._fd)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the lock file still has its name: otherwise another process makes a new one."""
+        return self._fd is not None and os.fstat(self._fd).st_nlink > 0
 
     def timeout_error(self, timeout: float) -> LockTimeoutError:
         """Return the error for a call that has waited for the lock for `timeout` s."""
@@ -91,19 +77,16 @@ class FileMutex:
                 os.close(self._fd)
                 self._fd = None
 
-    def _acquire(self, keep_trying: Callable[[], bool]) -> bool:
+    def _acquire(self) -> bool:
         while True:
             fd = self._open()
             if not lock_descriptor(fd, blocking=False):
-                if not keep_trying():
-                    return False
-                time.sleep(POLL_SECONDS)
-            elif os.fstat(fd).st_nlink:
+                return False
+            if os.fstat(fd).st_nlink:
                 self._update_access(fd)
                 return True
-            else:
-                # The file was removed, so the next process that needs the lock creates another.
-                self.close()
+            # The file was removed, so the next process that needs the lock creates another.
+            self.close()
 
     def _open(self) -> int:
         refusals = 0
@@ -118,7 +101,7 @@ class FileMutex:
                 refusals += 1
                 if refusals == _OPENING_ATTEMPTS:
                     raise self._refused(error) from None
-                time.sleep(POLL_SECONDS)
+                time.sleep(_OPENING_PAUSE)
         return self._fd
 
     def _make(self) -> None:

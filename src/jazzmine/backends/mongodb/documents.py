@@ -1,9 +1,10 @@
-"""Convert records to documents and back.
+"""Convert records to documents, and documents to rows.
 
 A document has every field of its record under the field's name, so that queries of other
 programs can use these names, with two exceptions: `is_flagged` is stored only if it is true,
 which keeps its sparse index small, and in free-form data a name that begins with a dollar gets
-a prefix. A conversation may have one field more, `log_lock`.
+a prefix. A conversation or a message may have one field more, `touched`, and a message those of
+the index of words.
 
 The server sets `_id`: an upsert that inserts creates an ObjectId, which begins with the time in
 seconds and a counter, and no update changes it. So `_id` is the order in which documents were
@@ -15,42 +16,60 @@ https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias, get_args
+from uuid import UUID
 
 from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.base import Record, Snapshot
+from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs
+from jazzmine.records.repair import UNKNOWN_ID
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_INT, MIN_INT
+from jazzmine.search.analyser import Analyser, terms_of
 
 __all__ = [
-    "LOG_LOCK",
+    "FREE_FORM",
+    "HIDDEN",
+    "TOUCHED",
     "Document",
-    "Turn",
     "conversation_document",
+    "copied_message",
+    "copied_trace",
+    "document_of",
     "escaped",
+    "id_of",
+    "message_document",
     "message_documents",
-    "read_conversation",
-    "read_message",
-    "read_trace",
-    "stored_id",
+    "searched_fields",
+    "stored_fields",
+    "time_of",
+    "to_row",
+    "to_rows",
     "trace_document",
-    "turn_documents",
+    "unescaped",
 ]
-
-AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 Document: TypeAlias = dict[str, Any]
 
-# The field of a conversation's document that orders the changes of its log.
-LOG_LOCK = "log_lock"
+# Counts what is written because of this document, in transactions: of two that write to one
+# document, the server aborts one.
+# https://www.mongodb.com/docs/manual/core/transactions-production-consideration/
+TOUCHED = "touched"
+
+# The entry of a message in the index of words, if the store has one: see words.
+_SEARCHED = ("search_entry", "search_terms", "search_language")
+HIDDEN = dict.fromkeys(_SEARCHED, 0)
+"""The projection without what only searches read."""
 
 # https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
 _MAX_BYTES = 16 * 2**20
 
-# The server adds an ObjectId of 12 bytes under the name `_id`.
-_BYTES_OF_ID = 17
+# `_id` (an ObjectId of 12 bytes), `touched` and `is_flagged`, each with its type and its name.
+_BYTES_ADDED_LATER = 17 + 17 + 13
 
 # A document is always less than this many times the size of its record's JSON.
 _LARGEST_EXPANSION = 16
@@ -62,92 +81,112 @@ _PREFIX = "＄"
 _MARKED = ("$", _PREFIX)
 
 
+# What the records' classes say
+
+
+def _is_free_form(annotation: Any) -> bool:
+    return "typing.Any" in repr(annotation)
+
+
+def _nested(annotation: Any) -> type[Record] | None:
+    """Return the class of the records in a list, or None."""
+    [element, *_] = get_args(annotation) or [None]
+    return element if isinstance(element, type) and issubclass(element, Record) else None
+
+
+def _free_form(kind: type[Record]) -> list[str]:
+    return [name for name, field in kind.model_fields.items() if _is_free_form(field.annotation)]
+
+
+def _sections() -> Iterator[tuple[str, list[str]]]:
+    for name, field in TurnTrace.model_fields.items():
+        nested = _nested(field.annotation)
+        if nested is not None and (names := _free_form(nested)):
+            yield name, names
+
+
+#: The free-form fields of a trace; those of the records in each of its lists, by the list's name.
+FREE_FORM: dict[str, list[str]] = dict(_sections())
+_OF_TRACES = _free_form(TurnTrace)
+
+
+def stored_fields(collection: str, kind: type[Record]) -> Iterator[str]:
+    """Yield the names of all fields of a class and of the records in it, after a prefix."""
+    for name, field in kind.model_fields.items():
+        yield f"{collection}.{name}"
+        if nested := _nested(field.annotation):
+            yield from stored_fields(f"{collection}.{name}", nested)
+
+
+# Records to documents
+
+
 def conversation_document(snapshot: Snapshot[Conversation]) -> Document:
     """Return the document of a conversation, or raise RecordTooLargeError."""
-    document: Document = Conversation.__pydantic_serializer__.to_python(
-        snapshot.record, mode="json"
-    )
-    if document["metadata"]:
-        document["metadata"] = escaped(document["metadata"])
-    return _fitting(document, snapshot.json)
+    return _document(snapshot, _escape_metadata)
 
 
-def _message_document(snapshot: Snapshot[Message]) -> Document:
-    """Return the document of a message, or raise RecordTooLargeError."""
-    document: Document = Message.__pydantic_serializer__.to_python(snapshot.record, mode="json")
-    if document["metadata"]:
-        document["metadata"] = escaped(document["metadata"])
-    if not document["is_flagged"]:
-        del document["is_flagged"]
-    return _fitting(document, snapshot.json)
+def message_document(snapshot: Snapshot[Message], analyser: Analyser | None = None) -> Document:
+    """Return the document of a message, or raise RecordTooLargeError.
+
+    Args:
+        snapshot: the message.
+        analyser: that of the index of words; None without an index.
+    """
+    if analyser is None:
+        return _document(snapshot, _escape_message)
+
+    def escape(document: Document) -> None:
+        _escape_message(document)
+        document.update(searched_fields(document["original_content"], analyser))
+
+    return _document(snapshot, escape)
+
+
+def searched_fields(text: Any, analyser: Analyser) -> Document:
+    """Return the fields of a message by which it is found; another program may store any text."""
+    entry = analyser.entry(text) if isinstance(text, str) else ""
+    return dict(zip(_SEARCHED, (entry, terms_of(entry), analyser.language), strict=True))
 
 
 def trace_document(snapshot: Snapshot[TurnTrace]) -> Document:
     """Return the document of a trace, or raise RecordTooLargeError."""
-    document: Document = TurnTrace.__pydantic_serializer__.to_python(snapshot.record, mode="json")
-    _change_free_form(document, escaped)
-    return _fitting(document, snapshot.json)
+    return _document(snapshot, _escape_trace)
 
 
-def message_documents(messages: Sequence[Snapshot[Message]]) -> list[Document]:
+def document_of(snapshot: Snapshot[Any]) -> Document:
+    """Return the document of a record of any kind, or raise RecordTooLargeError."""
+    return _DOCUMENTS[type(snapshot.record)](snapshot)
+
+
+def message_documents(
+    messages: Iterable[Snapshot[Message]], analyser: Analyser | None
+) -> list[Document]:
     """Return a document for each id; of two messages with one id, the later one is used."""
     by_id = {snapshot.record.id: snapshot for snapshot in messages}
-    return [_message_document(snapshot) for snapshot in by_id.values()]
+    return [message_document(snapshot, analyser) for snapshot in by_id.values()]
 
 
-class Turn(NamedTuple):
-    """The documents of a turn, and the conversations that its messages name."""
-
-    conversation: Document | None
-    messages: list[Document]
-    trace: Document | None
-    conversations: list[str]
-
-    @property
-    def brings_message_of_trace(self) -> bool:
-        """Whether the message that the trace belongs to is one of the turn's."""
-        wanted = None if self.trace is None else self.trace["message_id"]
-        return any(message["id"] == wanted for message in self.messages)
-
-    @property
-    def writes(self) -> int:
-        """The number of documents to write."""
-        return (self.conversation is not None) + len(self.messages) + (self.trace is not None)
-
-    @property
-    def owners(self) -> list[str]:
-        """The ids of the conversations and messages that must not be deleted during the write."""
-        trace = self.trace
-        return [
-            *self.conversations,
-            *([] if trace is None else [trace["conversation_id"], trace["message_id"]]),
-        ]
+_DOCUMENTS: dict[type[Record], Callable[[Snapshot[Any]], Document]] = {
+    Conversation: conversation_document,
+    Message: message_document,
+    TurnTrace: trace_document,
+}
 
 
-def turn_documents(
-    conversation: Snapshot[Conversation] | None,
-    messages: Sequence[Snapshot[Message]],
-    trace: Snapshot[TurnTrace] | None,
-) -> Turn:
-    """Return the documents of a turn."""
-    return Turn(
-        None if conversation is None else conversation_document(conversation),
-        message_documents(messages),
-        None if trace is None else trace_document(trace),
-        [snapshot.record.conversation_id for snapshot in messages],
-    )
-
-
-def _fitting(document: Document, json: bytes) -> Document:
-    """Check the size of a document, and return the document.
+def _document(snapshot: Snapshot[Any], escape: Callable[[Document], None]) -> Document:
+    """Return the document of a record.
 
     Raises:
         RecordTooLargeError: it is larger than the server accepts.
     """
-    if len(json) * _LARGEST_EXPANSION > _MAX_BYTES:
+    record = snapshot.record
+    document: Document = record.__pydantic_serializer__.to_python(record, mode="json")
+    escape(document)
+    if len(snapshot.json) * _LARGEST_EXPANSION > _MAX_BYTES:
         from bson import encode
 
-        size = len(encode(document)) + _BYTES_OF_ID
+        size = len(encode(document)) + _BYTES_ADDED_LATER
         if size > _MAX_BYTES:
             raise RecordTooLargeError(
                 f"record {document['id']!r} takes {size} bytes as a MongoDB document;"
@@ -156,65 +195,76 @@ def _fitting(document: Document, json: bytes) -> Document:
     return document
 
 
-def _reader(
-    kind: type[AnyRecord], unescape: Callable[[Document], None]
-) -> Callable[[Document, Repairs], AnyRecord]:
-    """Return a function that reads a document into a record of a class; it changes the document.
-
-    The function raises `ValidationError` if the record can be neither read nor repaired.
-    """
-
-    def read(document: Document, repairs: Repairs) -> AnyRecord:
-        del document["_id"]
-        unescape(document)
-        return repairs.read(kind, document)
-
-    return read
+def _escape_metadata(document: Document) -> None:
+    if document["metadata"]:
+        document["metadata"] = escaped(document["metadata"])
 
 
-def _unescape_metadata(document: Document) -> None:
+def _escape_message(document: Document) -> None:
+    _escape_metadata(document)
+    if not document["is_flagged"]:
+        del document["is_flagged"]
+
+
+def _escape_trace(document: Document) -> None:
+    _change_free_form(document, escaped)
+
+
+# Documents to rows
+
+
+def id_of(document: Document) -> str:
+    """Return the id of a stored document; jazzmine 0.1 also stored empty ones."""
+    return document.get("id") or UNKNOWN_ID
+
+
+def to_row(document: Document) -> Row:
+    """Return the row of a stored document, which becomes its body."""
+    del document["_id"]
+    document.pop(TOUCHED, None)
+    if "search_language" in document:
+        for name in _SEARCHED:
+            document.pop(name, None)
     if document.get("metadata"):
-        document["metadata"] = _unescaped(document["metadata"])
+        document["metadata"] = unescaped(document["metadata"])
+    if "message_id" in document:
+        _change_free_form(document, unescaped)
+    return id_of(document), document
 
 
-def _unescape_conversation(document: Document) -> None:
-    document.pop(LOG_LOCK, None)
-    _unescape_metadata(document)
+def to_rows(documents: Iterable[Document]) -> list[Row]:
+    """Return the rows of stored documents."""
+    return [to_row(document) for document in documents]
 
 
-def _unescape_trace(document: Document) -> None:
-    _change_free_form(document, _unescaped)
+def time_of(document: Document) -> int:
+    """Return a message's `timestamp` as one that another message may have.
+
+    That of another program may be of any type.
+    """
+    time = document.get("timestamp")
+    if not isinstance(time, (int, float)) or not math.isfinite(time):
+        return MIN_INT
+    return min(math.ceil(max(time, MIN_INT)), MAX_INT)
 
 
-read_conversation: Callable[[Document, Repairs], Conversation] = _reader(
-    Conversation, _unescape_conversation
-)
-read_message: Callable[[Document, Repairs], Message] = _reader(Message, _unescape_metadata)
-read_trace: Callable[[Document, Repairs], TurnTrace] = _reader(TurnTrace, _unescape_trace)
-
-
-def stored_id(document: Document) -> Any:
-    """Return a document's id; in a document of another program it may have any type, or be None."""
-    return document.get("id")
-
-
-# The free-form fields of a trace: the names in the elements of each of its lists.
-_FREE_FORM = (
-    ("tool_traces", ("final_data", "intermediates", "api_calls")),
-    ("slot_events", ("value",)),
-    ("emission_records", ("metadata",)),
-)
+# Free-form data
 
 
 def _change_free_form(trace: Document, change: Callable[[Any], Any]) -> None:
-    for section, names in _FREE_FORM:
+    _change(trace, _OF_TRACES, change)
+    for section, names in FREE_FORM.items():
         elements = trace.get(section)
-        if not isinstance(elements, list):
-            continue
-        for element in elements:
-            for name in names:
-                if isinstance(element, dict) and element.get(name):
-                    element[name] = change(element[name])
+        if isinstance(elements, list):
+            for element in elements:
+                if isinstance(element, dict):
+                    _change(element, names, change)
+
+
+def _change(fields: Document, names: Sequence[str], change: Callable[[Any], Any]) -> None:
+    for name in names:
+        if fields.get(name):
+            fields[name] = change(fields[name])
 
 
 def escaped(value: Any) -> Any:
@@ -229,16 +279,36 @@ def escaped(value: Any) -> Any:
     return value
 
 
-def _unescaped(value: Any) -> Any:
+def unescaped(value: Any) -> Any:
+    """Return free-form data without these prefixes."""
     if isinstance(value, dict):
-        return {_unprefixed(name): _unescaped(item) for name, item in value.items()}
+        return {_unprefixed(name): unescaped(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_unescaped(item) for item in value]
+        return [unescaped(item) for item in value]
     if hasattr(value, "as_doc"):
         # The driver decodes an object with `$ref`, as jazzmine 0.1 may have stored it, as a DBRef.
-        return {name: _unescaped(item) for name, item in value.as_doc().items()}
+        return {name: unescaped(item) for name, item in value.as_doc().items()}
     return value
 
 
 def _unprefixed(name: str) -> str:
     return name[1:] if name.startswith(_PREFIX) and name[1:].startswith(_MARKED) else name
+
+
+# Copies
+
+
+def copied_message(document: Document, owner: str, salt: UUID) -> Document:
+    """Return the copy of a message for another conversation."""
+    return _copied(document, salt, conversation_id=owner)
+
+
+def copied_trace(document: Document, owner: str, salt: UUID, ids: dict[str, str]) -> Document:
+    """Return the copy of a trace, for the copy of its message."""
+    message_id = ids[document.get("message_id") or UNKNOWN_ID]
+    return _copied(document, salt, conversation_id=owner, message_id=message_id)
+
+
+def _copied(document: Document, salt: UUID, **fields: str) -> Document:
+    kept = {name: value for name, value in document.items() if name not in ("_id", TOUCHED)}
+    return {**kept, "id": forked_id(salt, id_of(document)), **fields}

@@ -64,17 +64,21 @@ class Index(NamedTuple):
         return self.name == description["name"] or not is_another
 
 
-def missing_indexes(collection: str, descriptions: Sequence[Mapping[str, Any]]) -> list[Index]:
+def missing_indexes(
+    collection: str, indexes: Sequence[Index], descriptions: Sequence[Mapping[str, Any]]
+) -> list[Index]:
     """Return the indexes that a collection lacks.
 
     Args:
+        collection: its name.
+        indexes: those that it must have.
         descriptions: the server's descriptions of the existing indexes.
 
     Raises:
         ConfigurationError: an existing index prevents the creation of one of them.
     """
     missing = []
-    for index in INDEXES[collection]:
+    for index in indexes:
         if any(index.is_same(description) for description in descriptions):
             continue
         for description in descriptions:
@@ -94,6 +98,7 @@ INDEXES: dict[str, tuple[Index, ...]] = {
         Index((("user_id", 1), ("last_updated_at", -1), ("_id", -1))),
         Index((("agent_id", 1), ("last_updated_at", -1), ("_id", -1))),
         Index((("last_updated_at", 1), ("_id", 1))),
+        Index((("metadata.$**", 1),)),
     ),
     MESSAGES: (
         Index((("id", 1),), unique=True),

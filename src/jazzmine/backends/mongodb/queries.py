@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jazzmine.backends.mongodb.documents import Document
+from jazzmine.backends.mongodb.documents import TOUCHED, Document
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.repair import UNKNOWN_ID
 
@@ -21,16 +21,21 @@ __all__ = [
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
     "NEWEST_MESSAGES",
+    "OLDEST_CONVERSATIONS",
+    "REQUIRE",
+    "TOUCH",
     "TRACES_FOUND",
     "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
     "Listing",
     "among",
     "duplicates",
+    "elsewhere",
     "equal",
     "flag",
+    "older_than",
     "other_traces",
-    "same_id_or_message",
+    "since",
     "visible",
 ]
 
@@ -134,6 +139,7 @@ class Listing:
 
 
 ALL_CONVERSATIONS = Listing("last_updated_at", -1, member="conversation")
+OLDEST_CONVERSATIONS = Listing("last_updated_at", 1)
 FIRST_STORED = Listing("_id", 1)
 CONVERSATIONS_OF_USER = Listing("last_updated_at", -1, "user_id", "conversation of this user")
 CONVERSATIONS_OF_AGENT = Listing("last_updated_at", -1, "agent_id", "conversation of this agent")
@@ -144,22 +150,50 @@ MESSAGES_OF_USER = Listing("timestamp", 1, "user_id", "message of this user")
 NEWEST_MESSAGES = Listing("timestamp", -1, "conversation_id", "message of this conversation")
 TRACES_OF_CONVERSATION = Listing("turn_number", 1, "conversation_id")
 TRACES_OF_AGENT = Listing("started_at_ms", -1, "agent_id")
-TRACES_FOUND = Listing("started_at_ms", -1)
+TRACES_FOUND = Listing("started_at_ms", -1, member="trace")
 
 # Those of an owner, by the field that holds the owner's id.
-CONVERSATIONS_BY: dict[str, Listing] = {
-    one.owner: one for one in (CONVERSATIONS_OF_USER, CONVERSATIONS_OF_AGENT)
+CONVERSATIONS_BY: dict[str | None, Listing] = {
+    None: ALL_CONVERSATIONS,
+    "user_id": CONVERSATIONS_OF_USER,
+    "agent_id": CONVERSATIONS_OF_AGENT,
 }
 MESSAGES_BY: dict[str, Listing] = {
-    one.owner: one for one in (MESSAGES_OF_CONVERSATION, MESSAGES_OF_USER)
+    "conversation_id": MESSAGES_OF_CONVERSATION,
+    "user_id": MESSAGES_OF_USER,
 }
 
 
-def same_id_or_message(trace_id: str, message_id: str) -> Document:
-    """Build the query for the trace with an id, and for the trace of a message."""
-    return {"$or": [equal(id=trace_id), equal(message_id=message_id)]}
+def other_traces(trace: Document) -> Document:
+    """Build the query for the traces of the same message that have another id."""
+    return {**equal(message_id=trace["message_id"]), "id": {"$ne": trace["id"]}}
 
 
-def other_traces(trace_id: str, message_id: str) -> Document:
-    """Build the query for the traces of a message that have another id."""
-    return {**equal(message_id=message_id), "id": {"$ne": trace_id}}
+def elsewhere(documents: Sequence[Document]) -> Document:
+    """Build the query for messages with the same ids in another conversation than these."""
+    return {
+        "$or": [
+            {**equal(id=document["id"]), "conversation_id": {"$ne": document["conversation_id"]}}
+            for document in documents
+        ]
+    }
+
+
+#: The update that gives a document another value, whatever that is.
+TOUCH: Document = {"$inc": {TOUCHED: 1}}
+
+
+#: The upsert that does nothing to a document, and fails if the document is not stored, because it
+#: would have another `_id` than that of the query.
+#: https://www.mongodb.com/docs/manual/reference/operator/update/setOnInsert/
+REQUIRE: Document = {"$setOnInsert": {"_id": 0}}
+
+
+def older_than(before: int) -> Document:
+    """Build the query for the conversations that were last updated before a time, in ms."""
+    return {"last_updated_at": {"$lt": before}}
+
+
+def since(conversation_id: str, time: int) -> Document:
+    """Build the query for a conversation's messages of a time or later, in ms."""
+    return {**equal(conversation_id=conversation_id), "timestamp": {"$gte": time}}

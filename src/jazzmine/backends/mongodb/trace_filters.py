@@ -1,14 +1,18 @@
-"""Build the query for a `TraceFilter`; it matches as `trace_queries.matches` does."""
+"""Build the queries for a `TraceFilter` and for a conversation's metadata.
+
+They match as `trace_queries.matches` and `json_values.contains` do.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from jazzmine.backends.mongodb.documents import Document, escaped
+from jazzmine.backends.mongodb.documents import FREE_FORM, Document, escaped
 from jazzmine.backends.mongodb.queries import equal
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["filter_query"]
+__all__ = ["filter_query", "metadata_query"]
 
 _EQUAL = (
     ("agent_id", "agent_id"),
@@ -23,9 +27,6 @@ _BOUNDS = (
     ("min_latency_ms", "total_latency_ms", "$gte"),
 )
 _ELEMENTS = (("tool", "tool_traces"), ("llm_call", "llm_calls"))
-
-# The only field of an element with values of any type; `{"$eq": 1}` also matches `[1, 2]`.
-_ANY_FORM = "final_data"
 
 
 def filter_query(where: TraceFilter) -> Document:
@@ -46,19 +47,24 @@ def filter_query(where: TraceFilter) -> Document:
         wanted = getattr(where, name)
         if wanted is not None:
             query.update(_some_element(section, wanted))
-            if not all(_is_simple(field, value) for field, value in wanted.items()):
+            if not all(_is_simple(section, field, value) for field, value in wanted.items()):
                 exact.append(_some_element_exactly(section, wanted))
     if exact:
         query["$expr"] = {"$and": exact}
     return query
 
 
-def _is_simple(field: str, value: Any) -> bool:
-    return field != _ANY_FORM and not isinstance(value, (dict, list))
+def _is_simple(section: str, field: str, value: Any) -> bool:
+    # In a field with values of any type `{"$eq": 1}` also matches `[1, 2]`.
+    return field not in FREE_FORM.get(section, ()) and not isinstance(value, (dict, list))
 
 
 def _some_element(section: str, wanted: dict[str, Any]) -> Document:
-    simple = {field: {"$eq": value} for field, value in wanted.items() if _is_simple(field, value)}
+    simple = {
+        field: {"$eq": value}
+        for field, value in wanted.items()
+        if _is_simple(section, field, value)
+    }
     if not simple:
         return {f"{section}.0": {"$exists": True}}
     return {section: {"$elemMatch": simple}}
@@ -70,6 +76,22 @@ def _some_element_exactly(section: str, wanted: dict[str, Any]) -> Document:
     ]
     holds = {"$map": {"input": f"${section}", "as": "element", "in": {"$and": each}}}
     return {"$anyElementTrue": [holds]}
+
+
+def metadata_query(wanted: Mapping[str, Any], field: str = "metadata") -> Document:
+    """Build the query for the documents in whose field are these keys with these values."""
+    query: Document = {}
+    exact = []
+    for key, value in escaped(dict(wanted)).items():
+        if "." not in key and key and not isinstance(value, (dict, list)):
+            query[f"{field}.{key}"] = {"$eq": value}  # for the index
+        stored = {"$getField": {"field": {"$literal": key}, "input": f"${field}"}}
+        is_null = {"$eq": [{"$type": stored}, "null"]}
+        there = {"$ifNull": [stored, None]}  # a missing key is no object
+        exact.append(is_null if value is None else _equals(there, value, depth=0))
+    if exact:
+        query["$expr"] = {"$and": exact}
+    return query
 
 
 def _equals(value: Any, wanted: Any, depth: int) -> Document:

@@ -36,6 +36,10 @@ _SUMS = (
     "prompt_tokens",
     "completion_tokens",
     "total_tokens",
+    "cached_prompt_tokens",
+    "cache_write_tokens",
+    "reasoning_tokens",
+    "cost_usd",
     "total_energy_kwh",
     "total_co2_g",
 )
@@ -76,11 +80,19 @@ def _turns(key: Any) -> list[Document]:
         "prompt_tokens": "$total_prompt_tokens",
         "completion_tokens": "$total_completion_tokens",
         "total_tokens": 1,
+        "cached_prompt_tokens": _sum_of_calls("$$call.cached_prompt_tokens"),
+        "cache_write_tokens": _sum_of_calls("$$call.cache_write_tokens"),
+        "reasoning_tokens": _sum_of_calls("$$call.reasoning_tokens"),
+        "cost_usd": _sum_of_calls(_finite("$$call.cost_usd")),
         "latency_ms": "$total_latency_ms",
         "total_energy_kwh": _finite("$total_energy_kwh"),
         "total_co2_g": _finite("$total_co2_g"),
     }
     return [{"$project": row}]
+
+
+def _sum_of_calls(number: Any) -> Document:
+    return {"$sum": {"$map": {"input": "$llm_calls", "as": "call", "in": number}}}
 
 
 def _finite(number: str) -> Document:
@@ -101,6 +113,10 @@ def _calls() -> list[Document]:
         "prompt_tokens": "$call.prompt_tokens",
         "completion_tokens": "$call.completion_tokens",
         "total_tokens": "$call.total_tokens",
+        "cached_prompt_tokens": "$call.cached_prompt_tokens",
+        "cache_write_tokens": "$call.cache_write_tokens",
+        "reasoning_tokens": "$call.reasoning_tokens",
+        "cost_usd": _finite("$call.cost_usd"),
         "latency_ms": "$call.latency_ms",
         "total_energy_kwh": {"$literal": 0.0},
         "total_co2_g": {"$literal": 0.0},

@@ -1,13 +1,14 @@
-"""A statement of a call, and the attempts at a write whose replies may be lost."""
+"""The attempts at a write whose replies may be lost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from jazzmine.backends.postgres.errors import UnknownOutcome
+from jazzmine.backends.postgres.schema import Query
 
-__all__ = ["Attempts", "Parameters", "Statement"]
+__all__ = ["Attempts", "Parameters", "Read", "Write", "require_answer"]
 
 Parameters: TypeAlias = Mapping[str, object]
 
@@ -16,16 +17,14 @@ class Attempts:
     """The attempts at one write.
 
     Args:
-        is_recorded: whether its lease has no number if it changed nothing.
-        is_repeatable: whether a repetition of an attempt that took effect has the same result.
+        is_repeatable: whether a repetition of an attempt that took effect has the same answer.
 
     Attributes:
         doubtful: leases, and how many writes each counts if an attempt took effect.
     """
 
-    def __init__(self, *, is_recorded: bool = False, is_repeatable: bool = True) -> None:
+    def __init__(self, is_repeatable: bool) -> None:
         self.doubtful: dict[int, int] = {}
-        self._is_recorded = is_recorded
         self._is_repeatable = is_repeatable
         self._attempts: list[set[int]] = []
 
@@ -34,35 +33,59 @@ class Attempts:
         self.doubtful.update(dict.fromkeys(leases, calls))
         self._attempts.append(leases)
 
-    def outcome(self, leases: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-        """Return what an attempt wrote, or None if the write has to be sent again.
+    def answer(self, leases: Iterable[tuple[int, int, str | None]]) -> str | None:
+        """Return the answer of an attempt that took effect, or None: the write is sent again.
 
         Args:
-            leases: as they are since they were retired.
+            leases: the id of each, its count of writes and the last answer, since it is retired.
 
         Raises:
             UnknownOutcome: a lease is missing, and the write must not be repeated in vain.
         """
-        for lease, calls, *outcome in leases:
-            if self.doubtful.get(lease) == calls and not (self._is_recorded and outcome[0] is None):
-                return tuple(outcome)
-        found = {lease for lease, *_ in leases}
-        if not self._is_repeatable and any(map(found.isdisjoint, self._attempts)):
+        missing = set(self.doubtful)
+        for lease, calls, answer in leases:
+            missing.discard(lease)
+            if self.doubtful.get(lease) == calls:
+                return require_answer(answer)
+        if not self._is_repeatable and any(map(missing.issuperset, self._attempts)):
             raise UnknownOutcome("the server has restarted, and the reply was lost")
         return None
 
 
-class Statement(NamedTuple):
-    """A statement of a call.
+def require_answer(answer: str | None) -> str:
+    """Return the answer of a write out of its lease.
+
+    Raises:
+        UnknownOutcome: it was erased, because it had the id or text of a user who was erased.
+    """
+    if answer is None:
+        raise UnknownOutcome("the reply was lost, and a user's erasure has deleted the answer")
+    return answer
+
+
+class Read(NamedTuple):
+    """A query of a call.
 
     Args:
+        query: the statement.
+        parameters: by name.
         prepare: as psycopg takes it.
-        has_rows: whether its rows are read.
-        write: the attempts so far, if it is a write.
     """
 
-    sql: bytes
+    query: Query
     parameters: Parameters
-    prepare: bool | None = None
-    has_rows: bool = True
-    write: Attempts | None = None
+    prepare: bool | None
+
+
+class Write(NamedTuple):
+    """A write of a call.
+
+    Args:
+        query: the statement.
+        parameters: by name.
+        attempts: those so far.
+    """
+
+    query: Query
+    parameters: Parameters
+    attempts: Attempts

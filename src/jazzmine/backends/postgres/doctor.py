@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from jazzmine.backends.postgres.schema import migrations, quoted
+from jazzmine.backends.postgres.word_index import MAKE_TABLE
 from jazzmine.findings import Finding, failed, fine, warning
 
 __all__ = ["CLOCK", "INDEXES", "LIMITS", "check_indexes", "check_pool", "check_version"]
@@ -28,8 +29,7 @@ SELECT current_setting('max_connections')::int,
     (SELECT datconnlimit FROM pg_database WHERE datname = current_database())
 """
 
-_CREATED = re.compile(r"^CREATE INDEX (\w+) (ON .*?);", re.MULTILINE | re.DOTALL)
-_DROPPED = re.compile(r"^DROP INDEX (?:IF EXISTS )?(?:\$schema\.)?(\w+)", re.MULTILINE)
+_CREATED = re.compile(r"^CREATE INDEX (?:IF NOT EXISTS )?(\w+) (ON .*?);", re.MULTILINE | re.DOTALL)
 _OLDEST = 120_000
 
 
@@ -52,7 +52,10 @@ def check_indexes(schema: str, found: Iterable[tuple[str, bool]]) -> Iterator[Fi
     """
     there = dict(found)
     is_fine = True
-    for name, definition in _wanted().items():
+    wanted = _wanted()
+    if "message_words_pkey" in there:
+        wanted.update(_CREATED.findall(MAKE_TABLE))
+    for name, definition in wanted.items():
         create = f"CREATE INDEX CONCURRENTLY {name} {definition};"
         create = " ".join(create.replace("$schema", quoted(schema)).split())
         if name not in there:
@@ -70,8 +73,6 @@ def _wanted() -> dict[str, str]:
     """Return the definitions of the indexes that the migrations leave, by name."""
     wanted: dict[str, str] = {}
     for migration in migrations():
-        for dropped in _DROPPED.findall(migration.sql):
-            wanted.pop(dropped, None)
         wanted.update(_CREATED.findall(migration.sql))
     return wanted
 

@@ -8,6 +8,7 @@ from psycopg import errors
 
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.leases import is_lease_gone
+from jazzmine.backends.postgres.schema import REFUSED
 from jazzmine.backends.postgres.text import from_text
 from jazzmine.errors import (
     ConfigurationError,
@@ -53,6 +54,8 @@ _CHANGED_SCHEMA = (
     errors.UndefinedFunction,
     errors.UndefinedTable,
 )
+# Behind a pooler, another client has prepared statements on the same connection of the server.
+_LOST_STATEMENTS = (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName)
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
 
 
@@ -97,12 +100,21 @@ def translated(error: Exception, address: Address) -> JazzmineError:
     if isinstance(error, errors.ForeignKeyViolation):
         kind = "message" if error.diag.table_name == "turn_traces" else "conversation"
         return IntegrityError(f"the {kind}{_key_of(error)} is not stored; store the {kind} first")
+    if isinstance(error, errors.Error) and error.sqlstate == REFUSED:
+        return IntegrityError(f"{from_text(_text_of(error, address))}; nothing was written")
     if isinstance(error, errors.UniqueViolation):
         return IntegrityError(
             f"the trace{_key_of(error)} belongs to another message; nothing was written"
         )
     if isinstance(error, errors.ProgramLimitExceeded):
         return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
+    if isinstance(error, _LOST_STATEMENTS):
+        return ConfigurationError(
+            f"PostgreSQL at {address.name}: {_text_of(error, address)}; a connection pooler that"
+            " does not know prepared statements shares its connections: set 'prepare' to False"
+            " (in a URL: ?prepare=false), or use PgBouncer 1.21 or newer with"
+            " max_prepared_statements above 0"
+        )
     if isinstance(error, _CHANGED_SCHEMA):
         return ConfigurationError(
             f"PostgreSQL at {address.name}: {_text_of(error, address)}; the schema was changed"

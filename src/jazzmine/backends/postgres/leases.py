@@ -1,26 +1,28 @@
 """Fencing: an abandoned write cannot take effect after its lease is retired.
 
-Each connection has a lease, a row with a random id. Every write updates the lease of its
-connection in the same statement, and fails if the lease is retired. A write that is running when
+Each connection has a lease, a row with a random id. Every write ends with an update of the lease of
+its connection, and fails if the lease is retired (see `functions`). A write that is running when
 its lease is retired is either committed by then or fails, and one that reaches the server later
 changes nothing. This is also true with a connection pooler, where the server process of a write
 is not known.
 
-The lease counts the writes of its connection and stores the result of the last one: so a write
-whose reply was lost is repeated only if it has not taken effect. A result may contain a user's id
-or text, a popped message for example. Erasing a user deletes such results.
+The lease counts the writes of its connection and stores the answer of the last one: so a write
+whose reply was lost is repeated only if it has not taken effect. An answer may contain a user's id
+or text, an edited conversation for example. Erasing a user deletes such answers.
 
 The role needs SELECT, INSERT, UPDATE and DELETE on the table.
 """
 
 from __future__ import annotations
 
-import functools
 import secrets
 
 from psycopg import errors
 
+from jazzmine.backends.postgres.schema import LEASE_GONE
+
 __all__ = [
+    "ANSWER",
     "DELETE_ALL",
     "ERASE_RESULTS",
     "LEASES",
@@ -29,11 +31,8 @@ __all__ = [
     "SETTINGS",
     "WRITES_OF_AN_ID",
     "WRONG_SETTINGS",
-    "counted",
-    "fenced",
     "is_lease_gone",
     "new_id",
-    "recorded",
 ]
 
 LEASES = "jazzmine_leases"
@@ -82,12 +81,15 @@ made AS (INSERT INTO $schema.{LEASES} (id, store) VALUES (%(lease)s, %(store)s))
 
 RETIRE = f"""
 UPDATE $schema.{LEASES} SET is_retired = true WHERE id = ANY(%(leases)s::bigint[])
-RETURNING id, calls, written, result
+RETURNING id, calls, result
 """
+
+# The answer that was too long to be sent while the write held its locks.
+ANSWER = f"SELECT result FROM $schema.{LEASES} WHERE id = %(lease)s"
 
 DELETE_ALL = f"DELETE FROM $schema.{LEASES} WHERE store = %(store)s"
 
-# Returns how many results with the user's id or text are left. A locked lease is skipped, because
+# Returns how many answers with the user's id or text are left. A locked lease is skipped, because
 # its transaction may wait for rows that another one has locked; it replaces the result, or fails.
 ERASE_RESULTS = f"""
 WITH erased AS (
@@ -99,51 +101,6 @@ WHERE %(user)s = ANY(users) AND id NOT IN (SELECT id FROM erased)
 """
 
 
-def _fence(written: str, result: str = "NULL", users: str = "NULL") -> str:
-    # The server runs the second part although nothing reads it, and it violates NOT NULL.
-    return f"""
-lease AS (
-    UPDATE $schema.{LEASES} SET id = %(next_lease)s, calls = %(calls)s, written = {written},
-        result = {result}, users = {users}
-    WHERE id = %(lease)s AND NOT is_retired RETURNING id),
-fence AS (
-    INSERT INTO $schema.{LEASES} (id, store) SELECT NULL, 0 WHERE NOT EXISTS (SELECT FROM lease))
-"""
-
-
-@functools.lru_cache(maxsize=256)
-def fenced(sql: str) -> str:
-    """Return a write with a fence, which has the parameters `lease`, `next_lease` and `calls`."""
-    statement = sql.lstrip()
-    if statement.startswith("WITH"):
-        return f"WITH {_fence('NULL')}, {statement.removeprefix('WITH')}"
-    return f"WITH {_fence('NULL')} {statement}"
-
-
-@functools.lru_cache(maxsize=256)
-def counted(sql: str) -> str:
-    """Return a single write with a fence, which returns the number of rows that it wrote."""
-    fence = _fence("(SELECT count(*) FROM main)")
-    return f"WITH main AS ({sql} RETURNING 1), {fence} SELECT count(*) FROM main"
-
-
-@functools.lru_cache(maxsize=256)
-def recorded(sql: str) -> str:
-    """Return a write with a fence that returns, and stores in the lease, its result.
-
-    Args:
-        sql: the parts of a WITH clause. The last one is `main`, one row of `written`, which is
-            null if nothing was changed, `result`, and `users`: those whose ids or text are in
-            the result, null if the result need not be stored.
-    """
-    fence = _fence(
-        "(SELECT written FROM main)",
-        "(SELECT result FROM main WHERE users IS NOT NULL)",
-        "(SELECT users FROM main)",
-    )
-    return f"WITH {sql}, {fence} SELECT written, result FROM main"
-
-
 def new_id() -> int:
     """Return a random id of a lease or a store; a sequence would restart after a crash."""
     return secrets.randbits(63)
@@ -151,4 +108,4 @@ def new_id() -> int:
 
 def is_lease_gone(error: BaseException) -> bool:
     """Return whether a write failed, and changed nothing, because its lease is retired."""
-    return isinstance(error, errors.NotNullViolation) and error.diag.table_name == LEASES
+    return isinstance(error, errors.Error) and error.sqlstate == LEASE_GONE

@@ -1,7 +1,9 @@
 """The statements of working memory, by name; `$schema` stands for the schema of the tables.
 
-Each is a transaction of its own, and may be repeated. What decides about a lock is a function on
-the server: see `memory_migrations`. Times are in ms.
+Each is a transaction of its own, and may be repeated. Times are in ms, if nothing else is said. A
+row that has expired counts as one without a mark and without data. What a statement decides, it
+decides by the newest version of the row, which it waits for: so `now()`, when it began, is the time
+for all of its columns.
 """
 
 from __future__ import annotations
@@ -9,90 +11,185 @@ from __future__ import annotations
 __all__ = [
     "CONVERSATIONS_OF",
     "COUNT",
-    "DELETE",
-    "ERASE",
-    "EXTEND",
+    "CREATE",
+    "DELETE_EXPIRED",
+    "DELETE_SET_ASIDE",
     "LOAD",
-    "RELEASE",
+    "LOCK",
     "RENEW",
-    "SAVE",
     "SET_ASIDE",
     "SWEEP",
     "SWEEP_CORRUPT",
     "SWEPT_AT_ONCE",
-    "TAKE",
-    "channel",
+    "TAKE_BACK",
+    "WRITE",
 ]
 
 SWEPT_AT_ONCE = 500
 
-TAKE = """
-SELECT wait_ms, data_found FROM $schema.jazzmine_memory_take(
-    %(id)s, %(token)s, %(lock)s, %(released)s, %(place)s::integer, %(listens)s)
+_IS_LIVE = "memory.expires_at > now()"
+_MARK = f"CASE WHEN {_IS_LIVE} THEN memory.mark ELSE '' END"
+_STORED = f"{_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, memory.user_id"
+
+# Another store holds the lock.
+_IS_LOCKED = (
+    "coalesce(memory.lock_expires_at > now() AND memory.lock_store <> %(store)s::text, false)"
+)
+_LOCK = """
+memory.lock_holder, extract(epoch FROM now() - memory.lock_taken_at)::float8,
+    extract(epoch FROM memory.lock_expires_at - now())::float8"""
+
+# The request's number, or a later one of its store, was written or taken back.
+_IS_DONE = (
+    "coalesce((memory.writers -> %(store)s::text ->> 0)::bigint >= %(number)s::bigint, false)"
+)
+
+# The number of the request, as it is kept.
+_NUMBER = """jsonb_build_object(%(store)s::text, jsonb_build_array(
+    %(number)s::bigint, extract(epoch FROM now()) + %(kept)s::float8 / 1000))"""
+
+# The numbers of the writers with that of the request, without those that are too old.
+_NUMBERED = f"""
+CASE WHEN memory.writers - %(store)s::text = '{{}}' THEN '{{}}' ELSE (
+    SELECT coalesce(jsonb_object_agg(writer.key, writer.value), '{{}}')
+    FROM jsonb_each(memory.writers - %(store)s::text) AS writer
+    WHERE (writer.value ->> 1)::float8 > extract(epoch FROM now())) END
+|| {_NUMBER}"""
+
+
+def _later(ms: str) -> str:
+    return f"now() + %({ms})s * interval '1 millisecond'"
+
+
+def _full_hour(ms: str) -> str:
+    return f"date_trunc('hour', {_later(ms)} + interval '1 hour')"
+
+
+# A reply that nothing was written needs not wait for the disk.
+_NO_FLUSH = "set_config('synchronous_commit', 'off', true)"
+
+_WRITTEN = {
+    "mark": "%(mark)s",
+    "data": "%(data)s::bytea",
+    "user_id": "%(user)s",
+    "format": "%(format)s::integer",
+    "expires_at": _later("ttl"),
+    "sweep_after": _full_hour("swept"),
+}
+_FITS = f"{_MARK} = %(read)s AND NOT {_IS_LOCKED} AND NOT {_IS_DONE}"
+_CHANGES = ",\n    ".join(
+    f"{column} = CASE WHEN {_FITS} THEN {value} ELSE memory.{column} END"
+    for column, value in {
+        **_WRITTEN,
+        "lock_expires_at": "NULL",
+        "writers": _NUMBERED,
+    }.items()
+)
+
+# Whether it was written, now or before; if not, which lock is in the way, and what is stored. There
+# is no row if nothing is stored, and nothing was read.
+WRITE = f"""
+UPDATE $schema.working_memory AS memory SET {_CHANGES}
+WHERE conversation_id = %(id)s
+RETURNING {_IS_DONE}, {_IS_LOCKED}, {_LOCK},
+    CASE WHEN NOT {_IS_DONE} THEN {_MARK} END,
+    CASE WHEN NOT {_IS_DONE} AND {_IS_LIVE} THEN memory.data END, memory.user_id,
+    CASE WHEN NOT {_IS_DONE} THEN {_NO_FLUSH} END
 """
 
-SAVE = """
-SELECT $schema.jazzmine_memory_save(
-    %(id)s, %(token)s, %(data)s, %(user)s, %(format)s::integer, %(ttl)s, %(kept)s)
+# The same where there may be no row.
+CREATE = WRITE.replace(
+    "UPDATE $schema.working_memory AS memory SET",
+    f"""
+INSERT INTO $schema.working_memory AS memory (conversation_id, {", ".join(_WRITTEN)}, writers)
+VALUES (%(id)s, {", ".join(_WRITTEN.values())}, {_NUMBER})
+ON CONFLICT (conversation_id) DO UPDATE SET""",
+).replace("WHERE conversation_id = %(id)s\n", "")
+
+LOAD = f"SELECT {_STORED} FROM $schema.working_memory AS memory WHERE conversation_id = %(id)s"
+
+# A tombstone is not renewed.
+RENEW = f"""
+UPDATE $schema.working_memory AS memory
+SET expires_at = CASE WHEN data IS NULL THEN expires_at ELSE {_later("ttl")} END,
+    sweep_after = greatest(sweep_after, {_full_hour("ttl")})
+WHERE conversation_id = %(id)s AND {_IS_LIVE}
+RETURNING {_STORED}
 """
 
-DELETE = "SELECT $schema.jazzmine_memory_delete(%(id)s, %(token)s, %(kept)s)"
-
-ERASE = "SELECT $schema.jazzmine_memory_erase(%(id)s, %(token)s, %(user)s, %(kept)s)"
-
-RELEASE = "SELECT $schema.jazzmine_memory_release(%(id)s, %(token)s, %(kept)s)"
-
-EXTEND = """
-UPDATE $schema.working_memory
-SET lock_expires_at = clock_timestamp() + %(lock)s * interval '1 millisecond'
-WHERE conversation_id = %(id)s AND lock_token = %(token)s AND lock_expires_at > clock_timestamp()
-RETURNING set_config('synchronous_commit', 'off', true)
+# Raise the last number of a store, release its lock, and read.
+TAKE_BACK = f"""
+INSERT INTO $schema.working_memory AS memory (conversation_id, sweep_after, writers)
+VALUES (%(id)s, {_full_hour("kept")}, {_NUMBER})
+ON CONFLICT (conversation_id) DO UPDATE
+SET writers = CASE WHEN {_IS_DONE} THEN memory.writers ELSE {_NUMBERED} END,
+    sweep_after = greatest(memory.sweep_after, {_full_hour("kept")}),
+    lock_expires_at = CASE
+        WHEN memory.lock_store = %(store)s::text AND memory.lock_number <= %(number)s::bigint
+        THEN NULL
+        ELSE memory.lock_expires_at END
+RETURNING {_STORED}, {_NO_FLUSH}
 """
 
-LOAD = """
-SELECT data FROM $schema.working_memory
-WHERE conversation_id = %(id)s AND data IS NOT NULL AND expires_at > clock_timestamp()
-"""
+_MAY_LOCK = f"memory.data IS NOT NULL AND {_IS_LIVE} AND NOT {_IS_LOCKED} AND NOT {_IS_DONE}"
+_LOCKED = ",\n    ".join(
+    f"{column} = CASE WHEN {_MAY_LOCK} THEN {value} ELSE memory.{column} END"
+    for column, value in {
+        "lock_expires_at": _later("lock"),
+        "lock_taken_at": "CASE WHEN memory.lock_store = %(store)s::text"
+        " AND memory.lock_number = %(number)s::bigint THEN memory.lock_taken_at ELSE now() END",
+        "lock_store": "%(store)s::text",
+        "lock_number": "%(number)s::bigint",
+        "lock_holder": "%(holder)s",
+    }.items()
+)
 
-RENEW = """
-UPDATE $schema.working_memory
-SET expires_at = clock_timestamp() + %(ttl)s * interval '1 millisecond',
-    sweep_after = greatest(sweep_after, date_trunc('hour',
-        clock_timestamp() + %(ttl)s * interval '1 millisecond' + interval '1 hour'))
-WHERE conversation_id = %(id)s AND data IS NOT NULL AND expires_at > clock_timestamp()
-RETURNING data
+# Take the lock, or renew it; whether another one is in the way, and what is stored.
+LOCK = f"""
+UPDATE $schema.working_memory AS memory SET {_LOCKED}
+WHERE conversation_id = %(id)s
+RETURNING {_IS_LOCKED}, {_LOCK}, {_STORED}, {_NO_FLUSH}
 """
 
 CONVERSATIONS_OF = """
-SELECT conversation_id FROM $schema.working_memory WHERE user_id = %(user)s
-UNION
-SELECT conversation_id FROM $schema.working_memory_corrupt WHERE user_id = %(user)s
+SELECT conversation_id, false FROM $schema.working_memory
+WHERE user_id = %(user)s AND expires_at > now()
+UNION ALL
+SELECT conversation_id, true FROM $schema.working_memory_corrupt
+WHERE user_id = %(user)s AND expires_at > now()
 """
 
 COUNT = """
-SELECT count(*) FROM $schema.working_memory
-WHERE data IS NOT NULL AND expires_at > clock_timestamp()
+SELECT count(*) FROM $schema.working_memory WHERE data IS NOT NULL AND expires_at > now()
 """
 
-# A memory that was saved since, or that is gone, is left alone: so this needs no lock.
-SET_ASIDE = """
+SET_ASIDE = f"""
 WITH unreadable AS (
-    SELECT conversation_id, user_id FROM $schema.working_memory
-    WHERE conversation_id = %(id)s AND data = %(data)s FOR UPDATE),
+    SELECT conversation_id, user_id, data FROM $schema.working_memory AS memory
+    WHERE conversation_id = %(id)s AND {_MARK} = %(mark)s AND data IS NOT NULL FOR UPDATE),
 moved AS (
-    UPDATE $schema.working_memory AS memory SET data = NULL, user_id = NULL FROM unreadable
-    WHERE memory.conversation_id = unreadable.conversation_id RETURNING unreadable.user_id)
+    UPDATE $schema.working_memory AS memory SET data = NULL, user_id = NULL, mark = ''
+    FROM unreadable WHERE memory.conversation_id = unreadable.conversation_id
+    RETURNING unreadable.user_id, unreadable.data)
 INSERT INTO $schema.working_memory_corrupt AS stored (conversation_id, user_id, expires_at, data)
-SELECT %(id)s, user_id, now() + interval '7 days', %(data)s FROM moved
+SELECT %(id)s, user_id, now() + interval '7 days', data FROM moved
 ON CONFLICT (conversation_id) DO UPDATE
 SET user_id = excluded.user_id, expires_at = excluded.expires_at, data = excluded.data
 RETURNING 1
 """
 
+DELETE_SET_ASIDE = """
+DELETE FROM $schema.working_memory_corrupt WHERE user_id = %(user)s RETURNING 1
+"""
+
+DELETE_EXPIRED = """
+DELETE FROM $schema.working_memory WHERE user_id = %(user)s AND expires_at <= now() RETURNING 1
+"""
+
 SWEEP = f"""
 DELETE FROM $schema.working_memory WHERE conversation_id IN (
     SELECT conversation_id FROM $schema.working_memory
-    WHERE sweep_after < now() AND expires_at < now() AND lock_expires_at < now()
+    WHERE sweep_after < now() AND expires_at < now()
     ORDER BY sweep_after LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
 RETURNING 1
 """
@@ -103,8 +200,3 @@ DELETE FROM $schema.working_memory_corrupt WHERE conversation_id IN (
     WHERE expires_at < now() LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
 RETURNING 1
 """
-
-
-def channel(store: str) -> str:
-    """Return the channel on which a store is notified that a lock was handed over to it."""
-    return f"jazzmine_memory_{store}"

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic_core import to_json
 
-from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
+from jazzmine.backends.postgres.text import (
+    from_json_text,
+    from_text,
+    is_escaped,
+    to_json_text,
+    to_text,
+)
+from jazzmine.backends.postgres.word_index import with_entry
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.records.base import Record, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs, parse_json
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageSummary
+from jazzmine.search.analyser import Analyser
 
 __all__ = [
-    "CONVERSATIONS",
-    "MESSAGES",
-    "TRACES",
-    "RecordRows",
+    "append_parameters",
     "are_finite",
     "conversation_json",
+    "edit_parameters",
     "filter_parameters",
     "many_json",
-    "message_parameters",
-    "messages_json",
+    "message_json",
+    "page_of",
+    "rewrite_parameters",
     "row_limit",
+    "store_parameters",
+    "stored_rows",
     "summaries",
-    "trace_json",
+    "where_parameter",
 ]
-
-Row = Sequence[Any]
 
 _MAX_BIGINT = 2**63 - 1
 _MAX_PARAMETER = 2**30 - 64
@@ -46,54 +54,126 @@ _write_messages = TypeAdapter(list[Message]).serializer.to_json
 
 
 def conversation_json(conversation: Snapshot[Conversation]) -> str:
-    """Return the parameter `conversation` for a conversation."""
+    """Return the parameter for a conversation."""
     json = conversation.json
     # Only the metadata contains numbers that have no column.
     return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
 
 
-def messages_json(messages: Sequence[Message]) -> str:
-    """Return the parameter `messages` for messages whose ids differ."""
-    json = _write_messages(messages, exclude_defaults=Message.omits_defaults)
+def message_json(message: Snapshot[Message], analyser: Analyser | None) -> str:
+    """Return the parameter for a message.
+
+    Args:
+        message: the message.
+        analyser: that of the index of words; None without an index.
+    """
+    json = to_json_text(message.json, numbers=b'"metadata":' in message.json)
+    return _fitting(json if analyser is None else with_entry(json, message.record, analyser))
+
+
+def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
+    """Return the parameter for messages whose ids differ; see `message_json`."""
+    if analyser is not None:
+        each = [message_json(message, analyser) for message in messages]
+        return _fitting(f"[{','.join(each)}]")
+    records = [message.record for message in messages]
+    json = _write_messages(records, exclude_defaults=Message.omits_defaults)
     return _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2))
 
 
-def message_parameters(
-    messages: Iterable[Snapshot[Message]], conversation: Snapshot[Conversation] | None = None
-) -> dict[str, object]:
-    """Return the parameters of a write of messages; of two with one id, the later one is used.
-
-    It gets the number of the first, whose conversation must be stored too.
-
-    Args:
-        messages: at least one.
-        conversation: the conversation that the same statement stores before them.
-    """
-    by_id: dict[str, Message] = {}
-    owners: set[str] = set()
-    for message in messages:
-        by_id[message.record.id] = message.record
-        owners.add(to_text(message.record.conversation_id))
-    records = list(by_id.values())
-    stored = None if conversation is None else to_text(conversation.record.id)
-    return {
-        "messages": messages_json(records),
-        "count": len(records),
-        "conversations": [owner for owner in owners if stored is None or owner < stored],
-        "later_conversations": [owner for owner in owners if stored is not None and owner > stored],
-    }
-
-
 def trace_json(trace: Snapshot[TurnTrace]) -> str:
-    """Return the parameter `trace`, in which the elements of lists have all their fields."""
+    """Return the parameter for a trace, in which the elements of lists have all their fields."""
     record = trace.record
     return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
 
 
-def many_json(records: Sequence[Snapshot[Any]]) -> str:
-    """Return the parameter for several conversations, or for several traces."""
+def many_json(records: Sequence[Snapshot[Any]]) -> str | None:
+    """Return the parameter for several conversations, or for several traces, or for none."""
     json = ",".join(map(_whole_json, records))
-    return _fitting(f"[{json}]")
+    return _fitting(f"[{json}]") if records else None
+
+
+def store_parameters(
+    conversation: Snapshot[Conversation] | None,
+    messages: Sequence[Snapshot[Message]],
+    trace: Snapshot[TurnTrace] | None,
+    analyser: Analyser | None,
+) -> dict[str, object]:
+    """Return the parameters of `STORE`; of two messages with one id, the later one is used."""
+    distinct = {message.record.id: message for message in messages}
+    owners = {to_text(message.record.conversation_id) for message in messages}
+    given = None if conversation is None else to_text(conversation.record.id)
+    return {
+        "owners": [owner for owner in owners if owner != given],
+        "given": given,
+        "conversation": None if conversation is None else conversation_json(conversation),
+        "messages": messages_json(list(distinct.values()), analyser) if messages else None,
+        "size": len(distinct),
+        "trace": None if trace is None else trace_json(trace),
+        "trace_message": None if trace is None else to_text(trace.record.message_id),
+        "trace_owner": None if trace is None else to_text(trace.record.conversation_id),
+    }
+
+
+def append_parameters(
+    conversation_id: str,
+    messages: Sequence[Snapshot[Message]],
+    expected_last: str | AnyMessage | None,
+    trace: Snapshot[TurnTrace] | None,
+    replace_after: str | Nothing | None,
+    analyser: Analyser | None,
+) -> dict[str, object]:
+    """Return the parameters of `APPEND`."""
+    records = [message.record for message in messages]
+    return {
+        "owner": to_text(conversation_id),
+        "ids": [to_text(record.id) for record in records],
+        "messages": messages_json(messages, analyser),
+        "latest": records[-1].timestamp,
+        "is_any": expected_last is ANY,
+        "expected_last": to_text(expected_last) if isinstance(expected_last, str) else None,
+        "is_replacing": replace_after is not NOTHING,
+        "last_kept": to_text(replace_after) if isinstance(replace_after, str) else None,
+        "trace": None if trace is None else trace_json(trace),
+    }
+
+
+def edit_parameters(
+    conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+) -> dict[str, object]:
+    """Return the parameters of `EDIT_CONVERSATION`."""
+    changes = {key: value for key, value in metadata.items() if value is not None}
+    return {
+        "owner": to_text(conversation_id),
+        "title": None if title is None else to_text(title),
+        "removed": [to_text(key) for key, value in metadata.items() if value is None],
+        "changes": _fitting(to_json_text(to_json(changes), depth=0)),
+    }
+
+
+def rewrite_parameters(
+    kind: RecordKind, changed: Sequence[tuple[str, str, Snapshot[Any]]]
+) -> dict[str, object]:
+    """Return the parameters of `REWRITE`.
+
+    Args:
+        kind: of which records.
+        changed: their ids and versions as the server returned them, and what is stored instead.
+    """
+    if kind == "messages":
+        records: str | None = messages_json([snapshot for _, _, snapshot in changed], None)
+    else:
+        records = many_json([snapshot for _, _, snapshot in changed])
+    return {
+        "ids": [record_id for record_id, _, _ in changed],
+        "versions": [version for _, version, _ in changed],
+        "records": records,
+    }
+
+
+def where_parameter(where: Mapping[str, Any]) -> str:
+    """Return the parameter for what the metadata has to contain."""
+    return to_json_text(to_json(where), depth=0)
 
 
 def _whole_json(record: Snapshot[Any]) -> str:
@@ -111,68 +191,29 @@ def row_limit(count: int | None) -> int | None:
     return None if count is None else min(count, _MAX_BIGINT)
 
 
-# Rows as records
-
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+# Rows
 
 
-class RecordRows(Generic[AnyRecord]):
-    """Converts rows, each with a record as JSON and its `seq`, to records of one class.
+def stored_rows(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return rows, each the id of a record and the record as JSON, as they were before escaping."""
+    # Searching all of them at once takes a fraction of the time; an id stands in its record, too.
+    if not is_escaped(",".join([row[1] for row in rows])):
+        return rows
+    return [(from_text(row[0]), from_json_text(row[1])) for row in rows]
 
-    Args:
-        kind: the class of the records.
+
+def page_of(rows: Sequence[Row], after: str | None) -> Sequence[Row]:
+    """Return the rows of a page.
+
+    Raises:
+        NotFoundError: the page should start after a record that is not in the listing.
     """
-
-    def __init__(self, kind: type[AnyRecord]) -> None:
-        self._kind = kind
-        self._record = kind.__pydantic_validator__.validate_json
-        self._records = TypeAdapter(list[kind]).validator.validate_json  # type: ignore[valid-type]
-
-    def record(self, row: Row, repairs: Repairs) -> AnyRecord:
-        """Return the record of a row.
-
-        Raises:
-            ValidationError: it can be neither read nor repaired.
-        """
-        text = from_json_text(row[0])
-        try:
-            record: AnyRecord = self._record(text)
-        except ValidationError:
-            return repairs.record(self._kind, parse_json(text))
-        return record
-
-    def records(self, rows: Sequence[Row], repairs: Repairs) -> list[AnyRecord]:
-        """Return the records of rows, parsed together, without the unreadable ones."""
-        texts = ",".join([row[0] for row in rows])
-        try:
-            records: list[AnyRecord] = self._records(from_json_text(f"[{texts}]"))
-        except ValidationError:
-            return repairs.listing(
-                rows, lambda row: self.record(row, repairs), lambda row: self.value(row, "id")
-            )
-        return records
-
-    def page(self, rows: Sequence[Row], after: str | None, repairs: Repairs) -> list[AnyRecord]:
-        """Return the records of a page of rows, without the unreadable ones.
-
-        Raises:
-            NotFoundError: the page should start after a record that is not in the listing.
-        """
-        if after is not None:
-            if not rows:
-                raise NotFoundError(f"after={after!r} is no record of this listing")
-            if rows[0][1] is None:
-                return []
-        return self.records(rows, repairs)
-
-    def value(self, row: Row, name: str) -> Any:
-        """Return the value that a row has for a field."""
-        return parse_json(from_json_text(row[0]))[name]
-
-
-CONVERSATIONS = RecordRows(Conversation)
-MESSAGES = RecordRows(Message)
-TRACES = RecordRows(TurnTrace)
+    if after is not None:
+        if not rows:
+            raise NotFoundError(f"after={after!r} is no record of this listing")
+        if rows[0][0] is None:
+            return []
+    return stored_rows(rows)
 
 
 # Filters and sums
@@ -215,7 +256,8 @@ def are_finite(rows: Iterable[Row]) -> bool:
 
 
 def _summary(row: Row) -> UsageSummary:
-    key, turns, failed, prompt, completion, total, count, latency, p50, p95, longest, kwh, co2 = row
+    key, turns, failed, prompt, completion, total, cached, written, reasoning, cost, *rest = row
+    count, latency, p50, p95, longest, kwh, co2 = rest
     return UsageSummary(
         key=from_text(key),
         turns=turns,
@@ -223,6 +265,10 @@ def _summary(row: Row) -> UsageSummary:
         prompt_tokens=int(prompt),
         completion_tokens=int(completion),
         total_tokens=int(total),
+        cached_prompt_tokens=int(cached),
+        cache_write_tokens=int(written),
+        reasoning_tokens=int(reasoning),
+        cost_usd=float(cost),
         mean_latency_ms=int(latency) / count,
         p50_latency_ms=p50,
         p95_latency_ms=p95,

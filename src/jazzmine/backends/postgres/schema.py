@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
+from jazzmine.backends.postgres.objects import added_columns, created_tables
 from jazzmine.deadline import milliseconds
 
 __all__ = [
     "DECLARE_ROWS",
-    "LOCK",
+    "ITEMS",
+    "LAGGING_SEQUENCES",
+    "LEASE_GONE",
     "LONG_TRANSACTION",
     "MAKE_SCHEMA",
     "MAKE_VERSIONS",
     "MEMORY",
     "MESSAGES",
+    "MISSING_RIGHTS",
     "NOTE_VERSION",
     "READ_AT_ONE_MOMENT",
     "READ_VERSION",
+    "REFUSED",
+    "SHORT_LOCKS",
     "STATE",
+    "STORED_FUNCTIONS",
     "TRY_LOCK",
     "Component",
     "Migration",
+    "Query",
     "State",
     "bind",
     "in_ms",
@@ -31,19 +40,28 @@ __all__ = [
     "quoted",
 ]
 
+LEASE_GONE = "JZ001"
+"""The SQLSTATE of a write whose lease is retired; it changed nothing."""
+REFUSED = "JZ002"
+"""The SQLSTATE of a write that would break a rule; it changed nothing."""
+
 # The first key of the lock is an arbitrary constant, the second one distinguishes schemas.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
-LOCK = "SELECT pg_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 
 # The limits that a role or a server may set are for calls, which are shorter than such a
 # transaction. Numbers are rounded if `extra_float_digits` is below 1.
+# PostgreSQL 17 has `transaction_timeout`.
 LONG_TRANSACTION = """
 SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout', '0', true),
     set_config('idle_in_transaction_session_timeout', '0', true),
-    set_config('extra_float_digits', '1', true)
+    set_config('extra_float_digits', '1', true),
+    (SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout')
 """
 
-READ_AT_ONE_MOMENT = b"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+# While a migration waits for a lock on a table, every later write of the table waits behind it.
+SHORT_LOCKS = "SET LOCAL lock_timeout = 100"
+
+READ_AT_ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 DECLARE_ROWS = "DECLARE jazzmine_rows NO SCROLL CURSOR FOR"
 
 # The existing objects, the rights of the role on them, and the names of the role and database.
@@ -69,15 +87,74 @@ LEFT JOIN pg_class AS versions
 
 MAKE_SCHEMA = "CREATE SCHEMA IF NOT EXISTS $schema"
 MAKE_VERSIONS = """
-CREATE TABLE IF NOT EXISTS $schema.$versions (
+CREATE TABLE $schema.$versions (
     version    integer     PRIMARY KEY,
     name       text        NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
 )
 """
-READ_VERSION = "SELECT coalesce(max(version), 0) FROM $schema.$versions"
+# The search for words is no migration: a schema may have it or not. Its number is above those of
+# migrations, so that a version of the library that does not know of it refuses the schema.
+READ_VERSION = """
+SELECT coalesce(max(version) FILTER (WHERE version <> 1000), 0),
+    max(name) FILTER (WHERE version = 1000)
+FROM $schema.$versions
+"""
 NOTE_VERSION = """
 INSERT INTO $schema.$versions (version, name) VALUES (%(version)s, %(name)s)
+"""
+
+
+# Each row has a right that the role lacks, the statement that grants it, or null if the table does
+# not exist, and the name of the table or function.
+MISSING_RIGHTS = """
+SELECT wanted.privilege || ' on the table ' || wanted.name,
+    'GRANT ' || wanted.privilege || ' ON ' || quote_ident(%(schema)s) || '.'
+        || quote_ident(relation.relname) || ' TO ' || quote_ident(current_user),
+    wanted.name
+FROM unnest(%(tables)s::text[], %(privileges)s::text[]) AS wanted (name, privilege)
+JOIN pg_namespace AS schema ON schema.nspname = %(schema)s
+LEFT JOIN pg_class AS relation
+    ON relation.relnamespace = schema.oid AND relation.relname = wanted.name
+WHERE relation.oid IS NULL OR NOT has_table_privilege(relation.oid, wanted.privilege)
+UNION ALL
+SELECT 'EXECUTE on the function ' || function.proname,
+    'GRANT EXECUTE ON FUNCTION ' || function.oid::regprocedure || ' TO '
+        || quote_ident(current_user),
+    function.proname
+FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = schema.oid
+WHERE schema.nspname = %(schema)s AND function.proname = ANY(%(functions)s::text[])
+    AND NOT has_function_privilege(function.oid, 'EXECUTE')
+ORDER BY 1
+"""
+
+
+STORED_FUNCTIONS = """
+SELECT function.proname, function.prosrc
+FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = schema.oid
+WHERE schema.nspname = %(schema)s AND function.proname = ANY(%(functions)s::text[])
+"""
+
+# The tables whose sequence would give numbers again that rows have: they were copied without it. No
+# index begins with `seq`, but the newest rows by their times have the largest ones, more or less.
+LAGGING_SEQUENCES = """
+WITH newest AS (
+    SELECT id, seq FROM $schema.conversations ORDER BY last_updated_at DESC, seq DESC LIMIT 100
+), tables (name, largest) AS (
+    SELECT 'conversations', max(seq) FROM newest
+    UNION ALL SELECT 'messages', max(last.seq) FROM newest CROSS JOIN LATERAL (
+        SELECT seq FROM $schema.messages WHERE conversation_id = newest.id
+        ORDER BY timestamp DESC, seq DESC LIMIT 1) AS last
+    UNION ALL SELECT 'turn_traces', max(seq) FROM (
+        SELECT seq FROM $schema.turn_traces ORDER BY started_at_ms DESC, seq DESC LIMIT 100) AS page
+), sequences (name, largest, sequence) AS (
+    SELECT name, largest, pg_get_serial_sequence('$schema.' || name, 'seq') FROM tables
+)
+SELECT name, 'SELECT setval(' || quote_literal(sequence)
+    || ', (SELECT max(seq) FROM $schema.' || name || '))'
+FROM sequences
+WHERE has_sequence_privilege(sequence, 'SELECT, USAGE')
+    AND largest > coalesce(pg_sequence_last_value(sequence::regclass), 0)
 """
 
 
@@ -109,8 +186,11 @@ class Component(NamedTuple):
         folder: the folder of its migrations.
         versions: the table of the migrations that were applied.
         rights: the rights that a store needs on each table.
-        functions: the functions that a store calls.
+        functions: the functions that a store calls, if its migrations make them.
         has_leases: whether its writes are fenced by leases (see `leases`).
+        sources: the files of its functions in the folder of these, if a store makes them.
+        is_numbered: whether its rows have numbers of sequences, in a column `seq`.
+        has_messages: whether its messages may be searched for words, if its schema has an index.
     """
 
     folder: str
@@ -118,6 +198,9 @@ class Component(NamedTuple):
     rights: Mapping[str, tuple[str, ...]]
     functions: tuple[str, ...]
     has_leases: bool
+    sources: tuple[str, ...] = ()
+    is_numbered: bool = False
+    has_messages: bool = False
 
 
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -127,41 +210,25 @@ MESSAGES = Component(
     "jazzmine_migrations",
     # Locking a row requires the right to update.
     {"conversations": _ALL, "messages": _ALL, "turn_traces": _ALL, "jazzmine_leases": _ALL},
-    (
-        "jazzmine_message_numbers",
-        "jazzmine_lock_conversations",
-        "jazzmine_lock_to_delete",
-        "jazzmine_append",
-        "jazzmine_append_to_each",
-        "jazzmine_newest",
-        "jazzmine_delete_message",
-        "jazzmine_rewind",
-        "jazzmine_forked_id",
-        "jazzmine_fork_source",
-        "jazzmine_trace_numbers",
-        "jazzmine_fork",
-        "jazzmine_oldest_messages",
-        "jazzmine_delete_some",
-        "jazzmine_erase",
-        "jazzmine_prune",
-    ),
+    (),
     has_leases=True,
+    sources=("erasure", "log", "rewrite", "store"),
+    is_numbered=True,
+    has_messages=True,
+)
+ITEMS = Component(
+    "item_migrations",
+    "jazzmine_item_migrations",
+    {"memory_items": _ALL, "memory_item_revisions": ("UPDATE",), "jazzmine_leases": _ALL},
+    (),
+    has_leases=True,
+    sources=("items",),
 )
 MEMORY = Component(
     "memory_migrations",
     "jazzmine_memory_migrations",
     {"working_memory": _ALL, "working_memory_corrupt": _ALL},
-    (
-        "jazzmine_memory_delete",
-        "jazzmine_memory_erase",
-        "jazzmine_memory_hand_over",
-        "jazzmine_memory_head",
-        "jazzmine_memory_release",
-        "jazzmine_memory_result",
-        "jazzmine_memory_results",
-        "jazzmine_memory_save",
-        "jazzmine_memory_take",
-    ),
+    (),
     has_leases=False,
 )
 
@@ -174,8 +241,14 @@ def migrations(folder: str = "migrations") -> tuple[Migration, ...]:
         (file for file in found.iterdir() if file.name.endswith(".sql")), key=lambda f: f.name
     )
     return tuple(
-        Migration(int(file.name[:4]), file.name[5:-4], file.read_text(encoding="utf-8"))
+        Migration(int(file.name[:4]), file.name[5:-4], _with_tables(file.read_text("utf-8")))
         for file in files
+    )
+
+
+def _with_tables(sql: str) -> str:
+    return sql.replace("$created_tables", created_tables()).replace(
+        "$added_columns", added_columns()
     )
 
 
@@ -189,7 +262,25 @@ def quoted(schema: str) -> str:
     return f'"{schema}"'
 
 
-@functools.lru_cache(maxsize=1024)
-def bind(sql: str, schema: str, versions: str = "") -> bytes:
+class Query(NamedTuple):
+    """A statement as it is sent.
+
+    Args:
+        text: with `$1` and so on for its parameters.
+        names: the names of the parameters, in their order.
+    """
+
+    text: bytes
+    names: tuple[str, ...]
+
+
+_PARAMETER = re.compile(r"%\((\w+)\)s")
+
+
+@functools.lru_cache(maxsize=4096)
+def bind(sql: str, schema: str = "", versions: str = "") -> Query:
     """Return a statement with the names of a schema and of its table of versions."""
-    return sql.replace("$schema", quoted(schema)).replace("$versions", versions).encode()
+    names: dict[str, int] = {}
+    text = _PARAMETER.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}", sql)
+    text = text.replace("$schema", quoted(schema)).replace("$versions", versions)
+    return Query(text.encode(), tuple(names))

@@ -33,7 +33,9 @@ def is_dead(connection: BaseConnection[Any]) -> bool:
 
 
 def limited(gen: Any, deadline: Deadline | None) -> Generator[Any, Any, Any]:
-    """Run a generator of psycopg to its end, and return its value.
+    """Run a generator of psycopg to its end, and return its value, if the deadline allows it.
+
+    A reply that arrives in pieces is waited for no longer than one that does not arrive.
 
     Raises:
         TimedOut: the deadline passed before it ended.
@@ -42,7 +44,7 @@ def limited(gen: Any, deadline: Deadline | None) -> Generator[Any, Any, Any]:
         state = next(gen)
         while True:
             ready = yield state
-            if not ready and deadline is not None and deadline.expired:
+            if deadline is not None and deadline.expired:
                 raise TimedOut("the server did not reply")
             state = gen.send(ready)
     except StopIteration as done:

@@ -1,48 +1,57 @@
 """The statements of the store, by name; `$schema` stands for the schema of the tables.
 
-Writes pass records as one JSON parameter, which the server splits into columns. Reads return two
-columns: a record as JSON, and its `seq`. A statement for a page contains an upper bound of its
-size: without it, the server plans for a tenth of all rows, or plans each call anew.
-
-All statements lock rows in one order: conversations, messages, traces, and each of them by id.
-Otherwise two statements could deadlock. A write of messages locks their conversations FOR KEY
-SHARE, so that it waits for those of `log_statements`, and they for it. What locks several rows is
-a function of the schema, see `migrations/0006_conversation_log.sql`.
+A write is one function of the schema (see `functions`), to which records are passed as JSON. A
+read returns the id of each record and the record as JSON. A statement for a page contains an upper
+bound of its size: without it, the server plans for a tenth of all rows, or plans each call anew.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Literal
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.postgres.objects import object_of
 
 __all__ = [
     "ALL_STORED",
+    "APPEND",
+    "CHANGE_ITEMS",
     "CONVERSATION",
+    "CREATE_CONVERSATION",
     "DELETE_CONVERSATION",
     "DELETE_MESSAGE",
+    "EDIT_CONVERSATION",
+    "ERASE",
+    "ERASE_ITEMS",
     "FLAG_MESSAGE",
+    "FORK",
     "MESSAGE",
     "MESSAGES_BY_IDS",
+    "NEWEST_MESSAGE",
+    "OLD_CONVERSATIONS",
     "PING",
-    "STORE_CONVERSATION",
-    "STORE_CONVERSATIONS",
+    "POP",
+    "PRUNE",
+    "PRUNE_ITEMS",
+    "REWIND",
+    "REWRITE",
+    "STORE",
+    "STORE_MANY",
     "STORE_MESSAGE",
-    "STORE_MESSAGES",
-    "STORE_TRACE",
-    "STORE_TRACES",
     "TRACE",
     "TRACES_OF_CONVERSATION",
     "TRACE_OF_MESSAGE",
+    "VERSIONS",
     "as_json",
     "bounded",
     "conversations_page",
     "messages_page",
+    "newest",
     "next_messages",
     "select",
     "size",
-    "store_turn",
     "traces_by_keys",
     "traces_of_agent",
 ]
@@ -52,152 +61,64 @@ PING = "SELECT 1"
 _MAX_BIGINT = 2**63 - 1
 
 
-# Writes. A record that is stored again unchanged is locked, but not written.
+# Writes
 
 
-def _upsert(table: Table, given: str, key: str, *, condition: str = "", more: str = "") -> str:
-    return f"""
-INSERT INTO {table.qualified} AS stored ({table.columns})
-SELECT {table.values}
-FROM {given} AS given ({table.definitions})
-{condition}
-ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{more}
-WHERE {table.is_changed}
-"""
+def _call(function: str, parameters: str) -> str:
+    given = [name.split(":") for name in f"{parameters} {_FENCE}".split()]
+    values = ", ".join(f"%({name})s::{kind}" for name, kind in given)
+    return f"SELECT $schema.jazzmine_{function}({values})"
 
 
-def _after(part: str) -> str:
-    """Return a condition that is true after a part of the statement has run."""
-    return f"(SELECT count(*) FROM {part}) >= 0"
+_FENCE = "lease:bigint next_lease:bigint call:bigint"
 
-
-def _store_conversation(condition: str = "") -> str:
-    return _upsert(
-        CONVERSATIONS, "json_to_record(%(conversation)s::json)", "id", condition=condition
-    )
-
-
-STORE_CONVERSATION = _store_conversation()
-
-# For copies of whole stores: numbered and locked in the order given.
-STORE_CONVERSATIONS = _upsert(CONVERSATIONS, "json_to_recordset(%(conversations)s::json)", "id")
-
-_GIVEN_MESSAGES = "json_to_recordset(%(messages)s::json)"
-
-
-# Without this, the foreign key locks the conversations after the messages, in any order.
-_LOCK_CONVERSATIONS = """locked AS MATERIALIZED (
-    SELECT $schema.jazzmine_lock_conversations(%(conversations)s::text[])
-)"""
-
-
-STORE_MESSAGE = f"""WITH {_LOCK_CONVERSATIONS}{
-    _upsert(MESSAGES, _GIVEN_MESSAGES, "id", condition=f"WHERE {_after('locked')}")
-}"""
-
-
-def _store_messages(part: str) -> str:
-    """Return a write of messages: numbered in the given order, inserted in the order of ids."""
-    return f"""
-INSERT INTO {MESSAGES.qualified} AS stored ({MESSAGES.columns}, seq)
-SELECT {MESSAGES.values}, seq
-FROM ROWS FROM (
-    {_GIVEN_MESSAGES} AS ({MESSAGES.definitions}),
-    $schema.jazzmine_message_numbers(%(count)s::integer)
-) AS given ({MESSAGES.columns}, seq)
-WHERE {_after(part)}
-ORDER BY id COLLATE "C"
-ON CONFLICT (id) DO UPDATE SET {MESSAGES.replacements("id")}
-WHERE {MESSAGES.is_changed}
-"""
-
-
-STORE_MESSAGES = f"WITH {_LOCK_CONVERSATIONS}{_store_messages('locked')}"
-
-
-def _store_trace(condition: str = "", given: str = "json_to_record(%(trace)s::json)") -> str:
-    # A trace that replaces another one of the same message is stored last; if its id belongs to
-    # another message, this is a conflict.
-    return _upsert(
-        TURN_TRACES,
-        given,
-        "message_id",
-        condition=condition,
-        more=", seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END",
-    )
-
-
-STORE_TRACE = _store_trace()
-STORE_TRACES = _store_trace(given="json_to_recordset(%(traces)s::json)")
-
-
-@functools.cache
-def store_turn(conversation: bool, messages: bool, trace: bool) -> str:
-    """Return one statement that stores all of the given parts, or none.
-
-    Each part runs after the one before, so that rows are locked in order: `conversations` are
-    those before the given one, `later_conversations` those after it. Foreign keys are checked at
-    the end of the statement, after all parts.
-    """
-    parts: list[str] = []
-    done: list[str] = []
-    if messages:
-        parts.append(_LOCK_CONVERSATIONS)
-        done.append("locked")
-    if conversation:
-        sql = _store_conversation(f"WHERE {_after(done[-1])}" if done else "")
-        parts.append(f"stored_conversation AS ({sql} RETURNING 1)")
-        done.append("stored_conversation")
-    if conversation and messages:
-        parts.append(f"""locked_later AS MATERIALIZED (
-    SELECT $schema.jazzmine_lock_conversations(%(later_conversations)s::text[])
-    WHERE {_after(done[-1])}
-)""")
-        done.append("locked_later")
-    if messages:
-        parts.append(f"stored_messages AS ({_store_messages(done[-1])} RETURNING 1)")
-        done.append("stored_messages")
-    if trace:
-        sql = _store_trace(f"WHERE {_after(done[-1])}" if done else "")
-        parts.append(f"stored_trace AS ({sql} RETURNING 1)")
-        done.append("stored_trace")
-    return f"WITH {', '.join(parts)} SELECT count(*) FROM {done[-1]}"
-
-
-FLAG_MESSAGE = f"UPDATE {MESSAGES.qualified} SET is_flagged = %(flagged)s WHERE id = %(id)s"
-
-# A conversation is deleted with its messages, a message with its trace.
-DELETE_CONVERSATION = f"""
-WITH locked AS MATERIALIZED (SELECT $schema.jazzmine_lock_to_delete(ARRAY[%(id)s::text]))
-DELETE FROM {CONVERSATIONS.qualified} WHERE id = %(id)s AND {_after("locked")}
-"""
-DELETE_MESSAGE = f"""
-WITH locked AS MATERIALIZED (
-    SELECT id FROM {CONVERSATIONS.qualified}
-    WHERE id = (SELECT conversation_id FROM {MESSAGES.qualified} WHERE id = %(id)s)
-    FOR KEY SHARE
+STORE_MESSAGE = _call("store_message", "owner:text message:json")
+STORE = _call(
+    "store",
+    "owners:text[] given:text conversation:json messages:json size:bigint trace:json"
+    " trace_message:text trace_owner:text",
 )
-DELETE FROM {MESSAGES.qualified} WHERE id = %(id)s AND {_after("locked")}
-"""
+STORE_MANY = _call("store_many", "conversations:json traces:json")
+FLAG_MESSAGE = _call("flag_message", "id:text flagged:boolean")
+DELETE_MESSAGE = _call("delete_message", "id:text")
+CREATE_CONVERSATION = _call("create_conversation", "owner:text conversation:json")
+EDIT_CONVERSATION = _call("edit_conversation", "owner:text title:text removed:text[] changes:jsonb")
+DELETE_CONVERSATION = _call("delete_conversation", "owner:text")
+APPEND = _call(
+    "append",
+    "owner:text ids:text[] messages:json latest:bigint is_any:boolean expected_last:text"
+    " is_replacing:boolean last_kept:text trace:json",
+)
+POP = _call("pop", "owner:text id:text version:text")
+REWIND = _call("rewind", "owner:text after:text")
+FORK = _call("fork", "owner:text until:text copy_id:text copy:json salt:text")
+ERASE = _call("erase", "user:text limit:bigint")
+PRUNE = _call("prune", "ids:text[] before:bigint limit:bigint")
+
+REWRITE = {
+    kind: _call(f"rewrite_{kind}", "ids:text[] versions:text[] records:json")
+    for kind in ("conversations", "messages", "traces")
+}
+
+CHANGE_ITEMS = _call("change_items", "changes:json count:bigint are_any:boolean bytes:bytea")
+ERASE_ITEMS = _call("erase_items", "user:text limit:bigint")
+PRUNE_ITEMS = _call("prune_items", "limit:bigint")
 
 
 # Reads
 
 
-def as_json(table: Table, rows: str, order: str = "") -> str:
-    """Return the query for the rows of another query as JSON, each with its `seq`.
+def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:
+    """Return the query for the ids and the records, as JSON, of the rows of another query.
 
     Args:
         table: the table of the rows.
-        rows: the FROM clause, in which the rows have the name `page`.
+        rows: the FROM clause, in which they are named `page`.
         order: the ORDER BY clause.
+        more: further columns.
     """
-    columns = ", ".join(f"page.{name}" for name in table.kind.model_fields)
-    return f"""
-SELECT row_to_json(record)::text, page.seq
-FROM {rows} CROSS JOIN LATERAL (SELECT {columns}) AS record
-{f"ORDER BY {order}" if order else ""}
-"""
+    query = f"SELECT page.id, {object_of(table, 'page.')}{more} FROM {rows}"
+    return f"{query} ORDER BY {order}" if order else query
 
 
 def bounded(query: str, limit: int | None, offset: int = 0) -> str:
@@ -241,6 +162,20 @@ ALL_STORED = {
     "traces": as_json(TURN_TRACES, f"{TURN_TRACES.qualified} AS page", "page.seq"),
 }
 
+# Some records, each with its version.
+VERSIONS = {
+    kind: as_json(
+        table,
+        f"(SELECT *, xmin::text AS version FROM {table.qualified} WHERE id = ANY(%(ids)s)) AS page",
+        more=", page.version",
+    )
+    for kind, table in {
+        "conversations": CONVERSATIONS,
+        "messages": MESSAGES,
+        "traces": TURN_TRACES,
+    }.items()
+}
+
 TRACES_OF_CONVERSATION = as_json(
     TURN_TRACES,
     f"(SELECT * FROM {TURN_TRACES.qualified} WHERE conversation_id = %(owner)s) AS page",
@@ -260,15 +195,33 @@ def select(table: Table, condition: str, order: str) -> str:
 def next_messages(limit: int) -> str:
     """Return the statement for the messages after a `timestamp` and a `seq`, oldest first."""
     condition = "conversation_id = %(owner)s AND (timestamp, seq) > (%(timestamp)s, %(seq)s)"
-    newer = select(MESSAGES, condition, "timestamp, seq")
-    return as_json(MESSAGES, f"({bounded(newer, limit)}) AS page", "page.timestamp, page.seq")
+    newer = bounded(select(MESSAGES, condition, "timestamp, seq"), limit)
+    order = "page.timestamp, page.seq"
+    return as_json(MESSAGES, f"({newer}) AS page", order, f", {order}")
 
 
 def conversations_page(
-    owner: Literal["user_id", "agent_id"] | None, limit: int | None, after: bool
+    owner: Literal["user_id", "agent_id"] | None,
+    where: Mapping[str, object],
+    limit: int | None,
+    after: bool,
 ) -> str:
-    """Return the statement for a page of conversations, all or an owner's, newest first."""
-    return _page(CONVERSATIONS, owner, ("last_updated_at", "seq"), "DESC", limit, after)
+    """Return the statement for a page of conversations, all or an owner's, newest first.
+
+    Args:
+        owner: the column of the owner, None for all.
+        where: what the metadata has to contain; its values are a parameter.
+        limit: the largest number of rows, None for all.
+        after: whether the page begins after a conversation, which need not meet `where`.
+    """
+    key = ("last_updated_at", "seq")
+    return _page(CONVERSATIONS, owner, key, "DESC", limit, after, _CONTAINED if where else "")
+
+
+# Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
+_CONTAINED = """ AND metadata @> %(where)s::jsonb AND NOT EXISTS (
+        SELECT FROM jsonb_each(%(where)s::jsonb) AS field
+        WHERE metadata -> field.key IS DISTINCT FROM field.value)"""
 
 
 def messages_page(
@@ -286,6 +239,7 @@ def _page(
     direction: Literal["ASC", "DESC"],
     limit: int | None,
     after: bool,
+    where: str = "",
 ) -> str:
     """Return the statement for a page of an owner's records.
 
@@ -296,10 +250,10 @@ def _page(
     order = f"{key[0]} {direction}, {key[1]} {direction}"
     outer = f"page.{key[0]} {direction}, page.{key[1]} {direction}"
     if not after:
-        first = bounded(select(table, condition, order), limit)
+        first = bounded(select(table, condition + where, order), limit)
         return as_json(table, f"({first}) AS page", outer)
     sign = "<" if direction == "DESC" else ">"
-    later = f"{condition} AND ({', '.join(key)}) {sign} (mark.mark_0, mark.mark_1)"
+    later = f"{condition} AND ({', '.join(key)}) {sign} (mark.mark_0, mark.mark_1){where}"
     return as_json(
         table,
         f"""(
@@ -340,3 +294,68 @@ def traces_by_keys(chosen: str) -> str:
         WHERE one.started_at_ms = chosen.started_at_ms AND one.seq = chosen.seq
         LIMIT 1
     ) AS traces"""
+
+
+# The newest message of a conversation, with its version.
+NEWEST_MESSAGE = as_json(
+    MESSAGES,
+    f"""(
+    SELECT *, xmin::text AS version FROM {MESSAGES.qualified} WHERE conversation_id = %(owner)s
+    ORDER BY timestamp DESC, seq DESC LIMIT 1
+) AS page""",
+    more=", page.version",
+)
+
+# The ids of the conversations to prune, each with the cursor of the next page.
+OLD_CONVERSATIONS = f"""
+SELECT id, last_updated_at, seq FROM {CONVERSATIONS.qualified} AS one
+WHERE last_updated_at < %(before)s::bigint
+    AND (last_updated_at, seq) > (%(time)s::bigint, %(seq)s::bigint)
+    AND coalesce((
+        SELECT timestamp FROM {MESSAGES.qualified} WHERE conversation_id = one.id
+        ORDER BY timestamp DESC, seq DESC LIMIT 1) < %(before)s::bigint, true)
+ORDER BY last_updated_at, seq LIMIT %(limit)s::bigint
+"""
+
+
+# The messages that are not flagged have an index, and the flagged ones of an assistant.
+_UNFLAGGED = "NOT is_flagged"
+_FLAGGED_CALLS = "is_flagged AND role IN ('assistant', 'colleague_assistant')"
+_ORDER = "timestamp DESC, seq DESC"
+
+
+def _newest(condition: str, limit: int, calls: bool) -> str:
+    pages = [
+        bounded(select(MESSAGES, f"{condition} AND {kind}", _ORDER), limit)
+        for kind in (_UNFLAGGED, *([_FLAGGED_CALLS] if calls else ()))
+    ]
+    if len(pages) == 1:
+        return pages[0]
+    both = " UNION ALL ".join(f"({page})" for page in pages)
+    return bounded(f"SELECT * FROM ({both}) AS pages ORDER BY {_ORDER}", limit)
+
+
+@functools.lru_cache(maxsize=1024)
+def newest(limit: int, calls: bool, after: bool) -> str:
+    """Return the statement for a page of a conversation's newest messages, newest first.
+
+    With `after`, its rows are as those of other pages.
+
+    Args:
+        limit: the largest number of rows.
+        calls: whether flagged messages of an assistant or a colleague are in the page, too.
+        after: whether the page begins after a message.
+    """
+    outer = "page.timestamp DESC, page.seq DESC"
+    condition = "conversation_id = %(owner)s"
+    if not after:
+        return as_json(MESSAGES, f"({_newest(condition, limit, calls)}) AS page", outer)
+    older = f"{condition} AND (timestamp, seq) < (mark.mark_0, mark.mark_1)"
+    return as_json(
+        MESSAGES,
+        f"""(
+    SELECT timestamp AS mark_0, seq AS mark_1 FROM {MESSAGES.qualified}
+    WHERE id = %(after)s AND {condition}
+) AS mark LEFT JOIN LATERAL ({_newest(older, limit, calls)}) AS page ON true""",
+        outer,
+    )

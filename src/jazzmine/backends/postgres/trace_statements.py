@@ -6,7 +6,8 @@ Each is built from the conditions of the filter.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
 from jazzmine.backends.postgres.statements import as_json, bounded, size, traces_by_keys
@@ -212,32 +213,50 @@ SELECT
     count(*),
     count(*) FILTER (WHERE errors <> '[]'),
     sum(total_prompt_tokens), sum(total_completion_tokens), sum(total_tokens),
+    {_sums_of_details("calls")},
     count(*), sum(total_latency_ms),
     percentile_disc(0.5) WITHIN GROUP (ORDER BY total_latency_ms),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY total_latency_ms),
     max(total_latency_ms),
     {kwh}, {co2}
 FROM $schema.turn_traces
+CROSS JOIN LATERAL (
+    SELECT {", ".join(f"sum({name}) AS {name}" for name in _DETAILS)}
+    FROM {_calls(_DETAILS, lenient)}
+) AS calls
 WHERE {_where(conditions)}
 GROUP BY 1
 """
 
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "latency_ms")
+_DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd")
+_LARGEST_FLOAT = sys.float_info.max
 
 
-def _calls(lenient: bool) -> str:
+def _sums_of_details(table: str) -> str:
+    """Return the sums of what only calls have; 0 if there is no call, or none has it."""
+    return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in _DETAILS)
+
+
+def _calls(names: Iterable[str], lenient: bool) -> str:
+    """Return the table of the calls of a trace, which has these fields and the model."""
     if not lenient:
-        fields = ", ".join(f"{name} bigint" for name in _COUNTS)
+        kinds = {"cost_usd": "float8"}
+        fields = ", ".join(f"{name} {kinds.get(name, 'bigint')}" for name in names)
         return f"jsonb_to_recordset(llm_calls) AS call (model text, {fields})"
-    fields = ", ".join(f"{name} numeric" for name in _COUNTS)
-    fitting = ", ".join(
-        f"greatest(least({name}, {MAX_INT}), {MIN_INT})::bigint AS {name}" for name in _COUNTS
-    )
+    fields = ", ".join(f"{name} numeric" for name in names)
+    fitting = ", ".join(f"{_fitting(name)} AS {name}" for name in names)
     return f"""(
     SELECT model, {fitting}
     FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
 ) AS call"""
+
+
+def _fitting(name: str) -> str:
+    if name == "cost_usd":
+        return f"CASE WHEN abs(cost_usd) <= {_LARGEST_FLOAT} THEN cost_usd END"
+    return f"greatest(least(coalesce({name}, 0), {MAX_INT}), {MIN_INT})::bigint"
 
 
 def _summarize_models(conditions: Collection[str], lenient: bool) -> str:
@@ -247,6 +266,7 @@ SELECT
     count(DISTINCT seq),
     count(DISTINCT seq) FILTER (WHERE errors <> '[]'),
     sum(call.prompt_tokens), sum(call.completion_tokens), sum(call.total_tokens),
+    {_sums_of_details("call")},
     count(*), sum(call.latency_ms),
     percentile_disc(0.5) WITHIN GROUP (ORDER BY call.latency_ms),
     percentile_disc(0.95) WITHIN GROUP (ORDER BY call.latency_ms),
@@ -256,6 +276,6 @@ FROM (
     SELECT seq, errors, llm_calls FROM $schema.turn_traces
     WHERE {_where(conditions)}
 ) AS matching
-CROSS JOIN LATERAL {_calls(lenient)}
+CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS), lenient)}
 GROUP BY 1
 """

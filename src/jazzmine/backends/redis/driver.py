@@ -46,7 +46,7 @@ def remedy_for(error: BaseException) -> Remedy:
     known = redis_driver().exceptions
     if isinstance(error, (known.AskError, known.AuthenticationError, known.AuthorizationError)):
         return Remedy.GIVE_UP
-    if isinstance(error, known.ResponseError) and str(error).startswith(_NO_DATABASE):
+    if lacks_database(error):
         return Remedy.GIVE_UP
     if isinstance(error, known.MaxConnectionsError):
         return Remedy.WAIT
@@ -54,6 +54,12 @@ def remedy_for(error: BaseException) -> Remedy:
     if isinstance(error, known.ResponseError) and not passing and not _PASSING.search(str(error)):
         return Remedy.RAISE
     return Remedy.RECONNECT
+
+
+def lacks_database(error: BaseException) -> bool:
+    """Whether an error says that the server has no database of the client's number."""
+    known = redis_driver().exceptions
+    return isinstance(error, known.ResponseError) and str(error).startswith(_NO_DATABASE)
 
 
 def option_names() -> set[str]:

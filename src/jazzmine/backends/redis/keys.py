@@ -3,11 +3,13 @@
 All keys of a conversation hold its escaped id in braces, the hash tag of Redis Cluster, so that
 they lie on one server.
 
-    wm:{id}              a hash: `data` is the state as JSON, `user` its user, `format` its format
-    wm_lock:{id}         the token that holds the lock
-    wm_line:{id}         a list: the queue of the tokens that wait for the lock
-    wm_spent:{id}:token  for a while, the result of the last request of this token
-    wm_corrupt:{id}      for a week, a state that could not be read
+    wm:{id}             a hash: `data` is the state as JSON, `mark` the mark of the save that wrote
+                        it, `user` its user, `format` its format
+    wm_lock:{id}        while a block holds the lock: its mark, since when (ms), and who it is
+    wm_last:{id}:store  for a while, the last number that a store has written with
+    wm_deleted:{id}     for a while, the mark of the deletion, where there is no state
+    wm_corrupt:{id}     for a week, a state that could not be read
+    wm:id               the state as JSON, as jazzmine 0.1 wrote it; it may lie on another server
 """
 
 from __future__ import annotations
@@ -18,49 +20,60 @@ from functools import lru_cache
 from importlib.resources import files
 
 __all__ = [
-    "ACQUIRE",
     "ANY_MEMORY",
     "ANY_SET_ASIDE",
-    "DELETE",
-    "ERASE",
     "FORMAT",
-    "LOAD",
+    "LOCK",
     "OWNER",
-    "RELEASE",
-    "RENEW",
-    "SAVE",
+    "PREDECESSOR",
+    "READ",
     "SET_ASIDE",
     "SET_ASIDE_MS",
+    "UNMARKED",
+    "WRITE",
     "Keys",
     "Script",
     "conversation_of",
     "keys_of",
+    "known_mark",
+    "mark_of",
 ]
 
-ANY_MEMORY = "wm:{*}"
+ANY_MEMORY = "wm:*"
 ANY_SET_ASIDE = "wm_corrupt:{*}"
 FORMAT = 1
 SET_ASIDE_MS = 7 * 24 * 3600 * 1000
+
+# What the scripts know, and the marks begin with, of states that earlier versions wrote.
+PREDECESSOR = "0.1.42"  # a string
+UNMARKED = "unmarked"  # a hash
 
 # A percent sign is escaped so that no two ids look alike once the braces are.
 _ESCAPES = str.maketrans({"%": "%25", "{": "%7B", "}": "%7D"})
 
 
 class Keys:
-    """The names of a conversation's keys; no other conversation has any of them."""
+    """The names of a conversation's keys, as the server gets them; no other one has any of them.
 
-    __slots__ = ("_tag", "corrupt", "lock", "memory", "queue")
+    Attributes:
+        predecessor: the key of jazzmine 0.1; empty where a conversation has it as `memory`.
+    """
+
+    __slots__ = ("_tag", "corrupt", "deleted", "lock", "memory", "predecessor")
 
     def __init__(self, conversation_id: str) -> None:
-        self._tag = tag = "{" + conversation_id.translate(_ESCAPES) + "}"
-        self.memory: str = "wm:" + tag
-        self.lock: str = "wm_lock:" + tag
-        self.queue: str = "wm_line:" + tag
-        self.corrupt: str = "wm_corrupt:" + tag
+        self._tag = tag = b"{" + conversation_id.translate(_ESCAPES).encode() + b"}"
+        self.memory: bytes = b"wm:" + tag
+        self.lock: bytes = b"wm_lock:" + tag
+        self.deleted: bytes = b"wm_deleted:" + tag
+        self.corrupt: bytes = b"wm_corrupt:" + tag
+        in_braces = conversation_id.startswith("{") and conversation_id.endswith("}")
+        self.predecessor: bytes = b"" if in_braces else b"wm:" + conversation_id.encode()
 
-    def result(self, token: str) -> str:
-        """Return the key of the result of a token's last request."""
-        return f"wm_spent:{self._tag}:{token}"
+    def of_store(self, store: str) -> tuple[bytes, bytes, bytes, bytes]:
+        """Return the keys that the scripts take for a request of a store."""
+        last = b"wm_last:" + self._tag + b":" + store.encode()
+        return self.memory, self.lock, self.deleted, last
 
 
 @lru_cache(maxsize=1000)
@@ -69,10 +82,22 @@ def keys_of(conversation_id: str) -> Keys:
     return Keys(conversation_id)
 
 
-def conversation_of(key: str) -> str:
-    """Return the id of the conversation that a key belongs to."""
-    tag = key[key.index("{") + 1 : -1]
-    return tag.replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
+def conversation_of(key: bytes) -> str:
+    """Return the id of the conversation that a key with a state belongs to."""
+    name = key.decode().partition(":")[2]
+    if not (name.startswith("{") and name.endswith("}")):
+        return name
+    return name[1:-1].replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
+
+
+def mark_of(kind: str, data: bytes) -> str:
+    """Return the mark of a state that an earlier version wrote, without any."""
+    return f"{kind}#{hashlib.sha1(data, usedforsecurity=False).hexdigest()}"
+
+
+def known_mark(mark: str) -> str:
+    """Return a mark as the scripts know it."""
+    return mark.partition("#")[0]
 
 
 @dataclass(frozen=True)
@@ -83,18 +108,14 @@ class Script:
     digest: str
 
 
-def _script(name: str) -> Script:
+def _script(*names: str) -> Script:
     folder = files("jazzmine.backends.redis") / "scripts"
-    text = "\n".join((folder / f"{part}.lua").read_text("utf-8") for part in ("common", name))
+    text = "\n".join((folder / f"{name}.lua").read_text("utf-8") for name in names)
     return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-ACQUIRE = _script("acquire")
-DELETE = _script("delete")
-ERASE = _script("erase")
-LOAD = _script("load")
+LOCK = _script("common", "lock")
 OWNER = _script("owner")
-RELEASE = _script("release")
-RENEW = _script("renew")
-SAVE = _script("save")
-SET_ASIDE = _script("set_aside")
+READ = _script("common", "read")
+SET_ASIDE = _script("common", "set_aside")
+WRITE = _script("common", "write")

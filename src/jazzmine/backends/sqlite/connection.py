@@ -8,10 +8,13 @@ import sqlite3
 import threading
 from collections import deque
 from contextlib import suppress
+from typing import Protocol, TypeAlias
 from urllib.parse import quote
 from weakref import WeakSet
 
-__all__ = ["Connection", "ConnectionPool", "DatabaseFile", "create_file"]
+from jazzmine.backends.sqlite.functions import add_functions
+
+__all__ = ["Connection", "ConnectionPool", "DatabaseFile", "create_file", "prepare_for_forks"]
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
@@ -19,29 +22,39 @@ _CACHE_KIB = 16_384
 _IDLE_AT_MOST = 4
 
 
+LogIdentity: TypeAlias = tuple[int, int, int, int]
+
+
 class DatabaseFile:
     """The file at a path, which may be replaced while connections have it open.
 
     Args:
         path: the file, without symbolic links.
+
+    Attributes:
+        log_size: how many bytes its -wal file had when it was last looked at.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.log_size: int = 0
+        self._paths = (f"{path}-wal", f"{path}-shm")
         self._opened: tuple[int, int] | None = None
-        self._log: tuple[int, int] | None = None
+        self._log: LogIdentity | None = None
 
-    def identity(self, suffix: str = "") -> tuple[int, int]:
-        """Return what differs if the file, or the one beside it, was replaced."""
-        status = os.stat(self.path + suffix)
+    def identity(self) -> tuple[int, int]:
+        """Return what differs if the file was replaced."""
+        status = os.stat(self.path)
         return status.st_dev, status.st_ino
 
-    def log(self) -> tuple[int, int] | None:
-        """Return the identity of its -wal file, or None if there is none."""
+    def log(self) -> LogIdentity | None:
+        """Return what differs if its -wal or -shm file was replaced, or None if one is missing."""
         try:
-            return self.identity("-wal")
+            wal, shm = map(os.stat, self._paths)
         except FileNotFoundError:
             return None
+        self.log_size = wal.st_size
+        return wal.st_dev, wal.st_ino, shm.st_dev, shm.st_ino
 
     def require_own_log(self, file: tuple[int, int]) -> None:
         """Raise OSError if it was replaced, but not its -wal file: SQLite would mix the two."""
@@ -56,12 +69,12 @@ class DatabaseFile:
                 )
                 raise OSError(errno.ESTALE, reason, self.path)
 
-    def require_log(self, log: tuple[int, int]) -> None:
-        """Raise OSError if its -wal file was removed: SQLite would go on writing to that."""
+    def require_log(self, log: LogIdentity) -> None:
+        """Raise OSError if its -wal or -shm file was removed: SQLite would go on writing to it."""
         if self.log() != log:
             reason = (
-                "its -wal file was removed while it was open: close it in all programs, which"
-                " keeps what they have stored, and open it again"
+                "its -wal or -shm file was removed while it was open: close it in all programs,"
+                " which keeps what they have stored, and open it again"
             )
             raise OSError(errno.ESTALE, reason, self.path)
 
@@ -99,11 +112,10 @@ class Connection:
         self._writer = writer
         self._driver: sqlite3.Connection | None = None
         self._file = (-1, -1)
-        self._log: tuple[int, int] | None = None
+        self._log: LogIdentity | None = None
         self._flushes: bool | None = None
         self.lock: threading.RLock = threading.RLock()
-        with _registering:
-            _connections.add(self)
+        prepare_for_forks(self)
 
     def driver(self) -> sqlite3.Connection:
         """Return the driver's connection, which autocommits and never waits for a lock.
@@ -129,14 +141,14 @@ class Connection:
         return self._driver
 
     def require_log(self, file: tuple[int, int]) -> None:
-        """Raise OSError if it has this file open, and the -wal file beside it was removed."""
+        """Raise OSError if it has this file open, and the -wal or -shm file was removed."""
         if self._driver is not None and self._file == file and self._log is not None:
             self._database.require_log(self._log)
 
     def note_log(self) -> None:
-        """Remember the -wal file; the driver's connection was used, and so has it open.
+        """Remember the -wal and -shm files; the driver's connection was used, and so has them open.
 
-        SQLite removes it only when no connection is open. But a process loses its locks, by which
+        SQLite removes them only when no connection is open. But a process loses its locks, by which
         others know of its connections, if it closes a file that it has opened itself:
         https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
         """
@@ -180,6 +192,7 @@ class Connection:
             driver.execute("PRAGMA trusted_schema = OFF")
             driver.execute(f"PRAGMA synchronous = {self._synchronous}")
             driver.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            add_functions(driver)
             if self._writer is not None:
                 driver.execute("PRAGMA query_only = ON")
                 # Stored text is read as UTF-8: it is parsed as it is.
@@ -189,12 +202,10 @@ class Connection:
             raise
         return driver
 
-    def _before_fork(self) -> None:
+    def before_fork(self) -> None:
+        """Wait for the thread that uses it, and close it."""
         self.lock.acquire()
         self.close()
-
-    def _after_fork(self) -> None:
-        self.lock.release()
 
 
 class ConnectionPool:
@@ -249,17 +260,32 @@ def create_file(path: str) -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path) from None
 
 
+class Forkable(Protocol):
+    """A connection that no thread may use while the process forks."""
+
+    lock: threading.RLock
+
+    def before_fork(self) -> None:
+        """Acquire the lock, and prepare for the fork."""
+
+
 _registering = threading.RLock()
 _opening = threading.RLock()
-_connections: WeakSet[Connection] = WeakSet()
-_closed_for_fork: list[Connection] = []
+_connections: WeakSet[Forkable] = WeakSet()
+_closed_for_fork: list[Forkable] = []
+
+
+def prepare_for_forks(connection: Forkable) -> None:
+    """Call a connection's `before_fork` before each fork, and release its lock afterwards."""
+    with _registering:
+        _connections.add(connection)
 
 
 def _before_fork() -> None:
     # A thread that uses a connection may still need `_opening`, so that is acquired last.
     _registering.acquire()
     for connection in list(_connections):
-        connection._before_fork()
+        connection.before_fork()
         _closed_for_fork.append(connection)
     _opening.acquire()
 
@@ -267,7 +293,7 @@ def _before_fork() -> None:
 def _after_fork() -> None:
     _opening.release()
     while _closed_for_fork:
-        _closed_for_fork.pop()._after_fork()
+        _closed_for_fork.pop().lock.release()
     _registering.release()
 
 

@@ -8,10 +8,12 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
+from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.connection import (
     Connection,
     ConnectionPool,
@@ -21,7 +23,7 @@ from jazzmine.backends.sqlite.connection import (
 from jazzmine.backends.sqlite.errors import DatabaseBusy, is_busy, lock_timeout, translated
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
 from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
-from jazzmine.backends.sqlite.transaction import Transaction, UnflushedWrite, Write
+from jazzmine.backends.sqlite.transaction import Transaction, UnflushedWrite, Write, fail_late
 from jazzmine.deadline import Deadline
 from jazzmine.errors import StoreClosedError
 
@@ -33,6 +35,14 @@ T = TypeVar("T")
 
 # SQLite's own pauses grow to 100 ms, which several processes that write would mostly wait.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+
+# SQLite empties its -wal file at 4 MB, unless reads overlap. From this size on, in bytes, a commit
+# waits for the older reads; for so many ms at most, and every so many s at most.
+_LARGE_LOG = 16 << 20
+_EMPTYING_MS, _EMPTIED_EVERY = 200, 1.0
+
+# Rewriting so many bytes takes about a second.
+_QUICKLY_REWRITTEN = 128 << 20
 
 
 class Database:
@@ -46,17 +56,23 @@ class Database:
         component: the tables that it is opened for.
         timeout: how long, in s, a call waits for locks of other processes.
         synchronous: "full" if a write waits for the disk, else "normal".
+
+    Attributes:
+        has_search: whether messages are indexed in the transaction that stores them.
     """
 
     def __init__(self, path: str, component: Component, timeout: float, synchronous: str) -> None:
         self.path: str = os.path.realpath(path)
+        self.has_search: bool = False
         self._component = component
         self._timeout = timeout
         self._synchronous = synchronous
-        file = DatabaseFile(self.path)
-        self._writer = Connection(file, synchronous)
-        self._readers = ConnectionPool(file, synchronous, self._writer)
+        self._file = DatabaseFile(self.path)
+        self._writer = Connection(self._file, synchronous)
+        self._readers = ConnectionPool(self._file, synchronous, self._writer)
         self._closed = False
+        self._has_log_to_empty = False
+        self._next_emptying = Deadline(0.0)
 
     def pending(self) -> list[str]:
         """Return what `open` would create or change; nothing is changed.
@@ -93,6 +109,17 @@ class Database:
             self.close()
             raise
 
+    def in_forked_process(self, new: Callable[[], T]) -> T:
+        """Return the database to use in a forked process; `new` makes another one of this file."""
+        return new()
+
+    def is_stale(self) -> bool:
+        """Whether reads have to wait for `refresh`."""
+        return False
+
+    def refresh(self, connection: sqlite3.Connection) -> None:
+        """Make the database up to date, as a change that is committed."""
+
     def close(self) -> None:
         """Close all connections; later calls raise `StoreClosedError`."""
         self._closed = True
@@ -102,7 +129,7 @@ class Database:
     # Reads
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of a query, which sees the database as it is at one time.
+        """Return the result of a query of one statement.
 
         Raises:
             StoreClosedError: the database was closed.
@@ -118,117 +145,171 @@ class Database:
 
     def read_now(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Do the same as `read`, but raise `DatabaseBusy` instead of waiting."""
-        if self._closed:
-            raise _closed_meanwhile()
+        self._require_open()
         reader = self._readers.take()
         try:
             with reader.lock:
-                connection = reader.driver()
-                try:
-                    found = query(connection)
-                    reader.note_log()
-                    return found
-                finally:
-                    if connection.in_transaction:
-                        connection.execute("COMMIT")
-        except sqlite3.Error as error:
+                found = query(reader.driver())
+                reader.note_log()
+        except BaseException as error:
+            # Whatever it was doing: the next call opens another one.
             reader.close()
-            if is_busy(error):
-                raise DatabaseBusy from None
-            raise translated(error, self.path) from error
-        finally:
-            self._readers.put_back(reader)
-            if self._closed:
-                self._readers.close()
+            if isinstance(error, sqlite3.Error):
+                if is_busy(error):
+                    raise DatabaseBusy from None
+                raise translated(error, self.path) from error
+            raise
+        self._readers.put_back(reader)
+        if self._closed:
+            self._readers.close()
+        return found
 
     # Writes
 
     def commit(self, changes: Sequence[Write]) -> None:
-        """Apply the changes in one transaction; each change gets a result or an error.
+        """Apply the changes in one transaction; each of them gets a result or an error.
 
-        A change that has waited longer than `timeout` for another process gets a
-        `LockTimeoutError`; then the others are left unclaimed.
+        If another process writes, a change that has waited longer than `timeout` gets a
+        `LockTimeoutError`, and the others stay unclaimed. If all changes are `UnflushedWrite`s,
+        they may be undone by a crash of the machine.
 
         Args:
-            changes: called with a connection. If all of them are `UnflushedWrite`s, they may be
-                undone by a crash of the machine.
+            changes: called with a connection.
 
         Raises:
             OSError: the file could not be written; nothing changed.
         """
-        flush = not all(isinstance(change.apply, UnflushedWrite) for change in changes)
-        pauses = _pauses()
-        while True:
-            if self._closed:
-                raise _closed_meanwhile()
-            begun, failed = self._commit_if_free(changes, flush)
-            if begun:
-                break
-            if not self._keep_waiting(changes):
-                return
-            time.sleep(next(pauses))
-        for change in failed:
-            try:
-                self._commit_alone(change)
-            except (OSError, MemoryError) as error:
-                change.error = error
+        self._require_open()
+        with self._writer.lock:
+            if not self._commit(changes):
+                fail_late(changes, self._timeout, partial(lock_timeout, self.path))
+            elif self._has_log_to_empty or self._file.log_size > _LARGE_LOG:
+                self._empty_log_now_and_then()
 
-    def _commit_if_free(
-        self, changes: Sequence[Write], flush: bool
-    ) -> tuple[bool, Sequence[Write]]:
-        """Return whether the lock was free, and the changes that have to be tried one by one."""
-        with self._writer.lock, Transaction(self._writer, self.path, flush) as transaction:
-            if not transaction.begin():
-                return False, ()
-            claimed = [change for change in changes if change.claim()]
-            try:
-                if not transaction.commit(claimed):
-                    return True, claimed
-            except (OSError, MemoryError):
-                if len(claimed) == 1:
-                    raise
-                # The disk may refuse one change for its size; the others must not fail with it.
-                return True, claimed
-        return True, ()
+    def _commit(self, changes: Sequence[Write]) -> bool:
+        try:
+            connection = self._writer.driver()
+            if connection.in_transaction:  # the one before was not ended
+                connection.execute("ROLLBACK")
+            flush = not all(isinstance(change.apply, UnflushedWrite) for change in changes)
+            self._writer.set_flush(flush)
+        except sqlite3.Error as error:
+            raise translated(error, self.path) from error
+        transaction = Transaction(connection, self.path)
+        if not transaction.begin():
+            return False
+        self._writer.note_log()
+        claimed = [change for change in changes if change.claim()]
+        try:
+            if not transaction.apply(claimed):
+                for change in claimed:
+                    change.unclaim()
+                return False
+            if self.has_search:
+                self.has_search = search.index_changes(connection)
+            transaction.commit()
+        except sqlite3.Error as error:
+            transaction.undo()
+            raise translated(error, self.path) from error
+        except BaseException:
+            transaction.undo()
+            raise
+        return True
 
-    def _commit_alone(self, change: Write) -> None:
-        deadline = Deadline(self._timeout)
-        while True:
-            with self._writer.lock, Transaction(self._writer, self.path) as transaction:
-                if transaction.begin() and transaction.commit([change]):
-                    return
-            self._pause(deadline)
+    def purge(self) -> None:
+        """Remove what was deleted from the database's files, where it may be left as raw bytes.
 
-    def _keep_waiting(self, changes: Sequence[Write]) -> bool:
-        waiting = [change for change in changes if not change.claimed]
-        earliest = time.monotonic() - self._timeout
-        late = [change for change in waiting if change.since <= earliest and change.claim()]
-        for change in late:
-            change.error = lock_timeout(self.path, self._timeout)
-        return bool(waiting) and not late
-
-    def empty_log(self) -> None:
-        """Move all that was written to the file itself, and empty the -wal file.
-
-        A read of another process that lasts longer than `timeout` prevents that; the -wal file
-        is then emptied later.
+        Deleted values are overwritten, but pages that were split have copies of them. What cannot
+        be removed now is logged; the -wal file is then emptied after a later write.
         """
         deadline = Deadline(self._timeout)
         while not self._closed:
             with self._writer.lock:
-                connection = self._writer.driver()
-                try:
-                    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                except sqlite3.Error as error:
-                    if not is_busy(error):
-                        raise translated(error, self.path) from error
-                    busy = True
-            if not busy:
+                is_merged = self._merge()
+                done = is_merged and self._rewrite() and self._empty_log()
+            if done:
                 return
+            if is_merged is False and not deadline.expired:
+                continue  # other calls write between two steps
             if deadline.expired:
-                logger.warning("%s-wal could not be emptied: the database is read", self.path)
+                self._has_log_to_empty = True
+                logger.warning(
+                    "%s: deleted text may be left in the file or its -wal file, because other"
+                    " processes write or read; it is removed from the -wal file later, and from the"
+                    " file by the statement VACUUM",
+                    self.path,
+                )
                 return
             self._pause(deadline)
+
+    def _merge(self) -> bool | None:
+        """Write a part of the index of words anew; return whether it is done, None if locked."""
+        if not self.has_search:
+            return True
+        try:
+            return search.merge(self._writer.driver())
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return None
+            raise translated(error, self.path) from error
+
+    def _rewrite(self) -> bool:
+        """Rewrite the file without its unused bytes if that is quick; return False if locked."""
+        connection = self._writer.driver()
+        try:
+            (pages,) = connection.execute("PRAGMA page_count").fetchone()
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            if pages * size <= _QUICKLY_REWRITTEN:
+                connection.execute("VACUUM")
+            else:
+                # It would keep all others from writing for seconds.
+                logger.warning(
+                    "%s: copies of deleted text may be left in unused parts of its pages, because"
+                    " the file is large; the statement VACUUM removes them, while nothing can be"
+                    " written",
+                    self.path,
+                )
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return False
+            raise translated(error, self.path) from error
+        return True
+
+    def _empty_log(self) -> bool:
+        """Move all that was written to the file itself; return False if others read or write."""
+        connection = self._writer.driver()
+        try:
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return False
+            raise translated(error, self.path) from error
+        if not busy:
+            self._has_log_to_empty = False
+        return not busy
+
+    def _empty_log_now_and_then(self) -> None:
+        """Empty the -wal file, which would grow for ever beside reads that overlap.
+
+        New reads see all of it, so that it can be emptied once the older ones have ended.
+        """
+        if not self._next_emptying.expired:
+            return
+        self._next_emptying = Deadline(_EMPTIED_EVERY)
+        try:
+            connection = self._writer.driver()
+            connection.execute(f"PRAGMA busy_timeout = {_EMPTYING_MS}")
+            try:
+                self._empty_log()
+            finally:
+                connection.execute("PRAGMA busy_timeout = 0")
+        except (OSError, sqlite3.Error) as error:
+            # What was committed is stored all the same.
+            logger.debug("%s-wal is emptied later: %s", self.path, error)
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError("this store was closed while the call was under way")
 
     # Opening
 
@@ -241,6 +322,7 @@ class Database:
                     if not is_current(connection, self.path, self._component):
                         self._migrate(connection)
                     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                    self.has_search = search.read_state(connection) is not None
                 finally:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -265,15 +347,3 @@ class Database:
         if deadline.expired:
             raise lock_timeout(self.path, self._timeout)
         time.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
-
-
-def _pauses() -> Iterator[float]:
-    """Yield growing pauses, in s, of random length."""
-    longest = _SHORTEST_PAUSE
-    while True:
-        yield random.uniform(_SHORTEST_PAUSE / 2, longest)
-        longest = min(longest * 1.5, _LONGEST_PAUSE)
-
-
-def _closed_meanwhile() -> StoreClosedError:
-    return StoreClosedError("this store was closed while the call was under way")

@@ -11,12 +11,21 @@ from jazzmine.records.conversation_log import Erased
 __all__ = ["erase", "prune"]
 
 
-def erase(connection: sqlite3.Connection, user_id: str, limit: int) -> Erased:
-    """Delete about `limit` records of a user, and return how many; 0 of each if none is left."""
-    traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, limit]).rowcount
-    erased = Erased(traces=traces)
-    if traces < limit:
-        erased = erased.plus(_delete_messages(connection, "user_id", user_id, limit - traces))
+def erase(connection: sqlite3.Connection, user_id: str, limit: int, everywhere: bool) -> Erased:
+    """Delete about `limit` records of a user, and return how many; 0 of each if none is left.
+
+    Args:
+        connection: in a write transaction.
+        user_id: whose records.
+        limit: about how many.
+        everywhere: whether what the user has in the conversations of others is deleted, too.
+    """
+    erased = Erased()
+    if everywhere:
+        traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, limit]).rowcount
+        erased = Erased(traces=traces)
+        if traces < limit:
+            erased = erased.plus(_delete_messages(connection, "user_id", user_id, limit - traces))
     while (rest := limit - sum(erased)) > 0:
         row = connection.execute(sql.CONVERSATION_OF_USER, [user_id]).fetchone()
         if row is None:

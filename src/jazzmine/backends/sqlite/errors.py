@@ -16,6 +16,7 @@ _BUSY = (
     "database schema is locked",
     "locking protocol",
 )
+_LONGEST_PATH = 500  # SQLite takes 512 bytes, those of the files beside it too
 _FILES = 3  # the database, and its -wal and -shm files
 _TOO_LARGE = ("string or blob too big", "string longer than INT_MAX bytes", "BLOB longer than")
 
@@ -79,6 +80,8 @@ def _refusal(path: str) -> int:
 
     If the folder is gone, or there are too few descriptors, the folder cannot be opened either.
     """
+    if len(os.fsencode(path)) > _LONGEST_PATH:
+        return errno.ENAMETOOLONG
     taken: list[int] = []
     try:
         for _ in range(_FILES):

@@ -11,10 +11,19 @@ import time
 from contextlib import closing, suppress
 from urllib.parse import quote
 
+from jazzmine.backends.files import require_one_name
 from jazzmine.backends.sqlite.errors import translated
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["APPLICATION_ID", "FORMAT", "check_file", "newer", "require_sqlite", "warn_of_network"]
+__all__ = [
+    "APPLICATION_ID",
+    "FORMAT",
+    "SEARCH_FORMAT",
+    "check_file",
+    "newer",
+    "require_sqlite",
+    "warn_of_network",
+]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -23,6 +32,9 @@ APPLICATION_ID = 0x4A5A4D4E  # "JZMN"
 
 FORMAT = 1
 """The `user_version` of a database: what a version must know before it reads any table."""
+
+SEARCH_FORMAT = 2
+"""That of one with an index of words, which each program that writes must know."""
 
 _OLDEST = (3, 35, 0)
 
@@ -77,6 +89,7 @@ def check_file(path: str, component: str, version: int) -> int:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "not a regular file", path)
+    require_one_name(path)
     if _is_half_created(path):
         return 0
     for look in range(_LOOKS):
@@ -114,7 +127,7 @@ def _check(path: str, component: str, version: int) -> int:
         if str(error).startswith(("file is not a database", "file is encrypted")):
             raise ConfigurationError(f"{path} is no SQLite database") from error
         raise translated(error, path) from error
-    if stored_format > FORMAT or stored > version:
+    if stored_format > SEARCH_FORMAT or stored > version:
         raise newer(path)
     return stored
 

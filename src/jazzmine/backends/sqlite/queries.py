@@ -2,116 +2,120 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
 
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.backends.sqlite.rows import MESSAGES, Row
+from jazzmine.backends.sqlite.scope import AnyConnection
 from jazzmine.errors import NotFoundError
-from jazzmine.records.messages import Message
+from jazzmine.records.rows import Row
+from jazzmine.records.types import MAX_INT
 
 __all__ = [
-    "ALL_CONVERSATIONS",
     "CONVERSATIONS_BY",
     "MESSAGES_BY",
-    "MIN_INT",
+    "NEWEST",
+    "NEWEST_AND_CALLS",
+    "TooLarge",
     "limit_of",
     "messages_by_ids",
-    "newest",
-    "newest_readable",
     "page",
+    "rows",
+    "within",
 ]
 
+# The owner of all conversations is the same for each, "".
 CONVERSATIONS_BY = {
-    owner: sql.Listing("stored_conversations", owner, "last_updated_at", "DESC")
-    for owner in ("user_id", "agent_id")
+    (owner, with_condition): sql.Listing(
+        "stored_conversations",
+        owner or "''",
+        "last_updated_at",
+        "DESC",
+        "jazzmine_contains(body, ?)" if with_condition else "true",
+    )
+    for owner in ("user_id", "agent_id", None)
+    for with_condition in (False, True)
 }
-# Each has the same owner, "".
-ALL_CONVERSATIONS = sql.Listing("stored_conversations", "''", "last_updated_at", "DESC")
 MESSAGES_BY = {
     owner: sql.Listing("stored_messages", owner, "timestamp", "ASC")
     for owner in ("conversation_id", "user_id")
 }
 
-MIN_INT, _MAX_INT = -(2**63), 2**63 - 1
-_IDS_AT_ONCE = 500
+# A conversation's newest messages that are not flagged; in the second one, also flagged ones of an
+# assistant or a colleague.
+NEWEST, NEWEST_AND_CALLS = (
+    sql.Listing("stored_messages", "conversation_id", "timestamp", "DESC", condition)
+    for condition in ("NOT is_flagged", "(NOT is_flagged OR is_call)")
+)
+
+# SQLite takes 32,766 parameters.
+_IDS_AT_ONCE = 30_000
+
+
+class TooLarge(Exception):
+    """A read has met so much data that another thread should read it."""
+
+
+def within(size: int, rows: Iterable[Row]) -> list[Row]:
+    """Return rows whose bodies have up to `size` bytes together.
+
+    Raises:
+        TooLarge: they have more.
+    """
+    found: list[Row] = []
+    for row in rows:
+        size -= len(row[1])
+        if size < 0:
+            raise TooLarge
+        found.append(row)
+    return found
 
 
 def limit_of(count: int | None) -> int:
     """Return a limit or an offset for SQLite; None is no limit."""
-    return -1 if count is None else min(count, _MAX_INT)
+    return -1 if count is None else min(count, MAX_INT)
 
 
 def page(
-    connection: sqlite3.Connection,
+    connection: AnyConnection,
     listing: sql.Listing,
-    owner: str,
+    parameters: Sequence[object],
     limit: int | None,
     after: str | None,
-) -> list[Row]:
+) -> Iterable[Row]:
     """Return the rows of a page.
+
+    Args:
+        connection: where they are read.
+        listing: the statements.
+        parameters: those of the listing's condition.
+        limit: how many at most; None is no limit.
+        after: the id of the last record of the page before, or None.
 
     Raises:
         NotFoundError: the page should start after a record that is not in the listing.
     """
     if after is None:
-        return connection.execute(listing.first, [owner, limit_of(limit)]).fetchall()
-    # The cursor and the page are of the same time; the caller ends the transaction.
-    connection.execute("BEGIN")
-    cursor = connection.execute(listing.cursor, [after, owner]).fetchone()
+        return connection.execute(listing.first, [*parameters, limit_of(limit)])
+    cursor = connection.execute(listing.cursor, [after, parameters[0]]).fetchone()
     if cursor is None:
         raise NotFoundError(f"after={after!r} is no record of this listing")
-    return connection.execute(listing.next, [owner, *cursor, limit_of(limit)]).fetchall()
+    return connection.execute(listing.next, [*parameters, *cursor, limit_of(limit)])
 
 
-def newest(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    calls: bool,
-    limit: int,
-    after: str | None,
-) -> list[Row]:
-    """Return the rows of a page of the messages that a context may hold, newest first.
-
-    Raises:
-        NotFoundError: `after` is no message of the conversation.
-    """
-    if after is None:
-        statement = sql.NEWEST_AND_CALLS if calls else sql.NEWEST
-        return connection.execute(statement, [conversation_id, limit_of(limit)]).fetchall()
-    connection.execute("BEGIN")
-    by_conversation = MESSAGES_BY["conversation_id"]
-    cursor = connection.execute(by_conversation.cursor, [after, conversation_id]).fetchone()
-    if cursor is None:
-        raise NotFoundError(f"after={after!r} is no record of this listing")
-    statement = sql.OLDER_AND_CALLS if calls else sql.OLDER
-    return connection.execute(statement, [conversation_id, *cursor, limit_of(limit)]).fetchall()
+def rows(connection: AnyConnection, statement: str, parameters: Sequence[object]) -> Iterable[Row]:
+    """Return the rows of a statement."""
+    return connection.execute(statement, parameters)
 
 
-def newest_readable(
-    connection: sqlite3.Connection, conversation_id: str, limit: int
-) -> list[Message] | None:
-    """Return the newest unflagged messages, newest first, or None if one of them is unreadable."""
-    try:
-        row = connection.execute(sql.NEWEST_AS_ARRAY, [conversation_id, limit]).fetchone()
-    except sqlite3.DataError:  # together they are too large for one value
-        return None
-    return MESSAGES.array(row[1], row[0])
-
-
-def messages_by_ids(connection: sqlite3.Connection, message_ids: Sequence[str]) -> list[Row]:
+def messages_by_ids(connection: AnyConnection, message_ids: Sequence[str]) -> list[Row]:
     """Return the rows of those messages that are stored, in the order of the ids."""
-    found: dict[bytes | str, Row] = {}
-    is_text = connection.text_factory is str
-    if not connection.in_transaction:
-        connection.execute("BEGIN")
-    ids = iter(dict.fromkeys(message_ids))
-    while chunk := list(islice(ids, _IDS_AT_ONCE)):
+    found: dict[str, Row] = {}
+    for first in range(0, len(message_ids), _IDS_AT_ONCE):
+        ids = list(dict.fromkeys(message_ids[first : first + _IDS_AT_ONCE]))
         # A power of two, so that few statements have to be prepared.
-        count = 1 << (len(chunk) - 1).bit_length()
-        chunk += chunk[-1:] * (count - len(chunk))
-        rows = connection.execute(sql.messages_by_ids(count), chunk).fetchall()
-        found.update((row[0], row) for row in rows)
-    wanted = (found.get(one if is_text else one.encode()) for one in message_ids)
+        count = min(1 << (len(ids) - 1).bit_length(), _IDS_AT_ONCE)
+        ids += ids[-1:] * (count - len(ids))
+        for row in connection.execute(sql.messages_by_ids(count), ids):
+            found[row[0] if isinstance(row[0], str) else row[0].decode()] = row
+    wanted = map(found.get, message_ids)
     return [row for row in wanted if row is not None]

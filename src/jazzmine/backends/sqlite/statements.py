@@ -5,40 +5,47 @@ from __future__ import annotations
 import functools
 from typing import Literal
 
+from jazzmine.records.base import RecordKind
+
 __all__ = [
     "CONVERSATION",
+    "CONVERSATION_COLUMNS",
+    "CONVERSATION_OF_MESSAGE",
     "CONVERSATION_OF_USER",
+    "COPIED_IDS",
+    "COPY_MESSAGES",
+    "COPY_TRACES",
     "DELETE_CONVERSATION",
     "DELETE_LATER_MESSAGES",
     "DELETE_MESSAGE",
     "DELETE_MESSAGES",
+    "DELETE_MESSAGE_AT",
     "DELETE_OTHER_TRACE",
     "DELETE_SOME_MESSAGES",
     "DELETE_TRACES_OF_USER",
-    "HAS_CONVERSATION",
-    "HAS_MESSAGE",
+    "EDIT_CONVERSATION",
+    "FLAG_MESSAGE",
+    "IS_MESSAGE_OF",
     "IS_OLD",
+    "IS_TRACE_OF",
     "LOG_END",
     "MESSAGE",
-    "MESSAGES_UNTIL",
-    "NEWEST",
-    "NEWEST_AND_CALLS",
-    "NEWEST_AS_ARRAY",
+    "MESSAGE_COLUMNS",
+    "MESSAGE_CURSOR",
     "NEWEST_OF_ALL",
     "NEXT_MESSAGES",
-    "OLDER",
-    "OLDER_AND_CALLS",
     "OLD_CONVERSATIONS",
     "PING",
     "RAISE_LAST_UPDATED",
+    "REWRITE",
+    "STORED",
     "STORE_CONVERSATION",
     "STORE_MESSAGE",
     "STORE_TRACE",
     "TRACE",
     "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
-    "TRACES_UNTIL",
-    "TRACE_CURSOR",
+    "TRACE_COLUMNS",
     "TRACE_OF_MESSAGE",
     "Listing",
     "messages_by_ids",
@@ -47,46 +54,75 @@ __all__ = [
 
 PING = "SELECT count(*) FROM jazzmine_migrations"
 
+# The columns in the order of the values of rows.py.
+CONVERSATION_COLUMNS = "id, user_id, agent_id, last_updated_at, body"
+MESSAGE_COLUMNS = "id, conversation_id, user_id, timestamp, is_flagged, is_call, body"
+TRACE_COLUMNS = (
+    "id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms,"
+    " total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens,"
+    " total_energy_kwh, total_co2_g, detected_intent, has_errors, body"
+)
+
 
 # Writes. A record that is stored again unchanged is not written.
 
 
-def _upsert(table: str, columns: str, condition: str, number: str = "NULL") -> str:
+def _upsert(table: str, columns: str, condition: str, number: str = "NULL", rows: str = "") -> str:
     names = columns.split(", ")
-    values = ", ".join("?" for _ in names)
+    values = ", ".join(f"?{place}" for place in range(1, len(names) + 1))
     changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
+    given = f"SELECT {number}, {values} {rows}" if rows else f"VALUES ({number}, {values})"
     return f"""
-INSERT INTO {table} (seq, {columns}) VALUES ({number}, {values})
+INSERT INTO {table} (seq, {columns}) {given}
 ON CONFLICT (id) DO UPDATE SET {changes} WHERE {condition}
 """
 
 
-STORE_CONVERSATION = _upsert(
-    "stored_conversations", "id, user_id, agent_id, last_updated_at, body", "body <> excluded.body"
-)
+# The number of a deleted message is not used again.
+_LAST_NUMBER = """max(
+    coalesce((SELECT max(seq) FROM stored_messages), 0), (SELECT last FROM message_numbers))"""
+
+STORE_CONVERSATION = _upsert("stored_conversations", CONVERSATION_COLUMNS, "body <> excluded.body")
+
+# It changes no row if the message is stored in another conversation.
 STORE_MESSAGE = _upsert(
     "stored_messages",
-    "id, conversation_id, user_id, timestamp, is_flagged, body",
-    "body <> excluded.body",
-    """1 + max(
-    coalesce((SELECT max(seq) FROM stored_messages), 0), (SELECT last FROM message_numbers))""",
+    MESSAGE_COLUMNS,
+    "conversation_id = excluded.conversation_id AND body <> excluded.body",
+    f"1 + {_LAST_NUMBER}",
 )
 
-# It changes no row if the id is that of another message's trace.
+# It changes no row if the message is not in the trace's conversation, or the id is that of another
+# message's trace.
 STORE_TRACE = _upsert(
     "stored_turn_traces",
-    "id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms,"
-    " total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens,"
-    " total_energy_kwh, total_co2_g, detected_intent, has_errors, body",
-    "message_id = excluded.message_id",
+    TRACE_COLUMNS,
+    "message_id = excluded.message_id AND body <> excluded.body",
+    rows="FROM stored_messages WHERE id = ?2 AND conversation_id = ?3",
 )
 DELETE_OTHER_TRACE = "DELETE FROM stored_turn_traces WHERE message_id = ? AND id <> ?"
+
+# Another program may have stored a body that is no JSON.
+FLAG_MESSAGE = """
+UPDATE stored_messages SET is_flagged = :flagged, body = CASE
+    WHEN NOT json_valid(body) THEN body
+    WHEN :flagged THEN json_set(body, '$.is_flagged', json('true'))
+    ELSE json_remove(body, '$.is_flagged') END
+WHERE id = :id AND is_flagged <> :flagged
+"""
+EDIT_CONVERSATION = "UPDATE stored_conversations SET body = ? WHERE id = ?"
+REWRITE: dict[RecordKind, str] = {
+    "conversations": EDIT_CONVERSATION,
+    "messages": "UPDATE stored_messages SET body = ? WHERE id = ?",
+    "traces": "UPDATE stored_turn_traces SET body = ? WHERE id = ?",
+}
 
 DELETE_CONVERSATION = "DELETE FROM stored_conversations WHERE id = ?"
 DELETE_MESSAGE = "DELETE FROM stored_messages WHERE id = ?"
 
-HAS_CONVERSATION = "SELECT 1 FROM stored_conversations WHERE id = ?"
-HAS_MESSAGE = "SELECT 1 FROM stored_messages WHERE id = ?"
+IS_MESSAGE_OF = "SELECT 1 FROM stored_messages WHERE id = ? AND conversation_id = ?"
+IS_TRACE_OF = "SELECT 1 FROM stored_turn_traces WHERE id = ? AND message_id = ?"
+CONVERSATION_OF_MESSAGE = "SELECT conversation_id FROM stored_messages WHERE id = ?"
 
 
 # A conversation as a log
@@ -100,25 +136,50 @@ ON newest.seq = (
     ORDER BY timestamp DESC, seq DESC LIMIT 1)
 WHERE conversations.id = ?
 """
-# It changes no row if the body is not JSON.
 RAISE_LAST_UPDATED = """
-UPDATE stored_conversations
-SET last_updated_at = :latest, body = json_set(body, '$.last_updated_at', :latest)
-WHERE id = :id AND json_valid(body)
+UPDATE stored_conversations SET last_updated_at = :latest, body = CASE
+    WHEN json_valid(body) THEN json_set(body, '$.last_updated_at', :latest) ELSE body END
+WHERE id = :id
 """
 NEWEST_OF_ALL = """
-SELECT id, body, timestamp FROM stored_messages WHERE conversation_id = ?
+SELECT id, body, seq FROM stored_messages WHERE conversation_id = ?
 ORDER BY timestamp DESC, seq DESC LIMIT 1
 """
+DELETE_MESSAGE_AT = "DELETE FROM stored_messages WHERE seq = ?"
 DELETE_MESSAGES = "DELETE FROM stored_messages WHERE conversation_id = ?"
 DELETE_LATER_MESSAGES = f"{DELETE_MESSAGES} AND (timestamp, seq) > (?, ?)"
+MESSAGE_CURSOR = "SELECT timestamp, seq FROM stored_messages WHERE id = ? AND conversation_id = ?"
 
-_UNTIL = "WHERE messages.conversation_id = ? AND (messages.timestamp, messages.seq) <= (?, ?)"
-MESSAGES_UNTIL = f"""
-SELECT id, body FROM stored_messages AS messages {_UNTIL} ORDER BY timestamp, seq
+_UNTIL = """WHERE messages.conversation_id = :source
+AND (messages.timestamp, messages.seq) <= (:time, :seq)"""
+COPIED_IDS = f"SELECT id FROM stored_messages AS messages {_UNTIL} ORDER BY timestamp, seq"
+
+
+def _copied(fields: dict[str, str], body: str) -> str:
+    """Return the body with these fields as SQL."""
+    changes = ", ".join(f"'$.{name}', {value}" for name, value in fields.items())
+    return f"CASE WHEN json_valid({body}) THEN json_set({body}, {changes}) ELSE {body} END"
+
+
+_NEW_ID = "jazzmine_forked_id(:salt, messages.id)"
+COPY_MESSAGES = f"""
+INSERT INTO stored_messages (seq, {MESSAGE_COLUMNS})
+SELECT {_LAST_NUMBER} + row_number() OVER (ORDER BY timestamp, seq), new_id, :copy, user_id,
+    timestamp, is_flagged, is_call,
+    {_copied({"id": "new_id", "conversation_id": ":copy"}, "body")}
+FROM (SELECT *, {_NEW_ID} AS new_id FROM stored_messages AS messages {_UNTIL})
 """
-TRACES_UNTIL = f"""
-SELECT traces.id, traces.body, traces.message_id
+_OF_TRACE = {
+    "id": "jazzmine_forked_id(:salt, traces.id)",
+    "message_id": _NEW_ID,
+    "conversation_id": ":copy",
+}
+COPY_TRACES = f"""
+INSERT INTO stored_turn_traces ({TRACE_COLUMNS})
+SELECT {", ".join(_OF_TRACE.values())}, {
+    ", ".join(f"traces.{name}" for name in TRACE_COLUMNS.split(", ")[3:-1])
+},
+    {_copied(_OF_TRACE, "traces.body")}
 FROM stored_messages AS messages
 JOIN stored_turn_traces AS traces ON traces.message_id = messages.id
 {_UNTIL} ORDER BY traces.seq
@@ -148,7 +209,7 @@ DELETE_SOME_MESSAGES = {owner: _delete_some(owner) for owner in ("user_id", "con
 # The conversations are chosen from the index alone, and their rows are not read.
 _LATER_MESSAGE = "SELECT 1 FROM stored_messages WHERE conversation_id = {} AND timestamp >= ?"
 OLD_CONVERSATIONS = f"""
-SELECT id, last_updated_at, seq FROM stored_conversations WHERE seq IN (
+SELECT id, id, last_updated_at, seq FROM stored_conversations WHERE seq IN (
     SELECT seq FROM stored_conversations AS old
     WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?) AND NOT EXISTS (
         {_LATER_MESSAGE.format("(SELECT id FROM stored_conversations WHERE seq = old.seq)")})
@@ -168,24 +229,11 @@ MESSAGE = "SELECT id, body FROM stored_messages WHERE id = ?"
 TRACE = "SELECT id, body FROM stored_turn_traces WHERE id = ?"
 TRACE_OF_MESSAGE = "SELECT id, body FROM stored_turn_traces WHERE message_id = ?"
 
-# The first: a conversation's newest messages that are not flagged; the second: and flagged ones of
-# an assistant or a colleague. With a cursor, those before it.
-_IS_CALL = """CASE WHEN json_valid(body) THEN json_extract(body, '$.role') END
-    IN ('assistant', 'colleague_assistant')"""
-NEWEST, NEWEST_AND_CALLS, OLDER, OLDER_AND_CALLS = (
-    f"""
-SELECT id, body FROM stored_messages WHERE conversation_id = ? AND {shown} {before}
-ORDER BY timestamp DESC, seq DESC LIMIT ?
-"""
-    for before in ("", "AND (timestamp, seq) < (?, ?)")
-    for shown in ("NOT is_flagged", f"(NOT is_flagged OR {_IS_CALL})")
-)
-
-# The number of rows of a query, and their bodies as one JSON array: for few rows, reading it is
-# quicker than reading them.
-NEWEST_AS_ARRAY = f"""
-SELECT count(*), '[' || coalesce(group_concat(body, ','), '') || ']' FROM ({NEWEST})
-"""
+STORED: dict[RecordKind, str] = {
+    "conversations": CONVERSATION,
+    "messages": MESSAGE,
+    "traces": TRACE,
+}
 
 # With the cursor of the next page.
 NEXT_MESSAGES = """
@@ -204,8 +252,6 @@ SELECT id, body FROM stored_turn_traces WHERE seq IN (
     ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?)
 ORDER BY started_at_ms DESC, seq DESC
 """
-
-TRACE_CURSOR = "SELECT started_at_ms, seq FROM stored_turn_traces WHERE id = ?"
 
 
 @functools.lru_cache(maxsize=64)
@@ -228,15 +274,20 @@ class Listing:
         owner: the column of the owner's id.
         time: the column by which the records are sorted, and then by `seq`.
         direction: "ASC" for the oldest first, "DESC" for the newest first.
+        condition: what else the records of a page have to meet.
     """
 
     def __init__(
-        self, table: str, owner: str, time: str, direction: Literal["ASC", "DESC"]
+        self,
+        table: str,
+        owner: str,
+        time: str,
+        direction: Literal["ASC", "DESC"],
+        condition: str = "true",
     ) -> None:
         sign = ">" if direction == "ASC" else "<"
+        page = f"SELECT id, body FROM {table} WHERE {owner} = ? AND {condition}"
         order = f"ORDER BY {time} {direction}, seq {direction} LIMIT ?"
-        self.first: str = f"SELECT id, body FROM {table} WHERE {owner} = ? {order}"
+        self.first: str = f"{page} {order}"
         self.cursor: str = f"SELECT {time}, seq FROM {table} WHERE id = ? AND {owner} = ?"
-        self.next: str = f"""
-SELECT id, body FROM {table} WHERE {owner} = ? AND ({time}, seq) {sign} (?, ?) {order}
-"""
+        self.next: str = f"{page} AND ({time}, seq) {sign} (?, ?) {order}"

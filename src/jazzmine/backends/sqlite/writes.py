@@ -2,100 +2,137 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.backends.sqlite.rows import (
-    MESSAGES,
-    as_bytes,
-    conversation_values,
-    message_values,
-    trace_values,
-)
+from jazzmine.backends.sqlite.rows import conversation_values, message_values, trace_values
 from jazzmine.errors import IntegrityError
-from jazzmine.records.base import Snapshot, snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs
+from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["delete", "flag_message", "put_conversation", "put_messages", "put_trace"]
+__all__ = ["create", "edit", "put", "put_conversation", "put_messages", "put_trace", "rewrite"]
+
+
+def put(
+    connection: sqlite3.Connection,
+    conversation: Snapshot[Conversation] | None,
+    messages: Sequence[Snapshot[Message]],
+    trace: Snapshot[TurnTrace] | None,
+) -> None:
+    """Store some records; raises as the functions below."""
+    if conversation is not None:
+        put_conversation(connection, conversation)
+    put_messages(connection, messages)
+    if trace is not None:
+        put_trace(connection, trace)
 
 
 def put_conversation(connection: sqlite3.Connection, conversation: Snapshot[Conversation]) -> None:
     """Store a conversation; one that was stored before keeps its number."""
-    connection.execute(sql.STORE_CONVERSATION, conversation_values(conversation))
+    values = conversation_values(conversation.record, conversation.json)
+    connection.execute(sql.STORE_CONVERSATION, values)
 
 
 def put_messages(connection: sqlite3.Connection, messages: Sequence[Snapshot[Message]]) -> None:
     """Store messages; one that was stored before keeps its number.
 
     Raises:
-        IntegrityError: the conversation of one of them is not stored.
+        IntegrityError: the conversation of one of them is not stored, or a message with its id is
+            stored in another one.
     """
-    try:
-        for message in messages:
-            connection.execute(sql.STORE_MESSAGE, message_values(message))
-    except sqlite3.IntegrityError as error:
-        raise _no_conversation(connection, messages) or error from None
-
-
-def _no_conversation(
-    connection: sqlite3.Connection, messages: Iterable[Snapshot[Message]]
-) -> IntegrityError | None:
     for message in messages:
-        record = message.record
-        if connection.execute(sql.HAS_CONVERSATION, [record.conversation_id]).fetchone() is None:
-            return IntegrityError(
-                f"message {record.id!r}: its conversation {record.conversation_id!r}"
-                " is not stored; store the conversation first"
-            )
-    return None
+        try:
+            values = message_values(message.record, message.json)
+            if not connection.execute(sql.STORE_MESSAGE, values).rowcount:
+                _require_same_conversation(connection, message.record)
+        except sqlite3.IntegrityError:
+            raise IntegrityError(
+                f"message {message.record.id!r}: its conversation"
+                f" {message.record.conversation_id!r} is not stored; store the conversation first"
+            ) from None
+
+
+def _require_same_conversation(connection: sqlite3.Connection, message: Message) -> None:
+    parameters = [message.id, message.conversation_id]
+    if connection.execute(sql.IS_MESSAGE_OF, parameters).fetchone() is None:
+        raise IntegrityError(
+            f"message {message.id!r} is stored in another conversation"
+            f" than {message.conversation_id!r}"
+        )
 
 
 def put_trace(connection: sqlite3.Connection, trace: Snapshot[TurnTrace]) -> None:
     """Store the trace of a message, in place of its previous trace.
 
     Raises:
-        IntegrityError: the message is not stored, or the trace belongs to another one.
+        IntegrityError: the message is not stored in the trace's conversation, or the trace belongs
+            to another message.
     """
     record = trace.record
     connection.execute(sql.DELETE_OTHER_TRACE, [record.message_id, record.id])
-    try:
-        stored = connection.execute(sql.STORE_TRACE, trace_values(trace)).rowcount
-    except sqlite3.IntegrityError:
-        stored = 0
-    if stored:
+    if connection.execute(sql.STORE_TRACE, trace_values(record, trace.json)).rowcount:
         return
-    if connection.execute(sql.HAS_MESSAGE, [record.message_id]).fetchone() is None:
+    row = connection.execute(sql.CONVERSATION_OF_MESSAGE, [record.message_id]).fetchone()
+    if row is None:
         raise IntegrityError(
             f"trace {record.id!r}: its message {record.message_id!r}"
             " is not stored; store the message first"
         )
+    if row[0] != record.conversation_id:
+        raise IntegrityError(
+            f"trace {record.id!r} names the conversation {record.conversation_id!r},"
+            " but its message is of another one"
+        )
+    if connection.execute(sql.IS_TRACE_OF, [record.id, record.message_id]).fetchone():
+        return  # it is stored like this already
     raise IntegrityError(
         f"trace {record.id!r} belongs to another message,"
         f" it cannot become that of {record.message_id!r}"
     )
 
 
-def flag_message(
-    connection: sqlite3.Connection, message_id: str, flagged: bool, repairs: Repairs
-) -> bool:
-    """Set or clear the flag of a message; return whether the message is stored.
-
-    Raises:
-        ValidationError: the stored message can be neither read nor repaired.
-    """
-    row = connection.execute(sql.MESSAGE, [message_id]).fetchone()
+def create(connection: sqlite3.Connection, conversation: Snapshot[Conversation]) -> Row | None:
+    """Store a conversation if its id is new; return the row that is stored already, or None."""
+    row: Row | None = connection.execute(sql.CONVERSATION, [conversation.record.id]).fetchone()
     if row is None:
-        return False
-    message = MESSAGES.record(as_bytes(row), repairs)
-    if message.is_flagged != flagged:
-        message.is_flagged = flagged
-        put_messages(connection, [snapshot(message, Message)])
-    return True
+        put_conversation(connection, conversation)
+    return row
 
 
-def delete(connection: sqlite3.Connection, statement: str, record_id: str) -> bool:
-    """Delete a record and what belongs to it; return whether it was stored."""
-    return connection.execute(statement, [record_id]).rowcount > 0
+def edit(
+    connection: sqlite3.Connection,
+    conversation_id: str,
+    title: str | None,
+    metadata: Mapping[str, Any],
+) -> Row | None:
+    """Change the title and some metadata of a conversation; return its row, or None."""
+    row: Row | None = connection.execute(sql.CONVERSATION, [conversation_id]).fetchone()
+    if row is None:
+        return None
+    fields = json.loads(row[1])
+    if title is not None:
+        fields["title"] = title
+    merged = {**fields.get("metadata", {}), **metadata}
+    fields["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    connection.execute(sql.EDIT_CONVERSATION, [body, conversation_id])
+    return conversation_id, body
+
+
+def rewrite(
+    connection: sqlite3.Connection,
+    kind: RecordKind,
+    ids: Sequence[str],
+    change: Callable[[Row], Snapshot[Any] | None],
+) -> None:
+    """Store other versions of some records, which differ in nothing that has a column."""
+    for record_id in ids:
+        row: Row | None = connection.execute(sql.STORED[kind], [record_id]).fetchone()
+        changed = None if row is None else change(row)
+        if changed is not None:
+            connection.execute(sql.REWRITE[kind], [changed.json.decode(), record_id])

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from jazzmine._async.message_store.base import MessageStore
+from jazzmine._async.message_store.store import MessageStore
 
 __all__ = ["MessageStore"]

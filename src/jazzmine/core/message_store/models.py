@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.traces import *
+    from jazzmine.records.turn_recorder import *
     from jazzmine.records.usage import *
 else:
     _lazy.attach(globals(), _lazy.MESSAGE_RECORDS)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from jazzmine._async.working_memory.base import WorkingMemoryStore
+from jazzmine._async.working_memory.store import WorkingMemoryStore
 
 __all__ = ["WorkingMemoryStore"]

@@ -7,22 +7,25 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
-    from jazzmine._sync.message_store.base import MessageStore as MessageStore
     from jazzmine._sync.message_store.json import JSONMessageStore as JSONMessageStore
+    from jazzmine._sync.message_store.memory import InMemoryMessageStore as InMemoryMessageStore
     from jazzmine._sync.message_store.mongodb import MongoDBMessageStore as MongoDBMessageStore
     from jazzmine._sync.message_store.postgres import PostgresMessageStore as PostgresMessageStore
     from jazzmine._sync.message_store.sqlite import SQLiteMessageStore as SQLiteMessageStore
+    from jazzmine._sync.message_store.store import MessageStore as MessageStore
     from jazzmine.records.log import *
     from jazzmine.records.messages import *
     from jazzmine.records.traces import *
+    from jazzmine.records.turn_recorder import *
     from jazzmine.records.usage import *
 else:
     _lazy.attach(
         globals(),
         _lazy.MESSAGE_RECORDS,
         {
-            "MessageStore": "jazzmine._sync.message_store.base",
+            "MessageStore": "jazzmine._sync.message_store.store",
             "JSONMessageStore": "jazzmine._sync.message_store.json",
+            "InMemoryMessageStore": "jazzmine._sync.message_store.memory",
             "MongoDBMessageStore": "jazzmine._sync.message_store.mongodb",
             "PostgresMessageStore": "jazzmine._sync.message_store.postgres",
             "SQLiteMessageStore": "jazzmine._sync.message_store.sqlite",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
-    from jazzmine._sync.working_memory.base import WorkingMemoryStore as WorkingMemoryStore
     from jazzmine._sync.working_memory.memory import (
         InMemoryWorkingMemoryStore as InMemoryWorkingMemoryStore,
     )
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from jazzmine._sync.working_memory.sqlite import (
         SQLiteWorkingMemoryStore as SQLiteWorkingMemoryStore,
     )
+    from jazzmine._sync.working_memory.store import WorkingMemoryStore as WorkingMemoryStore
     from jazzmine.records.enums import *
     from jazzmine.records.flow import *
     from jazzmine.records.tool_call import *
@@ -30,7 +30,7 @@ else:
         globals(),
         _lazy.MEMORY_RECORDS,
         {
-            "WorkingMemoryStore": "jazzmine._sync.working_memory.base",
+            "WorkingMemoryStore": "jazzmine._sync.working_memory.store",
             "InMemoryWorkingMemoryStore": "jazzmine._sync.working_memory.memory",
             "PostgresWorkingMemoryStore": "jazzmine._sync.working_memory.postgres",
             "RedisWorkingMemoryStore": "jazzmine._sync.working_memory.redis",

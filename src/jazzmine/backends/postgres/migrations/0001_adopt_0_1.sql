@@ -5,13 +5,48 @@
 
 SET LOCAL synchronize_seqscans = off;
 
-DROP INDEX IF EXISTS
-    $schema.idx_conv_user, $schema.idx_conv_agent,
-    $schema.idx_msg_conv, $schema.idx_msg_user, $schema.idx_msg_episode, $schema.idx_msg_flagged,
-    $schema.idx_msg_cancelled, $schema.idx_msg_intent,
-    $schema.idx_tt_conv, $schema.idx_tt_agent_time, $schema.idx_tt_tokens, $schema.idx_tt_latency,
-    $schema.idx_tt_intent, $schema.idx_tt_user, $schema.idx_tt_tool_gin, $schema.idx_tt_llm_gin,
-    $schema.idx_tt_flow_gin, $schema.idx_tt_errors_gin, $schema.idx_tt_emissions_gin;
+-- A table that jazzmine 0.1 has not made stays as it is, and hinders the migration.
+DO $check$
+DECLARE
+    wanted record;
+    existing record;
+BEGIN
+    FOR wanted IN
+        SELECT * FROM (VALUES
+            ('conversations', 'id user_id agent_id title created_at last_updated_at'),
+            ('messages', 'id conversation_id user_id role original_content enhanced_message intent'
+                ' explicit_context entities invoked_flows invoked_tools reasoning_steps errors'
+                ' episode_id sentiment_score is_cancellation is_continuation is_flagged timestamp'),
+            ('turn_traces', 'id message_id conversation_id user_id agent_id detected_intent'
+                ' turn_number total_latency_ms total_prompt_tokens total_completion_tokens'
+                ' total_tokens started_at_ms ended_at_ms sentiment_score is_continuation'
+                ' is_cancellation llm_calls task_emissions tool_traces slot_events'
+                ' confirmation_events flow_events reasoning_steps detected_entities errors')
+        ) AS tables (name, columns)
+    LOOP
+        SELECT relation.relkind, ARRAY(
+            SELECT attname::text FROM pg_attribute
+            WHERE attrelid = relation.oid AND attnum > 0 AND NOT attisdropped) AS columns
+        INTO existing FROM pg_class AS relation
+        WHERE relation.oid = to_regclass('$schema.' || wanted.name);
+        CONTINUE WHEN NOT FOUND;
+        IF existing.relkind <> 'r' OR existing.columns && ARRAY['metadata', 'seq']
+            OR NOT existing.columns @> string_to_array(wanted.columns, ' ')
+        THEN
+            RAISE EXCEPTION USING ERRCODE = 'duplicate_table',
+                MESSAGE = format('relation %I already exists', wanted.name);
+        END IF;
+    END LOOP;
+    FOR existing IN
+        SELECT indexrelid::regclass AS name FROM pg_index
+        WHERE NOT indisunique AND indrelid IN (
+            to_regclass('$schema.conversations'), to_regclass('$schema.messages'),
+            to_regclass('$schema.turn_traces'))
+    LOOP
+        EXECUTE 'DROP INDEX ' || existing.name;
+    END LOOP;
+END
+$check$;
 
 ALTER TABLE IF EXISTS $schema.turn_traces
     DROP CONSTRAINT IF EXISTS turn_traces_conversation_id_fkey,

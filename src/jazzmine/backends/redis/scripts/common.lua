@@ -1,50 +1,57 @@
--- What several scripts share.
+-- What several scripts share. The first four of their keys are the same.
+local MEMORY, LOCK, DELETED, LAST = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
--- How long a lock that was handed over waits for its new owner, in ms.
-local CLAIM = 1000
-
--- Pass a lock that is free to the first in the queue that can be woken; delete it if there is none.
---
--- An entry of the queue is a token alone (its owner asks again by itself), token@channel (its owner
--- listens on this server: without a listener it is gone) or token#channel (its owner may listen on
--- another node of the cluster). The lock is the new owner's only for a moment, until it asks.
-local function hand_over(lock, queue)
-    local entry = redis.call('LPOP', queue)
-    while entry do
-        local token, listens, channel = string.match(entry, '^([^@#]*)([@#]?)(.*)$')
-        local listeners = channel ~= '' and redis.pcall('PUBLISH', channel, token) or 0
-        if listens ~= '@' or listeners ~= 0 then
-            redis.call('SET', lock, token, 'PX', CLAIM)
-            return
-        end
-        entry = redis.call('LPOP', queue)
+-- Return the mark of what is stored: of a deletion where there is no state, '' for nothing at all.
+local function stored_mark()
+    local mark = redis.pcall('HGET', MEMORY, 'mark')
+    if type(mark) == 'string' then
+        return mark
     end
-    redis.call('DEL', lock)
+    if redis.call('EXISTS', MEMORY) == 1 then
+        return 'unmarked'
+    end
+    return redis.call('GET', DELETED) or ''
 end
 
--- Return the stored JSON, nil if there is none, or why it is no JSON as a list of one text.
-local function read(memory)
-    local data = redis.pcall('HGET', memory, 'data')
-    if type(data) == 'table' then
-        return {'a key of another type'}
+-- Return what is stored: its mark, the JSON and the user (nil for none), and why it is
+-- no JSON at all.
+local function stored()
+    local fields, problem = redis.pcall('HMGET', MEMORY, 'data', 'user'), ''
+    if fields.err then
+        fields, problem = {}, 'a key of another type'
+    elseif not fields[1] and redis.call('EXISTS', MEMORY) == 1 then
+        problem = 'a hash without the field data'
     end
-    if not data and redis.call('EXISTS', memory) == 1 then
-        return {'a hash without the field data'}
-    end
-    return data
+    return {'stored', stored_mark(), fields[1] or false, fields[2] or false, problem}
 end
 
--- Return whose a memory is, as text, or nil. Versions before 1.1 kept the user in the JSON alone.
-local function owner(memory)
-    local user = redis.pcall('HGET', memory, 'user')
-    if type(user) == 'string' then
-        return user
-    end
-    local data = redis.pcall('HGET', memory, 'data')
-    if type(data) ~= 'string' then
+-- Return the last number that the store has written with, or that was taken back.
+local function last_number()
+    return tonumber(redis.call('GET', LAST) or 0)
+end
+
+-- Return the parts of the lock: the store and the number of its mark, since when, and the holder.
+-- A value that is not ours is a lock of nobody known.
+local function lock_parts()
+    local lock = redis.pcall('GET', LOCK)
+    if not lock then
         return nil
     end
-    local is_json, decoded = pcall(cjson.decode, data)
-    user = is_json and type(decoded) == 'table' and decoded.user_id
-    return type(user) == 'string' and user or nil
+    local text = type(lock) == 'string' and lock or 'a key of another type'
+    local store, number, since, holder = string.match(text, '^(%w+)%.(%d+) (%d+) (.*)$')
+    return store or '', tonumber(number), tonumber(since), holder or text
+end
+
+local function now()
+    local time = redis.call('TIME')
+    return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Return who else than a store holds the lock, for how long already, and when it expires (ms).
+local function locked_by_another(store)
+    local holding, _, since, holder = lock_parts()
+    if not holding or holding == store then
+        return nil
+    end
+    return {'locked', holder, now() - (since or now()), redis.call('PTTL', LOCK)}
 end

@@ -13,7 +13,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
 
-from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT, newer
+from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT, SEARCH_FORMAT, newer
 from jazzmine.errors import ConfigurationError
 
 __all__ = ["Component", "Migration", "is_current", "migrate", "migrations"]
@@ -75,7 +75,7 @@ def is_current(connection: sqlite3.Connection, path: str, component: Component) 
         if found or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise ConfigurationError(f"{path} is a database of another application")
         return False
-    if connection.execute("PRAGMA user_version").fetchone()[0] > FORMAT:
+    if connection.execute("PRAGMA user_version").fetchone()[0] > SEARCH_FORMAT:
         raise newer(path)
     stored = connection.execute(_VERSION, [component.name]).fetchone()[0]
     if stored > len(migrations(component.name)):
@@ -92,7 +92,8 @@ def migrate(connection: sqlite3.Connection, path: str, component: Component) -> 
     if is_current(connection, path, component):
         return
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    if not connection.execute("PRAGMA user_version").fetchone()[0]:
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute(_MAKE_TABLE)
     stored = connection.execute(_VERSION, [component.name]).fetchone()[0]
     for view in component.views:

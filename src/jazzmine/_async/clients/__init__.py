@@ -1,0 +1,1 @@
+"""The clients of the servers: connections, deadlines and repetition."""

@@ -1,0 +1,1 @@
+"""Connections to PostgreSQL: statements, deadlines, fences and migrations."""

@@ -1,0 +1,234 @@
+"""Commands to Redis through a client of redis-py, each repeated until a deadline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, ClassVar
+
+from jazzmine._async.limiter import Limiter
+from jazzmine._compat.async_concurrency import sleep
+from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, time_limit
+from jazzmine.backends.redis.driver import (
+    Remedy,
+    address_of,
+    is_cluster,
+    lacks_database,
+    max_connections,
+    redis_driver,
+    remedy_for,
+)
+from jazzmine.backends.redis.keys import Script
+from jazzmine.deadline import Deadline, backoff
+from jazzmine.errors import ConfigurationError, StoreClosedError, StoreUnavailableError
+
+__all__ = ["RedisClient"]
+
+# An attempt gets the time that its bytes need on a network of so many bytes in a second.
+_SLOWEST_NETWORK = 100_000
+
+# Of how many keys a field is read at once.
+_KEYS_AT_ONCE = 500
+
+
+class RedisClient:
+    """Sends commands through a client of redis-py, and repeats those that failed.
+
+    Every command may be repeated: its connection may break before or after it took effect. Only so
+    many are under way at once that each gets its part of a slow network.
+
+    Args:
+        client: a client for one server, from Sentinel's `master_for`, or for a cluster.
+        attempt_seconds: how long the first attempt of a small command may take, in s; None where
+            the settings of the client limit that. The next one after a time-out gets twice as long,
+            so that a large reply over a slow network arrives.
+    """
+
+    #: How many commands are under way at once; each has a connection.
+    CONCURRENCY: ClassVar[int] = 16
+
+    def __init__(self, client: AnyRedis, attempt_seconds: float | None) -> None:
+        self._client: Any = client
+        self._attempt_seconds = attempt_seconds or float("inf")
+        self._closed = self._disconnecting = False
+        # Those for a silent node of a cluster would keep others from the nodes that answer.
+        most = sys.maxsize if is_cluster(client) else min(self.CONCURRENCY, max_connections(client))
+        self._limiter = Limiter(most)
+        known = redis_driver().exceptions
+        self._time_outs = (known.TimeoutError, AnyTimeoutError)
+        # redis-py stumbles over the last four while nodes of a cluster change or are closed.
+        stumbles = (AttributeError, LookupError, TypeError, ValueError)
+        self._failures = (
+            *(known.RedisError, known.RedisClusterException, OSError, AnyTimeoutError),
+            *stumbles,
+        )
+
+    async def close(self, *, disconnect: bool) -> None:
+        """Send no command any more, nor again; those under way raise `StoreClosedError`.
+
+        Args:
+            disconnect: whether to close the connections of the client, too.
+        """
+        self._closed, self._disconnecting = True, disconnect
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        if self._disconnecting:
+            await self._client.aclose()
+            if is_cluster(self._client):
+                # A client that was closed before would leave those that were opened since.
+                await self._client.nodes_manager.aclose()
+
+    async def run(
+        self,
+        script: Script,
+        keys: Sequence[bytes],
+        arguments: Sequence[str | bytes | int],
+        deadline: Deadline,
+    ) -> Any:
+        """Run a script where its keys are, and return its reply, with bytes for text."""
+        operands = (len(keys), *keys, *arguments)
+        try:
+            return await self.execute(deadline, "EVALSHA", script.digest, *operands)
+        except redis_driver().exceptions.NoScriptError:
+            return await self.execute(deadline, "EVAL", script.text, *operands)
+
+    async def execute(self, deadline: Deadline, name: str, *arguments: str | bytes | int) -> Any:
+        """Send a command, and return its reply, with bytes for text.
+
+        Args:
+            name: in lower case if the server is to be asked, and not the cache of the client.
+        """
+        # The client would encode text as its owner wants it.
+        encoded = [each if isinstance(each, bytes) else str(each).encode() for each in arguments]
+        command, send = (name, *encoded), self._client.execute_command
+        seconds = self._attempt_seconds + sum(map(len, encoded)) / _SLOWEST_NETWORK
+        return await self.retry_until(deadline, lambda: send(*command, NEVER_DECODE=True), seconds)
+
+    async def needs_cluster(self, deadline: Deadline) -> bool:
+        """Whether the server is a node of a cluster, and the client is not made for one.
+
+        A server that refuses is asked only once.
+        """
+        if is_cluster(self._client):
+            await self.ping(deadline)
+            return False
+        ask, seconds = self._client.execute_command, self._attempt_seconds
+        try:
+            info = await self.retry_until(
+                deadline, lambda: ask("INFO", "cluster"), seconds, repeat=False
+            )
+        except redis_driver().ResponseError:  # the user may not ask
+            return False
+        return bool(info.get("cluster_enabled"))
+
+    async def ping(self, deadline: Deadline) -> None:
+        """Ask a server, in a cluster any of them, for a sign of life."""
+        options = {"target_nodes": "random"} if is_cluster(self._client) else {}
+        send = self._client.execute_command
+        await self.retry_until(deadline, lambda: send("PING", **options), self._attempt_seconds)
+
+    async def keys(self, pattern: str, deadline: Deadline) -> set[bytes]:
+        """Return the keys that match a pattern, on all servers."""
+        found: set[bytes] = await self.retry_until(
+            deadline, lambda: self._scan(pattern), float("inf")
+        )
+        return found
+
+    async def _scan(self, pattern: str) -> set[bytes]:
+        scan = self._client.scan_iter(match=pattern, count=1000, NEVER_DECODE=True)
+        return {key async for key in scan}
+
+    async def read_field(
+        self, name: str, keys: Sequence[bytes], deadline: Deadline
+    ) -> list[bytes | None]:
+        """Return a field of each of several hashes; None for what has no such field."""
+        values: list[bytes | None] = []
+        for first in range(0, len(keys), _KEYS_AT_ONCE):
+            attempt = partial(self._read_field, name, keys[first : first + _KEYS_AT_ONCE])
+            values += await self.retry_until(deadline, attempt, float("inf"))
+        return values
+
+    async def _read_field(self, name: str, keys: Sequence[bytes]) -> list[bytes | None]:
+        pipeline = self._client.pipeline(transaction=False)
+        for key in keys:
+            pipeline.execute_command("HGET", key, name.encode(), NEVER_DECODE=True)
+        replies = await pipeline.execute(raise_on_error=False)
+        for reply in replies:
+            if isinstance(reply, Exception) and remedy_for(reply) is not Remedy.RAISE:
+                raise reply
+        return [reply if isinstance(reply, bytes) else None for reply in replies]
+
+    async def retry_until(
+        self,
+        deadline: Deadline,
+        attempt: Callable[[], Any],
+        seconds: float,
+        *,
+        repeat: bool = True,
+    ) -> Any:
+        """Make attempts with redis-py, with growing pauses, until one succeeds.
+
+        Args:
+            seconds: how long the first attempt may take, in s.
+            repeat: whether to try again where no connection can be had.
+
+        Raises:
+            StoreUnavailableError: there was no reply before the deadline.
+            StoreClosedError: `close` was called before there was a reply.
+            ResponseError: the server's answer is an error.
+        """
+        known, pauses = redis_driver().exceptions, None
+        while not self._closed:
+            call = object()
+            try:
+                if not await self._limiter.acquire(call, deadline.remaining()):
+                    raise known.MaxConnectionsError("no connection was free in time")
+                async with time_limit(min(seconds, deadline.remaining())):
+                    return await attempt()
+            except self._failures as error:
+                if self._closed:
+                    break
+                remedy = remedy_for(error)
+                if remedy is Remedy.RAISE:
+                    raise
+                if remedy is Remedy.RECONNECT:
+                    await self._reconnect(error)
+                if isinstance(error, self._time_outs):
+                    seconds *= 2
+                # A client that may open no more connections has a free one in a moment.
+                pauses = pauses or backoff(*((0.001, 0.05) if remedy is Remedy.WAIT else (0.01, 1)))
+                pause = next(pauses)
+                refused = not repeat and isinstance(error, known.ConnectionError)
+                if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
+                    raise self._unavailable(error) from error
+            finally:
+                self._limiter.release(call)
+                if self._closed:  # a client opens connections again after it was closed
+                    await self._disconnect()
+            await sleep(pause)
+        raise StoreClosedError("this store was closed meanwhile; open another with initialize()")
+
+    async def _reconnect(self, error: BaseException) -> None:
+        failed = getattr(error, "last_failed_node_name", None)
+        with suppress(*self._failures):
+            async with time_limit(0.25):
+                if not is_cluster(self._client):
+                    # The idle connections may lead to a server that is gone.
+                    await self._client.connection_pool.disconnect(inuse_connections=False)
+                elif failed is not None:
+                    # The next call would ask any node for the others, the failed one perhaps.
+                    await self._client.initialize(last_failed_node_name=failed)
+                elif isinstance(error, AnyTimeoutError):
+                    # The client itself has not noticed that a node is silent.
+                    await self._client.nodes_manager.initialize()
+
+    def _unavailable(self, error: BaseException) -> Exception:
+        where = f"Redis at {address_of(self._client)}"
+        if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
+            return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
+        if lacks_database(error):
+            return ConfigurationError(f"{where} has no database of that number: {error}")
+        return StoreUnavailableError(f"{where} is not available: {error or 'no reply in time'}")

@@ -1,0 +1,24 @@
+"""The long-term memory in the memory of the process."""
+
+from __future__ import annotations
+
+from jazzmine._async.long_term_memory.sqlite import SQLiteItemBackend
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore
+from jazzmine.backends.sqlite.items import ITEM_TABLES
+from jazzmine.backends.sqlite.memory_database import MemoryDatabase
+from jazzmine.config import MemoryMessagesConfig
+from jazzmine.search.vectors import Embed
+
+__all__ = ["InMemoryLongTermMemoryStore"]
+
+
+class InMemoryLongTermMemoryStore(LongTermMemoryStore):
+    """A long-term memory without a file, for tests and for agents that are not kept.
+
+    Its items belong to this object alone, and end with it.
+    """
+
+    def __init__(
+        self, config: MemoryMessagesConfig | None = None, embed: Embed | None = None
+    ) -> None:
+        super().__init__(SQLiteItemBackend(lambda: MemoryDatabase(ITEM_TABLES)), embed)

@@ -1,0 +1,235 @@
+"""The hooks of the long-term memory in a MongoDB database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from jazzmine._async.clients.mongodb.client import MongoDBClient
+from jazzmine._async.clients.mongodb.types import Collection, Session
+from jazzmine._async.long_term_memory.backend import ItemBackend
+from jazzmine.backends.mongodb import items
+from jazzmine.backends.mongodb.documents import Document
+from jazzmine.config import MongoDBConfig
+from jazzmine.deadline import Deadline
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+    Stored,
+    is_expected,
+)
+
+__all__ = ["MongoDBItemBackend"]
+
+_PATHS_A_COMMAND = 10_000
+
+
+class MongoDBItemBackend(ItemBackend):
+    """Items in a MongoDB database."""
+
+    system_name = "mongodb"
+
+    def __init__(self, config: MongoDBConfig) -> None:
+        self._client = MongoDBClient(config, items.INDEXES, items.FIELDS)
+
+    async def open(self) -> None:
+        """Check the indexes, and create missing ones."""
+        try:
+            await self._client.open()
+        except BaseException:
+            await self._client.close()
+            raise
+
+    async def pending(self) -> list[str]:
+        """Return what opening the store would create."""
+        try:
+            return await self._client.pending()
+        finally:
+            await self._client.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    def after_fork(self) -> None:
+        """Open other connections in a forked process."""
+        self._client.after_fork()
+
+    async def ping(self) -> None:
+        """Make one round trip to the server."""
+        await self._client.command("ping")
+
+    @property
+    def _items(self) -> Collection:
+        return self._client.collection(items.ITEMS)
+
+    # Writes
+
+    async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
+        """Make the changes in one transaction, after their revisions were taken."""
+        async with self._client.line([change.path for change in changes]) as deadline:
+            while True:
+                first, now = await self._take_revisions(deadline, len(changes))
+                work = partial(self._change, changes=changes, first=first, now=now)
+                outcomes = await self._client.transaction(deadline, work)
+                if outcomes is not None:
+                    return outcomes
+
+    async def _take_revisions(self, deadline: Deadline, count: int) -> tuple[int, int]:
+        """Return the first of some revisions that no other call gets, and the server's time.
+
+        They are not taken in the transaction: all transactions would wait for one another.
+        """
+        counters, update = self._client.collection(items.COUNTERS), items.next_revisions(count)
+
+        async def attempt(session: Session | None) -> Document:
+            counter = None
+            # Once, except that the test server returns nothing if another client inserts just then.
+            while counter is None:
+                counter = await counters.find_one_and_update(
+                    {"_id": "last"}, update, upsert=True, return_document=True, session=session
+                )
+            return counter
+
+        counter = await self._client.write(deadline, attempt)
+        return counter["last"] - count + 1, counter["now"]
+
+    async def _change(
+        self, session: Session | None, changes: Sequence[ItemChange], first: int, now: int
+    ) -> list[Outcome] | ItemConflict | None:
+        """Make the changes, or return None if another call has taken a later revision, and used it.
+
+        Args:
+            session: with a transaction, or None on a standalone server.
+            changes: what to do.
+            first: the revision of the first item that is stored.
+            now: the time of the changes.
+        """
+        stored = await self._find([change.path for change in changes], session)
+        for index, change in enumerate(changes):
+            document = stored.get(change.path)
+            latest = 0 if document is None else document["revision"]
+            if latest == first + index:
+                continue  # an attempt before this one has stored it
+            revision = latest if items.is_live(document, now) else None
+            if not is_expected(change.expected, revision):
+                return ItemConflict(index, revision)
+            if latest > first + index:
+                return None
+        outcomes: list[Outcome] = []
+        for index, change in enumerate(changes):
+            document = stored.get(change.path)
+            outcome = await self._change_one(session, change, document, first + index, now)
+            if outcome is None:
+                return None
+            outcomes.append(outcome)
+        return outcomes
+
+    async def _change_one(
+        self,
+        session: Session | None,
+        change: ItemChange,
+        stored: Document | None,
+        revision: int,
+        now: int,
+    ) -> Outcome | None:
+        collection, is_there = self._items, items.is_live(stored, now)
+        own: Document = {"id": {"$eq": change.path}}
+        if stored is not None:
+            # Without a transaction another call may have changed it since it was read.
+            own["revision"] = {"$eq": stored["revision"]}
+        if change.item is None:
+            if stored is None:
+                return False
+            gone = await collection.delete_one(own, session=session)
+            return is_there if gone.deleted_count else None
+        if stored is not None and stored["revision"] == revision:
+            return Stored(revision, stored["created_at"], stored["updated_at"])
+        created_at = stored["created_at"] if stored is not None and is_there else now
+        document = items.document_of(change, revision, created_at, now)
+        if stored is None:
+            await collection.insert_one(document, session=session)
+        elif not (await collection.replace_one(own, document, session=session)).matched_count:
+            return None
+        return Stored(revision, created_at, now)
+
+    async def _find(self, paths: Sequence[str], session: Session | None) -> dict[str, Document]:
+        """Return what decides about changes of items, by their paths."""
+        fields = dict.fromkeys(("id", "revision", "created_at", "updated_at", "expires_at"), 1)
+        found: list[Document] = await self._items.find(
+            {"id": {"$in": list(paths)}}, fields, session=session
+        ).to_list()
+        return {document["id"]: document for document in found}
+
+    # Reads
+
+    async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
+        """Return the rows at some paths."""
+        rows: list[ItemRow] = []
+        for begin in range(0, len(paths), _PATHS_A_COMMAND):
+            some = list(paths[begin : begin + _PATHS_A_COMMAND])
+            rows += await self._rows({"$and": [{"id": {"$in": some}}, items.live()]}, ItemQuery())
+        return rows
+
+    async def list_items(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return a page of items."""
+        return await self._rows(items.page_query(query, after), query, limit)
+
+    async def _rows(
+        self, condition: Document, query: ItemQuery, limit: int | None = None
+    ) -> list[ItemRow]:
+        async def find() -> list[Document]:
+            # To the server, a limit of 0 is none.
+            found: list[Document] = await self._items.find(
+                condition,
+                items.projection(query),
+                sort=items.sort_of(query),
+                limit=0 if limit is None else min(limit, 2**31 - 1),
+            ).to_list()
+            return found
+
+        return list(map(items.row_of, await self._client.read(find)))
+
+    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+        """Return namespaces that have items."""
+        pipeline = items.namespaces_pipeline(prefix, first, limit)
+
+        async def find() -> list[Document]:
+            cursor: Any = await self._items.aggregate(pipeline)
+            found: list[Document] = await cursor.to_list()
+            return found
+
+        return [document["_id"] for document in await self._client.read(find)]
+
+    # Erasure and retention
+
+    async def erase(self, user_id: str, limit: int) -> int:
+        """Delete some of a user's items."""
+        return await self._delete_some({"user_id": {"$eq": user_id}}, limit)
+
+    async def prune(self, limit: int) -> int:
+        """Delete some of the expired items."""
+        return await self._delete_some(items.expired(), limit, [("expires_at", 1)])
+
+    async def _delete_some(
+        self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None
+    ) -> int:
+        async def attempt(session: Session | None) -> int:
+            found: list[Document] = await self._items.find(
+                condition, {"_id": 1}, sort=sort, limit=limit, session=session
+            ).to_list()
+            if not found:
+                return 0
+            chosen = {"_id": {"$in": [document["_id"] for document in found]}}
+            gone = await self._items.delete_many({"$and": [chosen, condition]}, session=session)
+            return int(gone.deleted_count)
+
+        async with self._client.line([]) as deadline:
+            return await self._client.transaction(deadline, attempt)

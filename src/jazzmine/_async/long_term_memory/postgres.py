@@ -1,0 +1,121 @@
+"""The long-term memory in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jazzmine._async.long_term_memory.backend import ItemBackend
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore
+from jazzmine.backends.postgres import items, statements
+from jazzmine.backends.postgres.schema import ITEMS
+from jazzmine.backends.postgres.text import from_text, to_text
+from jazzmine.config import PostgresConfig
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+)
+from jazzmine.search.vectors import Embed
+
+if TYPE_CHECKING:
+    from jazzmine._async.clients.postgres.client import PostgresClient
+
+__all__ = ["PostgresItemBackend", "PostgresLongTermMemoryStore"]
+
+
+class PostgresLongTermMemoryStore(LongTermMemoryStore):
+    """A long-term memory in PostgreSQL 12 or newer.
+
+    Each call is one statement, in one round trip; a search is several. The store has its own pool
+    of connections. A connection that was lost is replaced, and its call is repeated until
+    `timeout`.
+    """
+
+    def __init__(self, config: PostgresConfig, embed: Embed | None = None) -> None:
+        super().__init__(PostgresItemBackend(config), embed)
+
+
+class PostgresItemBackend(ItemBackend):
+    """Items in PostgreSQL: each write is one function of the schema."""
+
+    system_name = "postgresql"
+
+    def __init__(self, config: PostgresConfig) -> None:
+        PostgresConfig.require(config)
+        self._client = _open_client(config)
+
+    def after_fork(self) -> None:
+        """Replace the pool in a forked process."""
+        self._client.after_fork()
+
+    async def open(self) -> None:
+        """Bring the schema up to date, and connect."""
+        await self._client.open()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._client.close()
+
+    async def ping(self) -> None:
+        """Make one round trip to the server."""
+        await self._client.rows(statements.PING)
+
+    async def pending(self) -> list[str]:
+        """Return the migrations that opening the store would apply."""
+        return await self._client.pending()
+
+    async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
+        """Return the rows at some paths."""
+        rows = await self._client.rows(items.GET, {"paths": list(map(to_text, paths))})
+        return items.item_rows(rows)
+
+    async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
+        """Make the changes in one statement."""
+        # The others of this process that change the same item wait outside of the pool.
+        line = to_text(changes[0].path) if len(changes) == 1 else ""
+        parameters = items.change_parameters(changes)
+        answer = await self._client.write(
+            statements.CHANGE_ITEMS, parameters, line=line, is_repeatable=False
+        )
+        return items.outcomes_of(answer)
+
+    async def list_items(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return a page of items."""
+        statement, parameters = items.page(query, limit, after)
+        # How rare the values are decides which index is the best.
+        prepare = False if query.where else None
+        return items.item_rows(await self._client.rows(statement, parameters, prepare=prepare))
+
+    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+        """Return namespaces that have items."""
+        statement, parameters = items.namespaces_page(prefix, first, limit)
+        return [from_text(row[0]) for row in await self._client.rows(statement, parameters)]
+
+    async def erase(self, user_id: str, limit: int) -> int:
+        """Delete some of a user's items."""
+        parameters = {"user": to_text(user_id), "limit": limit}
+        return int(
+            await self._client.write(statements.ERASE_ITEMS, parameters, is_repeatable=False)
+        )
+
+    async def prune(self, limit: int) -> int:
+        """Delete some of the expired items."""
+        return int(
+            await self._client.write(statements.PRUNE_ITEMS, {"limit": limit}, is_repeatable=False)
+        )
+
+
+def _open_client(config: PostgresConfig) -> PostgresClient:
+    try:
+        from jazzmine._async.clients.postgres.client import PostgresClient
+    except ImportError as error:
+        raise ImportError(
+            "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
+        ) from error
+    return PostgresClient(config, ITEMS)

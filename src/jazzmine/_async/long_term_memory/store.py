@@ -1,0 +1,467 @@
+"""The long-term memory: its public methods, and the checks that all back ends share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from jazzmine._async.long_term_memory.backend import ItemBackend
+from jazzmine._async.message_store.deletion import step
+from jazzmine._async.operation import operation
+from jazzmine._async.store import Store
+from jazzmine._compat.async_concurrency import run_given
+from jazzmine.errors import ConflictError
+from jazzmine.records.arguments import (
+    require_count,
+    require_id,
+    require_metadata,
+    require_namespace,
+    require_order,
+    require_revision,
+    require_text,
+)
+from jazzmine.records.base import snapshot
+from jazzmine.records.item_paths import (
+    after_items,
+    end_of,
+    namespace_path,
+    path_of,
+    split_namespace,
+    split_path,
+)
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemDecoder,
+    ItemQuery,
+    Order,
+    Stored,
+    cursor_of,
+    path_text,
+)
+from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
+from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.records.seen import require_own
+from jazzmine.search.ranking import ranked_by_words, text_of
+from jazzmine.search.vectors import Embed, fused, packed_vector, ranked_by_vector
+
+__all__ = ["LongTermMemoryStore"]
+
+# Among how many items, the newest ones, a search looks for words.
+_SEARCHED = 2_000
+
+# How many vectors, namespaces or expired items are read or deleted at a time.
+_AT_ONCE = 1_000
+
+
+class LongTermMemoryStore(Store[ItemBackend]):
+    """Items that an agent keeps beyond one conversation: facts, files, what a framework stores.
+
+    On every back end:
+
+    - An item is found by its namespace and key. It has another revision after each change, and a
+      key never has the same one again, also after it was deleted.
+    - A write that returned is durable, and each may be repeated. One that raised changed nothing,
+      except that after `StoreUnavailableError` it is not known whether it took effect.
+    - An item is not there any more from its `expires_at` on, by the store's clock.
+    - What a method returns belongs to the caller.
+
+    Every method raises `TypeError` for an argument of another type, `ValidationError` for a value
+    that the back ends cannot hold or an empty key or part of a namespace, `ValueError` for a number
+    out of range, `StoreClosedError` after `close()`, `StoreUnavailableError` when the server cannot
+    be reached, and `OSError` when a file cannot be read or written.
+
+    Args:
+        backend: where the items are kept.
+        embed: returns a vector for each of some texts; it may be slow, and runs in a thread where
+            it would block. Items are then searched by their vectors as well.
+    """
+
+    scope = "jazzmine.long_term_memory"
+
+    def __init__(self, backend: ItemBackend, embed: Embed | None = None) -> None:
+        if embed is not None and not callable(embed):
+            raise TypeError(f"embed must be callable, not {type(embed).__name__}")
+        super().__init__(backend)
+        self._embed = embed
+        self._decoder = ItemDecoder()
+
+    @classmethod
+    async def initialize(
+        cls, config: Mapping[str, object] | str | None = None, *, embed: Embed | None = None
+    ) -> LongTermMemoryStore:
+        """Open a store.
+
+        Args:
+            config: a mapping with `storage` ("memory" by default) and the options of that back
+                end, or a URL such as `sqlite:agent.db`; None takes the URL in the environment
+                variable JAZZMINE_LONG_TERM_MEMORY, or else `memory:`.
+            embed: returns a vector for each of some texts, for `search_items`.
+
+        Raises:
+            ConfigurationError: the configuration has an unknown key or a wrong value.
+            ImportError: the back end's driver is not installed.
+            StoreUnavailableError: the server cannot be reached.
+            OSError: the file cannot be read.
+        """
+        # Only a program that opens a store pays for this import.
+        from jazzmine._async.long_term_memory.factory import new_store
+        from jazzmine.config import long_term_memory_config
+
+        store: LongTermMemoryStore = new_store(long_term_memory_config(config), embed)
+        return await store.open()
+
+    def _limit_to(self, user_id: str) -> None:
+        self.backend = self.backend.limited_to(user_id)
+
+    # One item, or several
+
+    @operation("items")
+    async def get(self, namespace: Sequence[str], key: str) -> MemoryItem | None:
+        """Return the item, or None."""
+        path = path_of(require_namespace("namespace", namespace), require_id("key", key))
+        rows = await self.backend.get_items([path])
+        return self._decoder.item(rows[0]) if rows else None
+
+    @operation("items")
+    async def get_many(self, keys: Iterable[tuple[Sequence[str], str]]) -> list[MemoryItem | None]:
+        """Return an item or None for each pair of a namespace and a key, in their order.
+
+        One that cannot be read is logged, and None here.
+        """
+        paths = [
+            path_of(require_namespace("namespace", namespace), require_id("key", key))
+            for namespace, key in keys
+        ]
+        if not paths:
+            return []
+        found = await self._items_at(paths)
+        return [found.get(path) for path in paths]
+
+    @operation("items")
+    async def put(
+        self, item: MemoryItem, *, expected_revision: int | AnyMessage | None = ANY
+    ) -> MemoryItem:
+        """Store an item, in place of the one with its namespace and key if there is one.
+
+        Args:
+            item: its `created_at`, `updated_at` and `revision` are not used.
+            expected_revision: that of the item that the caller has read, or None if there must be
+                none; by default any.
+
+        Returns:
+            The item with its times and its new revision.
+
+        Raises:
+            ConflictError: the item has another revision, and was not changed.
+            RecordTooLargeError: the back end cannot hold it.
+        """
+        [stored] = await self._apply([PutItem(item, expected_revision)])
+        assert isinstance(stored, MemoryItem)
+        return stored
+
+    @operation("items")
+    async def delete(
+        self,
+        namespace: Sequence[str],
+        key: str,
+        *,
+        expected_revision: int | AnyMessage | None = ANY,
+    ) -> bool:
+        """Delete an item; return whether it was there.
+
+        Args:
+            namespace, key: which item.
+            expected_revision: as in `put`.
+
+        Raises:
+            ConflictError: the item has another revision, and was not deleted.
+        """
+        [deleted] = await self._apply([DeleteItem(namespace, key, expected_revision)])
+        return bool(deleted)
+
+    @operation("items")
+    async def apply(self, changes: Iterable[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
+        """Make some changes of different items, all of them or none.
+
+        Returns:
+            For each `PutItem` the item as it is stored, for each `DeleteItem` whether it was there.
+
+        Raises:
+            ConflictError: an item has another revision than its change expects.
+            ValueError: two changes are of one item.
+            RecordTooLargeError: the back end cannot hold one of them, or all in one transaction.
+        """
+        return await self._apply(list(changes))
+
+    # Lists
+
+    @operation("items")
+    async def list_items(
+        self,
+        prefix: Sequence[str] = (),
+        *,
+        where: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
+        source_message_id: str | None = None,
+        order: Order = "key",
+        limit: int | None = None,
+        after: MemoryItem | None = None,
+    ) -> list[MemoryItem]:
+        """Return a page of items.
+
+        Args:
+            prefix: the first parts of their namespaces; none is all items.
+            where: only those whose `value` has these keys with equal values (1 is 1.0, true is not
+                1); None as a value wants the key to be there with null.
+            user_id: only those of a user.
+            source_message_id: only those that were taken from a message.
+            order: "key" is by namespace, part by part, and then by key; "updated" is newest first.
+            limit: how many at most; None is no limit.
+            after: the last item of the page before, which may be deleted by now.
+        """
+        query = ItemQuery(
+            prefix=namespace_path(require_namespace("prefix", prefix, 0)),
+            where=require_metadata("where", where),
+            user_id=None if user_id is None else require_id("user_id", user_id),
+            source_message_id=None
+            if source_message_id is None
+            else require_id("source_message_id", source_message_id),
+            order=require_order(order),
+        )
+        require_own(self._viewer, query.user_id)
+        size = None if limit is None else require_count("limit", limit)
+        cursor = None
+        if after is not None:
+            last = snapshot(after, MemoryItem).record
+            path = path_of(last.namespace, last.key)
+            cursor = Cursor(path, last.updated_at, last.revision)
+        if size == 0:
+            return []
+        items: list[MemoryItem] = []
+        while True:
+            # Further items take the place of those that cannot be read.
+            wanted = None if size is None else size - len(items)
+            rows = await self.backend.list_items(query, wanted, cursor)
+            items += self._decoder.items(rows)
+            if len(items) == size or len(rows) != wanted:
+                return items
+            cursor = cursor_of(rows[-1])
+
+    @operation("namespaces")
+    async def list_namespaces(
+        self,
+        prefix: Sequence[str] = (),
+        *,
+        suffix: Sequence[str] = (),
+        max_depth: int | None = None,
+        limit: int | None = None,
+        after: Sequence[str] | None = None,
+    ) -> list[tuple[str, ...]]:
+        """Return the namespaces that have items, in order, part by part.
+
+        Args:
+            prefix: their first parts.
+            suffix: their last parts.
+            max_depth: longer ones are cut off to so many parts, and returned once.
+            limit: how many at most; None is no limit.
+            after: the last namespace of the page before.
+        """
+        below = namespace_path(require_namespace("prefix", prefix, 0))
+        ending = require_namespace("suffix", suffix, 0)
+        depth = None if max_depth is None else require_count("max_depth", max_depth, 1)
+        size = None if limit is None else require_count("limit", limit)
+        first = below
+        if after is not None:
+            last = namespace_path(require_namespace("after", after))
+            # What is deeper than the last one was cut off to it.
+            first = max(first, end_of(last) if depth == len(after) else after_items(last))
+        namespaces: dict[tuple[str, ...], None] = {}
+        # If some are left out, a page is larger than what is still wanted.
+        count = _AT_ONCE if size is None or ending or depth else min(size, _AT_ONCE)
+        while size is None or len(namespaces) < size:
+            found = await self.backend.list_namespaces(below, first, count)
+            for namespace in map(split_namespace, found):
+                if namespace[len(namespace) - len(ending) :] == ending:
+                    namespaces[namespace[:depth]] = None
+            if len(found) < count:
+                break
+            first = after_items(found[-1])
+        return list(namespaces)[:size]
+
+    @operation("items")
+    async def search_items(
+        self,
+        query: str,
+        *,
+        prefix: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        limit: int = 20,
+    ) -> list[FoundItem]:
+        """Return the items that match a query best, best first.
+
+        Without `embed` those are items with a word of the query in a string of their `value`,
+        ranked by BM25, among the newest 2,000 within `prefix` and `where`. With `embed`, all items
+        there that have a vector are ranked by its cosine with that of the query, exactly, and both
+        rankings make one by reciprocal ranks.
+
+        Args:
+            query: words.
+            prefix, where: as in `list_items`.
+            limit: how many at most.
+        """
+        text = require_text("query", query)
+        wanted = ItemQuery(
+            prefix=namespace_path(require_namespace("prefix", prefix, 0)),
+            where=require_metadata("where", where),
+        )
+        size = require_count("limit", limit)
+        if not size:
+            return []
+        newest = replace(wanted, order="updated", reads="values")
+        rows = await self.backend.list_items(newest, _SEARCHED, None)
+        texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
+        ranking = ranked_by_words(text, texts)
+        if self._embed is not None:
+            nearest = await self._nearest(text, replace(wanted, reads="vectors"))
+            ranking = fused([ranking, nearest])
+        best = dict(ranking[:size])
+        if not best:
+            return []
+        found = await self._items_at(list(best))
+        return [FoundItem(found[path], score) for path, score in best.items() if path in found]
+
+    # Erasure and retention
+
+    @operation("items")
+    async def erase_user(self, user_id: str) -> int:
+        """Delete all items of a user, expired ones too, in several transactions.
+
+        A call that failed has deleted a part; repeated, it deletes the rest.
+
+        Args:
+            user_id: whose items.
+
+        Returns:
+            How many were deleted.
+        """
+        owner = require_id("user_id", user_id)
+        require_own(self._viewer, owner)
+        erased = 0
+        while True:
+            async with step():
+                count = await self.backend.erase(owner, self.backend.deleted_at_once)
+            if not count:
+                return erased
+            erased += count
+            self.require_open()
+
+    @operation("items")
+    async def prune_expired(self, limit: int = 1000) -> int:
+        """Delete expired items, those first that have expired first.
+
+        Args:
+            limit: how many at most.
+
+        Returns:
+            How many were deleted.
+        """
+        wanted = require_count("limit", limit)
+        pruned = 0
+        while pruned < wanted:
+            chosen = min(wanted - pruned, self.backend.deleted_at_once)
+            async with step():
+                count = await self.backend.prune(chosen)
+            pruned += count
+            if count < chosen:
+                break
+            self.require_open()
+        return pruned
+
+    # What several methods do
+
+    async def _items_at(self, paths: Sequence[str]) -> dict[str, MemoryItem]:
+        rows = await self.backend.get_items(list(dict.fromkeys(paths)))
+        items = self._decoder.items(rows)
+        return {path_of(item.namespace, item.key): item for item in items}
+
+    async def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
+        prepared = [_prepared(change, self._viewer) for change in changes]
+        if len({change.path for change in prepared}) < len(prepared):
+            raise ValueError("two changes are of one item; nothing was changed")
+        if not prepared:
+            return []
+        if self._embed is not None:
+            prepared = await self._with_vectors(prepared)
+        outcomes = await self.backend.apply(prepared)
+        if isinstance(outcomes, ItemConflict):
+            raise _conflict(prepared[outcomes.index], outcomes.revision)
+        return [
+            change.item.model_copy(update=outcome._asdict())
+            if change.item is not None and isinstance(outcome, Stored)
+            else bool(outcome)
+            for change, outcome in zip(prepared, outcomes, strict=True)
+        ]
+
+    async def _with_vectors(self, changes: Sequence[ItemChange]) -> list[ItemChange]:
+        texts = {
+            change.path: text
+            for change in changes
+            if change.item is not None and (text := text_of(change.item.value))
+        }
+        vectors = dict(zip(texts, await self._vectors(list(texts.values())), strict=True))
+        return [replace(change, vector=vectors.get(change.path)) for change in changes]
+
+    async def _nearest(self, text: str, query: ItemQuery) -> list[tuple[str, float]]:
+        """Rank all items that have a vector by its cosine with that of a text."""
+        [wanted] = await self._vectors([text])
+        if wanted is None:
+            return []
+        ranking: list[tuple[str, float]] = []
+        cursor = None
+        while True:
+            rows = await self.backend.list_items(query, _AT_ONCE, cursor)
+            ranking += ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
+            if len(rows) < _AT_ONCE:
+                return sorted(ranking, key=lambda pair: -pair[1])
+            cursor = cursor_of(rows[-1])
+
+    async def _vectors(self, texts: list[str]) -> list[bytes | None]:
+        """Return the vector of each text."""
+        if not texts:
+            return []
+        assert self._embed is not None
+        vectors = list(await run_given(self._embed, texts))
+        if len(vectors) != len(texts):
+            raise ValueError(f"embed returned {len(vectors)} vectors for {len(texts)} texts")
+        return [packed_vector(vector) for vector in vectors]
+
+
+def _prepared(change: PutItem | DeleteItem, viewer: str | None) -> ItemChange:
+    """Return a change with checked values, which no other code refers to.
+
+    An item of no user becomes the viewer's, if there is a viewer.
+    """
+    if isinstance(change, PutItem):
+        item = snapshot(change.item, MemoryItem).record
+        require_own(viewer, item.user_id)
+        if viewer is not None:
+            item = item.model_copy(update={"user_id": viewer})
+        path = path_of(item.namespace, item.key)
+        return ItemChange(path, require_revision(change.expected_revision), item)
+    if isinstance(change, DeleteItem):
+        namespace = require_namespace("namespace", change.namespace)
+        path = path_of(namespace, require_id("key", change.key))
+        return ItemChange(path, require_revision(change.expected_revision))
+    raise TypeError(f"a change must be a PutItem or a DeleteItem, not {type(change).__name__}")
+
+
+def _conflict(change: ItemChange, found: int | None) -> ConflictError:
+    namespace, key = split_path(change.path)
+    state = "is not stored" if found is None else f"has revision {found}"
+    expected = "none was" if change.expected is None else f"revision {change.expected} was"
+    return ConflictError(
+        f"the item {key!r} of {namespace!r} {state}, where {expected} expected; nothing was changed"
+    )

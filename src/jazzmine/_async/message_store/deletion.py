@@ -1,0 +1,73 @@
+"""Erase and prune in small transactions, beside live traffic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import time_ns
+
+from jazzmine._async.message_store.backend import MessageBackend
+from jazzmine._compat.async_concurrency import sleep
+from jazzmine.records.conversation_log import Erased
+from jazzmine.records.log import Erasure
+
+__all__ = ["delete_in_steps", "prune_in_steps", "step"]
+
+# How many conversations are chosen at a time to be pruned.
+_OLD_AT_ONCE = 50
+
+# After each step, other calls get a multiple of its time, which is not longer than this, in s.
+_PAUSE_PER_STEP, _LONGEST_PAUSE = 4, 0.01
+
+
+@asynccontextmanager
+async def step() -> AsyncIterator[None]:
+    """Give other calls some time after the block, which is one step of a long deletion."""
+    began = time.monotonic()
+    yield
+    await sleep(min((time.monotonic() - began) * _PAUSE_PER_STEP, _LONGEST_PAUSE))
+
+
+async def delete_in_steps(
+    backend: MessageBackend, user_id: str, require_open: Callable[[], None]
+) -> Erasure:
+    """Delete all records of a user, and return how many.
+
+    Args:
+        backend: where they are.
+        user_id: whose records.
+        require_open: raises if the store was closed meanwhile.
+    """
+    total = Erased()
+    while True:
+        async with step():
+            erased = await backend.erase(user_id, backend.deleted_at_once)
+        if not any(erased):
+            return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
+        total = total.plus(erased)
+        require_open()
+
+
+async def prune_in_steps(
+    backend: MessageBackend, before: int, limit: int, require_open: Callable[[], None]
+) -> int:
+    """Delete old conversations, and return how many.
+
+    Args:
+        backend: where they are.
+        before: a time, in ms; what is younger stays.
+        limit: how many at most.
+        require_open: raises if the store was closed meanwhile.
+    """
+    pruned = 0
+    async for ids in backend.iter_old(before, _OLD_AT_ONCE):
+        while ids and pruned < limit:
+            chosen = ids[: limit - pruned]
+            async with step():
+                deleted, done = await backend.prune(chosen, before, backend.deleted_at_once)
+            pruned, ids = pruned + deleted, ids[done:]
+            require_open()
+        if pruned == limit:
+            break
+    return pruned

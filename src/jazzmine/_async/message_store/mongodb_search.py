@@ -1,0 +1,160 @@
+"""The index of words in a MongoDB database, and the searches in it.
+
+The entry of a message is in its document, so that it is written and deleted with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pymongo import UpdateOne
+
+from jazzmine._async.clients.mongodb.client import MongoDBClient
+from jazzmine._async.clients.mongodb.types import Session
+from jazzmine.backends.mongodb import words
+from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
+from jazzmine.backends.mongodb.queries import equal
+from jazzmine.errors import NotFoundError
+from jazzmine.records.rows import Row
+from jazzmine.search.analyser import Analyser, analyser_for
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
+
+__all__ = ["MongoDBSearch"]
+
+_PENDING_AT_ONCE = 500
+
+
+class MongoDBSearch:
+    """The hooks of a message store for searches.
+
+    Args:
+        client: that of the store.
+        timeout: the longest time for making the indexes, in s.
+    """
+
+    def __init__(self, client: MongoDBClient, timeout: float) -> None:
+        self._client = client
+        self._timeout = timeout
+        self.analyser: Analyser | None = None
+        self._unindexed: int | None = None
+
+    @property
+    def projection(self) -> dict[str, int] | None:
+        """The projection of what others than searches read."""
+        return None if self.analyser is None else HIDDEN
+
+    async def state(self) -> SearchState | None:
+        """Return how the index was made, or None; and follow it from now on."""
+        noted = await self._client.noted("search")
+        self.analyser = None if noted is None else analyser_for(noted["language"])
+        return None if noted is None else SearchState(noted["language"], noted["is_complete"])
+
+    async def make(self, language: str | None) -> None:
+        """Make an index for a language, or remove the index."""
+        state = await self.state()
+        if (state and state.language) == language:
+            return
+        await self._client.change_search(language, self._timeout)
+        self._unindexed = None
+        await self.state()
+
+    async def fill(self, size: int) -> tuple[int, int]:
+        """Index some messages that are not yet; return how many, and about how many are left."""
+        state = await self.state()
+        if state is None:
+            return 0, 0
+        query, messages = words.pending(state.language), self._client.collection(MESSAGES)
+        if self._unindexed is None:
+            self._unindexed = await self._client.read(lambda: messages.count_documents(query))
+        found = await self._pending(size)
+        if not found:
+            await self._client.complete_search(state.language)
+            return 0, 0
+        indexed = await self._index(found)
+        self._unindexed = max(1, self._unindexed - indexed)
+        return indexed, self._unindexed
+
+    async def _pending(self, size: int) -> list[Document]:
+        if self.analyser is None:
+            return []
+        query, messages = words.pending(self.analyser.language), self._client.collection(MESSAGES)
+        fields = {"original_content": 1}
+        return await self._client.read(
+            lambda: messages.find(query, fields, limit=size, batch_size=size).to_list()
+        )
+
+    async def _index(self, found: Sequence[Document]) -> int:
+        """Add the entries of messages whose text is still the same; return how many."""
+        assert self.analyser is not None
+        updates = []
+        for document in found:
+            text = document.get("original_content")
+            unchanged = {"_id": document["_id"], "original_content": {"$eq": text}}
+            updates.append(UpdateOne(unchanged, {"$set": searched_fields(text, self.analyser)}))
+        messages = self._client.collection(MESSAGES)
+
+        async def attempt(session: Session | None) -> int:
+            done = await messages.bulk_write(updates, ordered=False, session=session)
+            return int(done.matched_count)
+
+        async with self._client.line([]) as deadline:
+            return await self._client.write(deadline, attempt)
+
+    async def _index_pending(self) -> None:
+        """Index what processes have stored that do not know of the index."""
+        while found := await self._pending(_PENDING_AT_ONCE):
+            if not await self._index(found):
+                return
+
+    async def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        """Count the messages of a scope, and those that have each clause."""
+        await self._index_pending()
+        searched = words.scope_query(scope, await self._conversations(scope))
+        total = await self._count(searched, MOST_MESSAGES_COUNTED)
+        found = [
+            await self._count(words.found_query([clause], True, (), searched), MOST_FOUND_COUNTED)
+            for clause in clauses
+        ]
+        return total, found
+
+    async def _count(self, query: Document, limit: int) -> int:
+        messages = self._client.collection(MESSAGES)
+        return await self._client.read(lambda: messages.count_documents(query, limit=limit))
+
+    async def find(
+        self,
+        clauses: Sequence[Clause],
+        every: bool,
+        without: Sequence[Term],
+        scope: SearchScope,
+        limit: int,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return the ids and entries of messages, newest first."""
+        await self._index_pending()
+        within = await self._conversations(scope)
+        searched = words.scope_query(scope, within)
+        query = words.found_query(clauses, every, without, searched)
+        messages, listing = self._client.collection(MESSAGES), words.FOUND
+        if after is not None:
+            place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
+            last = await self._client.read(lambda: messages.find_one(place, listing.projection))
+            if last is None:
+                raise NotFoundError(f"after={after!r} is no {listing.member}")
+            query = listing.after(query, last)
+        fields = {"id": 1, "search_entry": 1}
+        found = await self._client.read(
+            lambda: messages.find(query, fields, sort=listing.sort, limit=limit).to_list()
+        )
+        return [(id_of(document), document.get("search_entry") or "") for document in found]
+
+    async def _conversations(self, scope: SearchScope) -> list[str] | None:
+        query, stored = words.conversations_query(scope), self._client.collection(CONVERSATIONS)
+        if not query:
+            return None
+        found = await self._client.read(lambda: stored.find(query, {"id": 1}).to_list())
+        return list(map(id_of, found))

@@ -1,0 +1,106 @@
+"""How a store finds messages by their words, and how it gets the index for that."""
+
+from __future__ import annotations
+
+from jazzmine._async.message_store.backend import MessageBackend
+from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine.errors import ConfigurationError
+from jazzmine.records.rows import are_many, row_id
+from jazzmine.search.analyser import Analyser, analyser_for
+from jazzmine.search.query import Query, SearchScope, Term
+from jazzmine.search.ranking import MOST_READ, clauses_to_find, matches, ranked
+
+__all__ = ["find_best", "find_newest", "require_search", "settle_search"]
+
+
+async def settle_search(backend: MessageBackend, language: str | None) -> None:
+    """Make the index that a configuration asks for, if nothing is stored yet.
+
+    Args:
+        backend: it is open.
+        language: that of the index; None leaves the store as it is.
+
+    Raises:
+        ConfigurationError: something is stored, and the store has no index, or another one.
+        ImportError: the package for the stems of its language is not installed.
+    """
+    state = await backend.search_state()
+    if language is not None and (state is None or state.language != language):
+        analyser_for(language)
+        if await backend.list_conversations(None, "", {}, 1, None):
+            other = "has none" if state is None else f"has search {_shown(state.language)}"
+            option = f" --language {language}" if language else ""
+            raise ConfigurationError(
+                f"the configuration says search {_shown(language)}, and the store {other}; the"
+                f" command `jazzmine index{option}` adds or changes it"
+            )
+        await backend.make_search(language)
+    elif state is not None:
+        analyser_for(state.language)
+
+
+def _shown(language: str) -> str:
+    return repr(language) if language else "True"
+
+
+async def require_search(backend: MessageBackend) -> Analyser:
+    """Return the analyser of a store's index.
+
+    Raises:
+        ConfigurationError: the store has none, or it is not complete.
+    """
+    state = await backend.search_state()
+    if state is None:
+        raise ConfigurationError(
+            "this store has no search; the command `jazzmine index` adds it, and the option"
+            " `search` to a new store"
+        )
+    if not state.is_complete:
+        raise ConfigurationError(
+            "the search of this store is not complete yet; the command `jazzmine index` goes on"
+            " with it"
+        )
+    return analyser_for(state.language)
+
+
+async def find_best(
+    backend: MessageBackend, query: Query, scope: SearchScope, limit: int
+) -> dict[str, float]:
+    """Return the ids of the messages that match a query best, with their scores."""
+    counts = await backend.count_found(query.clauses, scope)
+    needed = clauses_to_find(query.clauses, counts)
+    if not needed:
+        return {}
+    rows = await backend.list_found(needed, False, _terms(query), scope, MOST_READ, None)
+    entries = [str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1] for row in rows]
+    if are_many(rows):
+        # Ranking them here would keep other calls waiting.
+        ranking = await run_blocking(ranked, entries, query, counts, needed)
+    else:
+        ranking = ranked(entries, query, counts, needed)
+    return {row_id(rows[place]): score for place, score in ranking[:limit]}
+
+
+async def find_newest(
+    backend: MessageBackend, query: Query, scope: SearchScope, limit: int, after: str | None
+) -> dict[str, float]:
+    """Return the ids of the newest messages that have all of a query."""
+    found: dict[str, float] = {}
+    read = 0
+    while len(found) < limit and read < MOST_READ:
+        size = min(limit - len(found), MOST_READ - read)
+        rows = await backend.list_found(query.clauses, True, _terms(query), scope, size, after)
+        for row in rows:
+            entry = str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1]
+            if matches(entry, query):
+                found[row_id(row)] = 0.0
+        if len(rows) < size:
+            break
+        read += len(rows)
+        after = row_id(rows[-1])
+    return found
+
+
+def _terms(query: Query) -> list[Term]:
+    """Return the terms that an index can exclude; phrases are excluded by the text."""
+    return [clause.terms[0] for clause in query.excluded if len(clause.terms) == 1]

@@ -1,0 +1,1 @@
+"""Back ends that stand between a store and its back end."""

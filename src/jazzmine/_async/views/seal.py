@@ -1,0 +1,338 @@
+"""The back end of an encrypted message store, which wraps another one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from uuid import UUID
+
+from jazzmine._async.message_store.backend import (
+    Batch,
+    ConversationOwner,
+    MessageBackend,
+    MessageOwner,
+    TraceKey,
+)
+from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine.config import BackendConfig
+from jazzmine.deadline import Deadline
+from jazzmine.encryption.records import RecordSeal, edited, require_readable
+from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError
+from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased, Refusal, forked
+from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import Repairs
+from jazzmine.records.rows import Row, RowDecoder, are_many
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+
+__all__ = ["SealedMessages", "sealed_messages"]
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+_NO_SEARCH = "search and encryption exclude each other: an index of words is not sealed"
+
+
+def sealed_messages(backend: MessageBackend, config: BackendConfig) -> MessageBackend:
+    """Return a back end that seals what it is given, if a configuration has keys."""
+    if config.keyring is None:
+        return backend
+    if config.search_language is not None:
+        raise ConfigurationError(_NO_SEARCH)
+    return SealedMessages(backend, RecordSeal(config.keyring, config.encryption_accepts_plain))
+
+
+class SealedMessages(MessageBackend):
+    """Seals records before another back end stores them, and opens the rows that it returns.
+
+    Args:
+        backend: where the sealed records are.
+        seal: seals and opens them.
+    """
+
+    def __init__(self, backend: MessageBackend, seal: RecordSeal) -> None:
+        self.inner = backend
+        self.seal = seal
+        self.system_name = backend.system_name
+        self.deleted_at_once = backend.deleted_at_once
+
+    def limited_to(self, user_id: str) -> SealedMessages:
+        """Return the same, before a back end that is limited to a user."""
+        return SealedMessages(self.inner.limited_to(user_id), self.seal)
+
+    def after_fork(self) -> None:
+        self.inner.after_fork()
+
+    async def open(self) -> None:
+        """Open the other back end, unless it has an index of words.
+
+        Raises:
+            ConfigurationError: it has one.
+        """
+        await self.inner.open()
+        if await self.inner.search_state() is not None:
+            await self.inner.close()
+            raise ConfigurationError(_NO_SEARCH)
+
+    async def make_search(self, language: str | None) -> None:
+        """Raise `ConfigurationError`: the words of sealed messages are not indexed."""
+        raise ConfigurationError(_NO_SEARCH)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+    async def ping(self) -> None:
+        await self.inner.ping()
+
+    async def pending(self) -> list[str]:
+        return await self.inner.pending()
+
+    # Writes
+
+    async def store(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        await self.inner.store(
+            self._sealed(conversation), list(map(self.seal.sealed, messages)), self._sealed(trace)
+        )
+
+    async def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        seal = self.seal.sealed
+        await self.inner.store_many(
+            list(map(seal, conversations)), list(map(seal, messages)), list(map(seal, traces))
+        )
+
+    async def flag_message(self, message_id: str, flagged: bool) -> bool:
+        return await self.inner.flag_message(message_id, flagged)
+
+    async def delete_message(self, message_id: str) -> bool:
+        return await self.inner.delete_message(message_id)
+
+    async def delete_conversation(self, conversation_id: str) -> bool:
+        return await self.inner.delete_conversation(conversation_id)
+
+    async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
+        row = await self.inner.create_conversation(self.seal.sealed(conversation))
+        return self._opened("conversations", row)
+
+    async def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
+        """Open the sealed title and metadata, change them, and store them if they are the same.
+
+        So a change that another call makes meanwhile is not lost: this one is made again on it.
+        """
+        stored: Row | None = None
+
+        def change(row: Row) -> Snapshot[Any]:
+            nonlocal stored
+            stored = self._edited(row, title, metadata)
+            return self.seal.sealed(Snapshot(_CONVERSATIONS.record(stored)))
+
+        await self.inner.rewrite("conversations", [conversation_id], change)
+        return stored
+
+    def _edited(self, row: Row, title: str | None, metadata: Mapping[str, Any]) -> Row:
+        [(conversation_id, fields, *_)] = self.seal.opened("conversations", [row])
+        return conversation_id, edited(fields, title, metadata)
+
+    async def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        def sealed(row: Row) -> Snapshot[Any] | None:
+            return self._sealed(change(self.seal.opened(kind, [row])[0]))
+
+        await self.inner.rewrite(kind, ids, sealed)
+
+    # A conversation as a log
+
+    async def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        outcome = await self.inner.append(
+            conversation_id,
+            list(map(self.seal.sealed, messages)),
+            expected_last,
+            self._sealed(trace),
+            replace_after,
+        )
+        if isinstance(outcome, Refusal):
+            # The store compares contents, which two sealed values of one text do not show.
+            return outcome._replace(stored=self.seal.opened("messages", outcome.stored))
+        return outcome
+
+    async def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        def opened(row: Row) -> object:
+            return check(self.seal.opened("messages", [row], conversation_id)[0])
+
+        row = await self.inner.pop(conversation_id, opened, checks_all=True)
+        return self._opened("messages", row)
+
+    async def rewind(self, conversation_id: str, after: str | None) -> int:
+        return await self.inner.rewind(conversation_id, after)
+
+    async def fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        """Read the messages and the traces, and store copies of them sealed for their new places.
+
+        The new conversation is stored first, then all its messages in one step, then their traces.
+        If a step fails, the new conversation is deleted.
+        """
+        if await self.inner.get_conversation(conversation_id) is None:
+            raise NotFoundError(f"conversation {conversation_id!r} is not stored")
+        rows = await self.list_messages("conversation_id", conversation_id, None, None)
+        messages = await run_blocking(_MESSAGES.records, rows)
+        if until is not None:
+            ids = [message.id for message in messages]
+            if until not in ids:
+                raise NotFoundError(f"message {until!r} is no message of this conversation")
+            del messages[ids.index(until) + 1 :]
+        rows = await self.list_conversation_traces(conversation_id)
+        traces = await run_blocking(_TRACES.records, rows)
+        owner = copy.record.id
+        new_ids, copies, of_copies = forked(messages, traces, owner, salt)
+        if await self.inner.create_conversation(self.seal.sealed(copy)) is not None:
+            raise ConflictError(f"conversation {owner!r} is stored already; fork to a new one")
+        try:
+            await self._store_copies(copies, of_copies)
+        except BaseException:
+            await self.inner.delete_conversation(owner)
+            raise
+        return new_ids
+
+    async def _store_copies(self, messages: list[Message], traces: list[TurnTrace]) -> None:
+        def sealed(records: Sequence[AnyRecord]) -> list[Snapshot[AnyRecord]]:
+            return [self.seal.sealed(Snapshot(record)) for record in records]
+
+        if messages:
+            await self.inner.store(None, await run_blocking(sealed, messages), None)
+        if traces:
+            await self.inner.store_many((), (), await run_blocking(sealed, traces))
+
+    # Erasure and retention
+
+    async def erase(self, user_id: str, limit: int) -> Erased:
+        return await self.inner.erase(user_id, limit)
+
+    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        return await self.inner.prune(ids, before, limit)
+
+    def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+        return self.inner.iter_old(before, size)
+
+    # Reads
+
+    async def get_conversation(self, conversation_id: str) -> Row | None:
+        row = await self.inner.get_conversation(conversation_id)
+        return self._opened("conversations", row)
+
+    async def get_message(self, message_id: str) -> Row | None:
+        return self._opened("messages", await self.inner.get_message(message_id))
+
+    async def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        return self._opened("traces", await self.inner.get_trace(by, key))
+
+    async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        return await self._rows("messages", await self.inner.get_messages(message_ids))
+
+    async def list_conversations(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        if where:
+            raise ConfigurationError(
+                "the metadata of an encrypted store is sealed, so no conversation can be found by"
+                " it: where= needs a store without encryption"
+            )
+        rows = await self.inner.list_conversations(by, owner, where, limit, after)
+        return await self._rows("conversations", rows)
+
+    async def list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        rows = await self.inner.list_messages(by, owner, limit, after)
+        return await self._rows("messages", rows, owner if by == "conversation_id" else None)
+
+    async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        rows, cursor = await self.inner.next_messages(conversation_id, cursor, size)
+        return Batch(await self._rows("messages", rows, conversation_id), cursor)
+
+    async def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        rows = await self.inner.list_newest(conversation_id, calls, limit, after, deadline)
+        return await self._rows("messages", rows, conversation_id)
+
+    def deadline(self) -> Deadline | None:
+        return self.inner.deadline()
+
+    async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        rows = await self.inner.list_conversation_traces(conversation_id)
+        return await self._rows("traces", rows, conversation_id)
+
+    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        rows = await self.inner.list_agent_traces(agent_id, limit, offset)
+        return await self._rows("traces", rows)
+
+    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+        require_readable(where)
+        return await self._rows("traces", await self.inner.find_traces(where, limit, after))
+
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        require_readable(where)
+        return await self.inner.summarize(where, by)
+
+    async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
+        async for rows in self.inner.iter_stored(kind, size):
+            yield await self._rows(kind, rows)
+
+    # Rows and snapshots
+
+    def _sealed(self, given: Snapshot[AnyRecord] | None) -> Snapshot[AnyRecord] | None:
+        return None if given is None else self.seal.sealed(given)
+
+    def _opened(self, kind: RecordKind, row: Row | None) -> Row | None:
+        return None if row is None else self.seal.opened(kind, [row])[0]
+
+    async def _rows(
+        self, kind: RecordKind, rows: Sequence[Row], conversation_id: str | None = None
+    ) -> Sequence[Row]:
+        if are_many(rows):
+            # Opening them here would keep other calls waiting.
+            return await run_blocking(self.seal.opened, kind, rows, conversation_id)
+        return self.seal.opened(kind, rows, conversation_id)
+
+
+_REPAIRS = Repairs()
+_CONVERSATIONS = RowDecoder(Conversation, _REPAIRS)
+_MESSAGES = RowDecoder(Message, _REPAIRS)
+_TRACES = RowDecoder(TurnTrace, _REPAIRS)

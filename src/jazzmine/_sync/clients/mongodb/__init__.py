@@ -1,0 +1,1 @@
+"""The client of a MongoDB server, and the creation of its indexes."""

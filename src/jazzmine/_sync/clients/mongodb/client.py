@@ -1,0 +1,340 @@
+"""The client of a MongoDB server: repeats a call until its deadline if a connection is lost."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+import pymongo
+from pymongo.driver_info import DriverInfo
+from pymongo.errors import ConfigurationError, InvalidURI, NetworkTimeout, PyMongoError
+
+from jazzmine._sync.background import BackgroundTask
+from jazzmine._sync.clients.mongodb.schema import Schema
+from jazzmine._sync.clients.mongodb.types import Client, Collection, Session
+from jazzmine._sync.keyed_locks import KeyedLocks
+from jazzmine._compat.sync_concurrency import Work, sleep
+from jazzmine.backends.mongodb.driver import (
+    DURABLE,
+    LENIENT,
+    MAJORITY,
+    PRIMARY,
+    SNAPSHOT,
+    client_options,
+    invalid_address,
+    server_names,
+)
+from jazzmine.backends.mongodb.errors import Retries, is_known_after, translated, was_interrupted
+from jazzmine.backends.mongodb.indexes import Index
+from jazzmine.config import MongoDBConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import JazzmineError, StoreUnavailableError
+
+__all__ = ["MongoDBClient"]
+
+T = TypeVar("T")
+
+_SECONDS_TO_RETIRE = 0.5
+# A program that is about to exit has exited by then, and interrupts no command.
+_SECONDS_BEFORE_RETIRING = 0.05
+_LEAST_SECONDS = 0.001  # to the driver, 0 means no deadline
+
+# https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/ (MongoDB 7.0)
+_WIRE_VERSION_WITH_PERCENTILE = 21
+
+
+class MongoDBClient:
+    """A client of PyMongo, and the collections of a store.
+
+    If the deployment has transactions, all commands of a write are sent in one session, with
+    ascending transaction numbers. The driver repeats a single command with the same number, so
+    that the server executes it once. If the outcome of a call is unknown, its session is
+    doubtful: the next call first begins a transaction in it. From then on the server refuses
+    commands of the former call that arrive late, because their number is too old.
+
+    https://www.mongodb.com/docs/manual/core/retryable-writes/
+    https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md
+
+    Args:
+        config: where the server is.
+        indexes: those of each collection, by its name.
+        fields: the names of the fields that this version stores, as in `Schema`.
+    """
+
+    def __init__(
+        self,
+        config: MongoDBConfig,
+        indexes: Mapping[str, Sequence[Index]],
+        fields: Sequence[str],
+    ) -> None:
+        self._config = config
+        self._indexes = indexes
+        self._fields = fields
+        self._names = server_names(config.uri, config.url_options())
+        self._inherited: list[Client] = []
+        self.has_transactions = False
+        self.has_percentiles = False
+        self._connect()
+
+    def _connect(self) -> None:
+        client, config = None, self._config
+        with suppress(InvalidURI, ConfigurationError, ValueError, TypeError):
+            options = client_options(config.uri, config.timeout)
+            client = Client(config.uri, connect=False, driver=DriverInfo("jazzmine"), **options)
+        if client is None:
+            raise invalid_address()
+        codec = client.codec_options.with_options(**LENIENT)
+        self._database = client.get_database(
+            config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
+        )
+        self._client = client
+        self._doubtful: deque[Session] = deque()
+        self._lines: KeyedLocks[object] = KeyedLocks()
+        self._retiring: KeyedLocks[object] = KeyedLocks()
+        self._background = BackgroundTask(self._retire_in_background)
+
+    def collection(self, name: str) -> Collection:
+        """Return a collection of the store; after a fork it is another object."""
+        return self._database[name]
+
+    def after_fork(self) -> None:
+        """Open new connections in a forked process; the parent keeps the inherited ones."""
+        # Kept, because a client that is garbage-collected closes the connections of the parent.
+        self._inherited.append(self._client)
+        self._connect()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._background.close(0.0)
+        if self._doubtful:
+            self._retire_quietly()
+        self._client.close()
+
+    def open(self) -> None:
+        """Query the features of the deployment, check the indexes, and create missing ones.
+
+        Raises:
+            ConfigurationError: the collections or their indexes are another application's or a
+                newer version's, or the user lacks a right.
+        """
+        hello = self.command("hello")
+        # https://www.mongodb.com/docs/manual/core/transactions/ (not on a standalone server)
+        self.has_transactions = "setName" in hello or hello.get("msg") == "isdbgrid"
+        self.has_percentiles = hello["maxWireVersion"] >= _WIRE_VERSION_WITH_PERCENTILE
+        schema = self._schema()
+        missing = self.read(schema.missing)
+        if missing:
+            deadline = Deadline(self._config.migration_timeout)
+            self._run(deadline, lambda: schema.create(missing))
+
+    def pending(self) -> list[str]:
+        """Return what `open` would create; nothing is changed.
+
+        Raises:
+            ConfigurationError: as in `open`.
+        """
+        return (self.read(self._schema().missing)).steps()
+
+    def noted(self, name: str) -> dict[str, Any] | None:
+        """Return what is noted of the schema under a name, or None."""
+        return self.read(lambda: self._schema().noted(name))
+
+    def change_search(self, language: str | None, timeout: float) -> None:
+        """Make the indexes of words and note the language; or remove both.
+
+        Raises:
+            ConfigurationError: an index prevents that, or the user lacks a right.
+        """
+        self._run(Deadline(timeout), lambda: self._schema().change_search(language))
+
+    def complete_search(self, language: str) -> None:
+        """Note that all messages are in the index of a language."""
+        self.read(lambda: self._schema().complete_search(language))
+
+    def _schema(self) -> Schema:
+        return Schema(self._client, self._database, self._indexes, self._fields)
+
+    def command(self, name: str) -> dict[str, Any]:
+        """Return the server's reply to a command that has no arguments."""
+        return self.read(lambda: self._client.admin.command(name))
+
+    def unreachable(self) -> list[str]:
+        """Return the addresses of the servers that the driver knows and cannot reach."""
+        servers = self._client.topology_description.server_descriptions()
+        return [f"{host}:{port}" for (host, port), one in servers.items() if one.error is not None]
+
+    @contextmanager
+    def line(self, ids: Sequence[str]) -> Iterator[Deadline]:
+        """Begin a call that writes to some records, after the calls before it that do.
+
+        It waits here, without a connection, and not at the server: there it would have to repeat
+        a transaction that conflicts with another one.
+
+        Args:
+            ids: those of conversations, or of messages whose conversation is not known.
+
+        Returns:
+            The deadline of the call.
+        """
+        deadline, owner = self.deadline(), object()
+        keys = sorted(set(ids))  # in one order everywhere: no two calls wait for each other
+        try:
+            for key in keys:
+                if not self._lines.acquire(key, owner, deadline.remaining()):
+                    raise self._unanswered()
+            yield deadline
+        finally:
+            for key in keys:
+                self._lines.release(key, owner)
+
+    def _unanswered(self) -> StoreUnavailableError:
+        """Return the error of a call that waited for another one until its deadline."""
+        return StoreUnavailableError(
+            f"MongoDB at {self._names} did not answer a call that this one waited for"
+        )
+
+    def deadline(self) -> Deadline:
+        """Return the deadline of a call that begins now."""
+        return Deadline(self._config.timeout)
+
+    def read(self, work: Work[T], deadline: Deadline | None = None) -> T:
+        """Call `work`, which only reads; after a transient error again, until the deadline.
+
+        Args:
+            work: takes nothing.
+            deadline: that of the call, if it has begun before.
+
+        Raises:
+            StoreUnavailableError: the server did not answer in time.
+        """
+        return self._run(deadline or self.deadline(), work)
+
+    def write(self, deadline: Deadline, work: Work[T]) -> T:
+        """Call `work`, which may be repeated; after a transient error again, until the deadline.
+
+        Args:
+            deadline: that of the call.
+            work: takes the session to send commands in. It is None on a standalone server, where a
+                session gives no protection from late commands.
+
+        Raises:
+            StoreUnavailableError: the server did not answer in time.
+        """
+        if not self.has_transactions:
+            return self._run(deadline, lambda: work(None))
+        session = self._client.start_session(causal_consistency=False)
+        is_known, is_cancelled = False, False
+        try:
+            result = self._run(deadline, lambda: work(session))
+            is_known = True
+            return result
+        except Exception as error:
+            is_known = not deadline.expired and is_known_after(error)
+            raise
+        except BaseException:
+            is_cancelled = True
+            raise
+        finally:
+            if is_known and not was_interrupted(session):
+                session.end_session()
+            else:
+                self._doubtful.append(session)
+            if is_cancelled:
+                self._background.start()
+
+    def transaction(self, deadline: Deadline, work: Work[T]) -> T:
+        """Call `work` in a transaction, as `write` does, or without one on a standalone server."""
+
+        def attempt(session: Session | None) -> T:
+            if session is None:
+                return work(None)
+            session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
+            try:
+                result = work(session)
+            except Exception:
+                # Not after a cancellation, which must not wait for the server.
+                session.abort_transaction()
+                raise
+            while True:
+                try:
+                    session.commit_transaction()
+                    return result
+                except PyMongoError as error:
+                    if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
+                        raise
+
+        return self.write(deadline, attempt)
+
+    def _run(self, deadline: Deadline, work: Work[T]) -> T:
+        retries: Retries | None = None
+        with pymongo.timeout(max(deadline.remaining(), _LEAST_SECONDS)):
+            while True:
+                try:
+                    if self._doubtful:
+                        self._retire_doubtful(deadline)
+                    return work()
+                except PyMongoError as error:
+                    if isinstance(error, NetworkTimeout):
+                        self._replace_connections()
+                    retries = retries or Retries(deadline)
+                    pause = retries.pause_after(error)
+                    if pause is None:
+                        reached = self._client.topology_description.has_writable_server()
+                        raise translated(error, self._names, reached=reached) from error
+                sleep(pause)
+
+    def _replace_connections(self) -> None:
+        """Replace all connections that are open, because one of them did not reply in time.
+
+        The driver would continue to use them: it does not treat a command's timeout as a
+        network error, and it has no public method that replaces connections.
+        """
+        with suppress(AttributeError):
+            for server in list(self._client._topology._servers.values()):
+                server.pool.reset_without_pause()
+
+    def _retire_doubtful(self, deadline: Deadline) -> None:
+        """Make the server refuse late commands of calls whose outcome is unknown.
+
+        Calls wait until that is done. It also aborts the open transactions of those calls,
+        which the server would keep for a minute, with locks on the documents they wrote.
+        """
+        owner = object()
+        try:
+            if not self._retiring.acquire("", owner, deadline.remaining()):
+                raise self._unanswered()
+            while self._doubtful:
+                session = self._doubtful[0]
+                self._supersede(session)
+                self._doubtful.popleft()
+                session.end_session()
+        finally:
+            self._retiring.release("", owner)
+
+    def _supersede(self, session: Session) -> None:
+        """Begin a transaction in a session, on each shard, and abort it."""
+        if session.in_transaction:
+            session.abort_transaction()
+        session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
+        for name in self._indexes:
+            self._database[name].find_one({}, {"_id": 1}, session=session)
+        session.abort_transaction()
+
+    def _retire_in_background(self) -> None:
+        sleep(_SECONDS_BEFORE_RETIRING)
+        self._retire_quietly()
+
+    def _retire_quietly(self) -> None:
+        """Retire doubtful sessions, or leave that to the next call."""
+        deadline = Deadline(_SECONDS_TO_RETIRE)
+        try:
+            with pymongo.timeout(_SECONDS_TO_RETIRE):
+                self._retire_doubtful(deadline)
+        except NetworkTimeout:
+            self._replace_connections()
+        except (PyMongoError, JazzmineError):
+            pass
+        except RuntimeError:
+            pass  # the program ends: the driver starts no more threads to look up a host

@@ -1,0 +1,370 @@
+"""Run the statements of a store on PostgreSQL, each until its reply or its deadline."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+from psycopg_pool import PoolClosed, PoolTimeout
+
+from jazzmine._sync.clients.postgres.connection import Connection, Connector
+from jazzmine._sync.clients.postgres.fence import Fence
+from jazzmine._sync.clients.postgres.migration import (
+    bring_up_to_date,
+    change_search,
+    lacks_functions,
+    pending_migrations,
+)
+from jazzmine._sync.clients.postgres.pool import PostgresPool
+from jazzmine._sync.keyed_locks import KeyedLocks
+from jazzmine._compat.sync_concurrency import Work, sleep
+from jazzmine.backends.postgres.attempts import Attempts, Parameters, Read, Write
+from jazzmine.backends.postgres.dsn import Address
+from jazzmine.backends.postgres.errors import (
+    LostConnection,
+    deadline_exceeded,
+    is_conflict,
+    is_disconnect,
+    is_transient,
+    translated,
+)
+from jazzmine.backends.postgres.leases import DELETE_ALL, ERASE_RESULTS
+from jazzmine.backends.postgres.schema import (
+    DECLARE_ROWS,
+    LONG_TRANSACTION,
+    READ_AT_ONE_MOMENT,
+    Component,
+    Query,
+    bind,
+    in_ms,
+)
+from jazzmine.config import PostgresConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
+
+__all__ = ["PostgresClient"]
+
+T = TypeVar("T")
+
+# The longest time, in s, that close() takes to delete the leases of the store.
+_CLOSING_SECONDS = 1.0
+# How long an erasure pauses, in s, while a lease that it has to clear is in use.
+_ERASURE_PAUSE = 0.01
+
+logger: logging.Logger = logging.getLogger("jazzmine")
+
+
+class PostgresClient:
+    """Runs one statement for each call, in one round trip, until its reply or its deadline.
+
+    A call whose connection is lost is repeated on another one: all calls may be repeated. A write
+    whose call ended without a reply cannot take effect after a later call has returned: each write
+    needs the lease of its connection, and later calls delete that lease first.
+    """
+
+    def __init__(self, config: PostgresConfig, component: Component) -> None:
+        self._config = config
+        self._component = component
+        self._address = Address.of(config.dsn, config.timeout, config.url_options())
+        self._pools_of_parents: list[PostgresPool] = []
+        self._start()
+
+    def _start(self) -> None:
+        self._connector = Connector(self._config, self._address, self._component.has_leases)
+        self._pool = PostgresPool(self._config, self._connector)
+        # Who waits for others holds no connection; one locked conversation does not take all.
+        self._places: KeyedLocks[object] = KeyedLocks(self._config.pool_max)
+        self._lines: KeyedLocks[object] = KeyedLocks(max(1, self._config.pool_max // 2))
+        self._fence = Fence(self._config.schema)
+
+    def open(self) -> None:
+        """Bring the schema up to date and open the pool; nothing is left open if it raises.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use, or a pooler is in
+                between that does not know prepared statements.
+            StoreUnavailableError: the server refused the connection, or did not reply.
+        """
+        deadline = Deadline(self._config.timeout)
+        failure: Exception
+        try:
+            with self._connected(deadline) as connection:
+                is_changed = bring_up_to_date(connection, self._config, self._component)
+            if is_changed:
+                deadline = Deadline(self._config.timeout)
+            self._pool.open(max(0.001, deadline.remaining()))
+            return
+        except psycopg.Error as error:
+            failure = self._connector.failure or error
+        except BaseException:
+            self.close()
+            raise
+        self.close()
+        # Out here the error has no context, which might hold a secret.
+        raise translated(failure, self._address) from self._address.redacted(failure)
+
+    def pending(self) -> list[str]:
+        """Return what `open` would change in the schema; nothing is changed.
+
+        Raises:
+            ConfigurationError: the schema is not one that this library can use.
+            StoreUnavailableError: the server refused the connection, or gave no answer.
+        """
+        schema, deadline = self._config.schema, Deadline(self._config.timeout)
+        failure: Exception
+        try:
+            with self._connected(deadline) as connection:
+                steps = pending_migrations(connection, schema, self._component)
+                if not steps and lacks_functions(connection, schema, self._component):
+                    return [f"make the functions of schema {schema!r} anew"]
+            return [f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps]
+        except psycopg.Error as error:
+            failure = self._connector.failure or error
+        raise translated(failure, self._address) from self._address.redacted(failure)
+
+    def change_search(self, language: str | None) -> None:
+        """Add the index of words, make it anew for another language, or remove it.
+
+        Raises:
+            ConfigurationError: the role may not change the schema.
+            StoreUnavailableError: the server went away, or `migration_timeout` has passed.
+        """
+        failure: Exception
+        try:
+            with self._connected(Deadline(self._config.timeout)) as connection:
+                change_search(connection, self._config, self._component, language)
+            return
+        except psycopg.Error as error:
+            failure = self._connector.failure or error
+        raise translated(failure, self._address) from self._address.redacted(failure)
+
+    @contextmanager
+    def _connected(self, deadline: Deadline) -> Iterator[Connection]:
+        # Connecting outside the pool raises the server's error; the pool would only log it.
+        connection = self.connect(deadline)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def connect(self, deadline: Deadline) -> Connection:
+        """Open a connection beside those of the pool, with a deadline for what is sent over it.
+
+        Raises:
+            psycopg.Error: the server refused it, or could not be reached.
+        """
+        while True:
+            try:
+                connection = self._connector.connect()
+            except psycopg.errors.ConnectionTimeout:
+                if deadline.expired:
+                    raise
+            else:
+                connection.deadline = deadline
+                return connection
+
+    def close(self) -> None:
+        """Delete the leases, so that no write takes effect any more, and close all connections."""
+        self._pool.settle()
+        failed = self._connector.failure is not None
+        if self._component.has_leases and self._pool.is_open and not failed:
+            try:
+                self._delete_leases()
+            except psycopg.Error as error:
+                logger.debug("leases are left to be swept: %s", type(error).__name__)
+        self._pool.close()
+
+    def after_fork(self) -> None:
+        """Open other connections in a forked process; the parent keeps its own."""
+        self._pools_of_parents.append(self._pool)
+        self._start()
+
+    def deadline(self) -> Deadline:
+        """Return the deadline of a call that begins now."""
+        return Deadline(self._config.timeout)
+
+    def rows(
+        self,
+        sql: str,
+        parameters: Parameters | None = None,
+        *,
+        prepare: bool | None = None,
+        deadline: Deadline | None = None,
+    ) -> list[TupleRow]:
+        """Run a query and return its rows.
+
+        Args:
+            sql: with `$schema` for the schema.
+            parameters: by name.
+            prepare: False plans the query for these very parameters.
+
+        Raises:
+            JazzmineError: the query failed, or had no reply within `timeout`.
+        """
+        read = Read(self._bind(sql), parameters or {}, prepare)
+        return self._run(self._fence.read, read, deadline or self.deadline())
+
+    def stream(self, sql: str, size: int) -> Iterator[list[TupleRow]]:
+        """Yield the rows of a query as they all were at one moment, on a connection of its own.
+
+        Before the first rows the server may sort all of them, within `migration_timeout`.
+
+        Args:
+            sql: with `$schema` for the schema.
+            size: how many rows at a time, at the most.
+
+        Raises:
+            JazzmineError: the connection failed or was lost; there is no second attempt.
+        """
+        seconds = self._config.migration_timeout
+        fetch = bind(f"FETCH FORWARD {size:d} FROM jazzmine_rows")
+        try:
+            connection = self.connect(self.deadline())
+            try:
+                connection.deadline = Deadline(seconds)
+                with connection.transaction():
+                    connection.run(bind(READ_AT_ONE_MOMENT))
+                    connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
+                    connection.run(self._bind(f"{DECLARE_ROWS} {sql}"))
+                    while rows := connection.run(fetch):
+                        yield rows
+                        connection.deadline = Deadline(seconds)
+            finally:
+                connection.close()
+        except psycopg.Error as error:
+            failure = error
+        else:
+            return
+        raise translated(failure, self._address) from self._address.redacted(failure)
+
+    def write(
+        self,
+        sql: str,
+        parameters: Parameters,
+        *,
+        line: str = "",
+        is_repeatable: bool = True,
+        deadline: Deadline | None = None,
+    ) -> str:
+        """Run a write, and return its answer.
+
+        Args:
+            sql: a statement that calls a function of the schema.
+            parameters: by name.
+            line: the id of the conversation, if it is known: a call waits outside of the pool for
+                others that write to the same one, which may be locked.
+            is_repeatable: whether it has the same answer if it is sent again although it took
+                effect; a server that was restarted no longer knows whether it did.
+            deadline: by default that of a call which begins now.
+
+        Raises:
+            JazzmineError: the write failed, or had no reply before the deadline.
+        """
+        write = Write(self._bind(sql), parameters, Attempts(is_repeatable))
+        deadline = deadline or self.deadline()
+        if not line:
+            return self._run(self._fence.write, write, deadline)
+        owner = object()
+        try:
+            if not self._lines.acquire(line, owner, deadline.remaining()):
+                raise self._expired()
+            return self._run(self._fence.write, write, deadline)
+        finally:
+            self._lines.release(line, owner)
+
+    def erase_results(self, user: str) -> None:
+        """Delete the answers in leases that may contain a user's id or text.
+
+        Raises:
+            JazzmineError: they were not deleted within `timeout`.
+        """
+        deadline = self.deadline()
+        while (self.rows(ERASE_RESULTS, {"user": user}, deadline=deadline))[0][0]:
+            sleep(_ERASURE_PAUSE)
+
+    def _bind(self, sql: str) -> Query:
+        return bind(sql, self._config.schema)
+
+    def _run(self, send: Work[T], statement: Read | Write, deadline: Deadline) -> T:
+        """Run a statement until its reply or the deadline, on one connection after another.
+
+        Args:
+            send: runs it on a connection.
+            statement: the statement.
+            deadline: when the call ends.
+        """
+        attempt, owner = 0, object()
+        try:
+            if not self._places.acquire("", owner, deadline.remaining()):
+                raise self._expired()
+            while True:
+                attempt += 1
+                try:
+                    connection = self._pool.acquire(deadline)
+                    return self._run_on(connection, send, statement, deadline)
+                except psycopg.Error as error:
+                    failure = error
+                self._recover(failure, attempt, deadline)
+        finally:
+            self._places.release("", owner)
+
+    def _run_on(
+        self, connection: Connection, send: Work[T], statement: Read | Write, deadline: Deadline
+    ) -> T:
+        connection.deadline = deadline
+        try:
+            result = send(connection, statement)
+        except BaseException as error:
+            is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            if is_idle and not is_disconnect(error):
+                self._pool.release(connection)
+                raise
+            self._pool.discard(connection, error)
+            if isinstance(error, psycopg.Error):
+                raise LostConnection(str(error)) from error
+            raise
+        self._pool.release(connection)
+        return result
+
+    def _delete_leases(self) -> None:
+        deadline = Deadline(min(_CLOSING_SECONDS, self._config.timeout))
+        connection = self._pool.acquire(deadline)
+        connection.deadline = deadline
+        try:
+            parameters = {"store": self._connector.store}
+            connection.run(self._bind(DELETE_ALL), parameters, prepare=False)
+        except BaseException as error:
+            self._pool.discard(connection, error)
+            raise
+        self._pool.release(connection)
+
+    def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
+        """Wait before another attempt at a call, or raise the error of the call."""
+        cause = self._connector.failure or error
+        if isinstance(error, PoolClosed):
+            raise StoreClosedError("this store was closed during the call") from error
+        if isinstance(error, PoolTimeout) or deadline.expired:
+            raise self._exceeded(cause) from self._address.redacted(cause)
+        if not (
+            isinstance(error, LostConnection)
+            or is_transient(error)
+            or (is_conflict(error) and attempt == 1)
+        ):
+            raise translated(error, self._address) from self._address.redacted(error)
+        if attempt > 1:
+            seconds = random.uniform(0.5, 1.0) * min(1.0, 0.01 * 2 ** (attempt - 1))
+            if seconds >= deadline.remaining():
+                raise self._exceeded(cause) from self._address.redacted(cause)
+            sleep(seconds)
+
+    def _exceeded(self, cause: Exception) -> StoreUnavailableError:
+        return deadline_exceeded(cause, self._address, self._config.timeout)
+
+    def _expired(self) -> StoreUnavailableError:
+        return self._exceeded(PoolTimeout("other calls hold the connections or the conversation"))

@@ -1,0 +1,97 @@
+"""What a back end of a long-term memory has to provide."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from jazzmine._sync.store import Backend
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+)
+
+__all__ = ["ItemBackend"]
+
+
+class ItemBackend(Backend):
+    """The hooks of a long-term memory, each of them one step.
+
+    Arguments are checked before a hook is called. Items are found by their paths (see
+    `records.item_paths`), and sort as these do, by code points. Every write may be repeated after
+    its outcome was lost: one that took effect has the result that it had then. An item whose
+    `expires_at` is not later than the store's clock is not there, for reads and for writes. With a
+    viewer, neither is one that is not the viewer's; `apply` raises `IntegrityError` instead of
+    storing an item in its place.
+    """
+
+    def seen(self, query: ItemQuery) -> ItemQuery:
+        """Return a query for the items that the viewer sees, if there is a viewer."""
+        return query if self.viewer is None else replace(query, user_id=self.viewer)
+
+    #: How many items a step of an erasure deletes.
+    deleted_at_once: ClassVar[int] = 500
+
+    @abstractmethod
+    def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
+        """Return the rows of the items at some paths, in any order; there is at least one path."""
+
+    @abstractmethod
+    def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
+        """Make at least one change, each of another path, all of them or none.
+
+        Nothing is changed unless each path has the revision that its change expects. The store's
+        clock gives `updated_at`, and `created_at` where there was no item. A new revision is a
+        number that the path has never had, also before it was deleted, and that is higher than the
+        one before.
+
+        Returns:
+            What became of each change, or the first one that was not expected.
+        """
+
+    @abstractmethod
+    def list_items(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return a page of items.
+
+        Args:
+            query: which items, and what of them.
+            limit: how many at most; None is no limit.
+            after: the last item of the page before, which need not be stored any more.
+        """
+
+    @abstractmethod
+    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+        """Return namespaces that have items, in order.
+
+        Args:
+            prefix: the namespace in or below which they are, as `namespace_path` returns it.
+            first: none that sorts before this.
+            limit: how many at most.
+        """
+
+    @abstractmethod
+    def erase(self, user_id: str, limit: int) -> int:
+        """Delete some of a user's items, expired ones too, and return how many; 0 if none is left.
+
+        When 0 has been returned, nothing that the back end keeps has the user's id or text.
+
+        Args:
+            user_id: whose items.
+            limit: how many at most; at least 1.
+        """
+
+    @abstractmethod
+    def prune(self, limit: int) -> int:
+        """Delete up to `limit` expired items, those first that have expired first.
+
+        Returns:
+            How many were deleted.
+        """

@@ -1,0 +1,29 @@
+"""The long-term memory in a MongoDB database."""
+
+from __future__ import annotations
+
+from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine.config import MongoDBConfig
+from jazzmine.search.vectors import Embed
+
+__all__ = ["MongoDBLongTermMemoryStore"]
+
+
+class MongoDBLongTermMemoryStore(LongTermMemoryStore):
+    """A long-term memory in a MongoDB database, which any number of processes may share.
+
+    On a replica set, also one of a single server, or a sharded cluster, changes are made in one
+    transaction. A standalone server has no transactions: there each change is made by itself, and a
+    call that failed between two of them has made the first ones.
+    """
+
+    def __init__(self, config: MongoDBConfig, embed: Embed | None = None) -> None:
+        MongoDBConfig.require(config)
+        try:
+            from jazzmine._sync.long_term_memory.mongodb_backend import MongoDBItemBackend
+        except ImportError as error:
+            raise ImportError(
+                "MongoDB needs its driver, PyMongo 4.13 or later:"
+                f" pip install 'jazzmine[mongodb]' ({error})"
+            ) from error
+        super().__init__(MongoDBItemBackend(config), embed)

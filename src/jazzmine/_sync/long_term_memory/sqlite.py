@@ -1,0 +1,128 @@
+"""The long-term memory in an SQLite database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+from jazzmine._sync.clients.sqlite import SQLiteClient
+from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine.backends.sqlite import items
+from jazzmine.backends.sqlite.database import Database
+from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
+from jazzmine.config import SQLiteConfig
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+)
+from jazzmine.search.vectors import Embed
+
+__all__ = ["SQLiteItemBackend", "SQLiteLongTermMemoryStore"]
+
+
+class SQLiteItemBackend(ItemBackend):
+    """Items in an SQLite database.
+
+    Args:
+        new_database: makes the database, again in a forked process.
+    """
+
+    system_name = "sqlite"
+    can_be_limited = True
+
+    # All other writes wait for each step, and not just those of its items.
+    deleted_at_once: ClassVar[int] = 50
+
+    def __init__(self, new_database: Callable[[], Any]) -> None:
+        self.client: SQLiteClient = SQLiteClient(new_database)
+
+    def after_fork(self) -> None:
+        """Replace what the parent's threads may have locked at the fork."""
+        self.client.after_fork()
+
+    def pending(self) -> list[str]:
+        """Return what opening the database would create or change."""
+        return self.client.pending()
+
+    def open(self) -> None:
+        """Create the file and the tables if they do not exist."""
+        self.client.open()
+
+    def close(self) -> None:
+        """Finish the writes, and close the file."""
+        self.client.close()
+
+    def ping(self) -> None:
+        """Read a row."""
+        self.client.read(items.ping)
+
+    def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
+        """Return the rows at some paths."""
+        return self.client.read(
+            lambda connection, size: items.get(connection, size, paths, self.viewer), len(paths)
+        )
+
+    def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
+        """Make the changes in one transaction."""
+        viewer = self.viewer
+        return self.client.write(lambda connection: items.apply(connection, changes, viewer))
+
+    def list_items(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return a page of items."""
+        query = self.seen(query)
+        # How many rows a condition on the value passes over is not known.
+        records = None if query.where or query.reads == "vectors" else limit
+        return self.client.read(
+            lambda connection, size: items.page(connection, size, query, limit, after), records
+        )
+
+    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+        """Return namespaces that have items."""
+        return self.client.read(
+            lambda connection, _: items.namespaces(connection, prefix, first, limit, self.viewer),
+            limit,
+        )
+
+    def erase(self, user_id: str, limit: int) -> int:
+        """Delete some of a user's items; in the end, what is left of them in the files."""
+        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
+        erased = self.client.write(
+            UnflushedWrite(lambda connection: items.erase(connection, user_id, limit))
+        )
+        if not erased:
+            self.client.write(write_unchanged)
+            self.client.purge()
+        return int(erased)
+
+    def prune(self, limit: int) -> int:
+        """Delete some of the expired items."""
+        return self.client.write(
+            lambda connection: items.prune(connection, limit, self.viewer)
+        )
+
+
+class SQLiteLongTermMemoryStore(LongTermMemoryStore):
+    """A long-term memory in an SQLite database, which several processes of a machine may share.
+
+    A write returns when the disk holds it, and writes that arrive at once share one transaction.
+    Reads never wait for writes.
+    """
+
+    def __init__(self, config: SQLiteConfig, embed: Embed | None = None) -> None:
+        SQLiteConfig.require(config)
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        path = os.path.realpath(config.path)
+        super().__init__(
+            SQLiteItemBackend(
+                lambda: Database(path, items.ITEM_TABLES, config.timeout, config.synchronous)
+            ),
+            embed,
+        )

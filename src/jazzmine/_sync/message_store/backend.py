@@ -1,0 +1,443 @@
+"""What a back end of the message store has to provide."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+from uuid import UUID
+
+from jazzmine._sync.store import Backend
+from jazzmine.deadline import Deadline
+from jazzmine.errors import ConfigurationError
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.ranking import Counts
+
+__all__ = ["Batch", "ConversationOwner", "MessageBackend", "MessageOwner", "TraceKey"]
+
+# The field of a record that holds the id which a hook is given.
+ConversationOwner: TypeAlias = Literal["user_id", "agent_id"]
+MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
+TraceKey: TypeAlias = Literal["id", "message_id"]
+
+
+class Batch(NamedTuple):
+    """Some rows of a long listing, and where the next ones begin."""
+
+    rows: Sequence[Row]
+    cursor: Any
+
+
+class MessageBackend(Backend):
+    """The hooks of a message store, each of them one step that other calls see whole or not at all.
+
+    Arguments are checked before a hook is called: ids are non-empty strings, numbers are in range,
+    and a snapshot holds a valid record that no other code refers to. A hook returns rows as they
+    are stored, and the store decodes them. Every write may be repeated after its outcome was lost.
+
+    In a listing, records with equal sort values keep the order in which their ids were first
+    stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
+    that record is not in the listing. `limit=None` is no limit, `after=None` is the first page.
+    """
+
+    # Writes
+
+    @abstractmethod
+    def store(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        """Store at least one of the three, in this order, all or nothing.
+
+        A record takes the place of the one with its id, and a trace also that of another trace of
+        its message. No two messages have one id.
+
+        Raises:
+            IntegrityError: a message's conversation or a trace's message is not stored, a message
+                with the id is in another conversation, the trace's id belongs to another message,
+                or the trace names another conversation than its message.
+        """
+
+    @abstractmethod
+    def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        """Store records of each kind, in this order; no id, and no trace's message, is there twice.
+
+        Not all or nothing unless a back end says so, but safe to repeat.
+        """
+
+    @abstractmethod
+    def flag_message(self, message_id: str, flagged: bool) -> bool:
+        """Set a message's `is_flagged`; return whether the message was stored."""
+
+    @abstractmethod
+    def delete_message(self, message_id: str) -> bool:
+        """Delete a message and its trace; return whether the message was stored."""
+
+    @abstractmethod
+    def delete_conversation(self, conversation_id: str) -> bool:
+        """Delete a conversation, its messages and their traces; return whether it was stored."""
+
+    @abstractmethod
+    def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
+        """Store a conversation if there is none with its id.
+
+        Returns:
+            The row that was stored already, or None if the conversation is stored now.
+        """
+
+    @abstractmethod
+    def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
+        """Change the title and some of the metadata of a conversation, and nothing else.
+
+        Args:
+            conversation_id: which conversation.
+            title: the new title; None leaves it as it is.
+            metadata: the values to set by key; None removes a key.
+
+        Returns:
+            The row as it is stored now, or None if the conversation is not stored.
+        """
+
+    @abstractmethod
+    def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        """Store other versions of some records, each in place of the very row that it was made of.
+
+        Args:
+            kind: of which records; each row has all that identifies and sorts it as before.
+            ids: which records; one that is not stored is left out.
+            change: makes the new version of a row, or returns None to leave it as it is. It may be
+                called several times for a record, with what is stored then, perhaps in another
+                thread; what it raises ends the call, with some of the records stored perhaps.
+        """
+
+    # A conversation as a log
+
+    @abstractmethod
+    def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        """Store at least one message after all others of the conversation.
+
+        Nothing is written if one of the ids is stored already, the conversation or `replace_after`
+        is not stored, or another message than `expected_last` is the newest: the refusal says what
+        was found, and the store decides what that means. Otherwise, in one step: the messages
+        after `replace_after` are deleted with their traces, `floor` is the `timestamp` of the
+        newest message that is left (`MIN_INT` if there is none), each of the given messages is
+        stored with a `timestamp` of at least `floor`, the trace is stored, and the conversation's
+        `last_updated_at` is raised to the last stored `timestamp`, if it is lower.
+
+        Args:
+            conversation_id: the conversation of all messages.
+            messages: each id once, with ascending timestamps.
+            expected_last: the id of the newest message before the call, None if there must be
+                none, or `ANY`.
+            trace: a trace of one of the messages, or None.
+            replace_after: a message's id, None to delete all messages, or `NOTHING` to delete none.
+
+        Returns:
+            `floor`, or why nothing was written.
+        """
+
+    @abstractmethod
+    def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        """Delete the newest message, flagged or not, with its trace, and return it.
+
+        Args:
+            conversation_id: whose newest message.
+            check: raises an error for a row that cannot be read, which then stays stored.
+            checks_all: whether `check` may refuse rows of any form; otherwise a back end need not
+                call it for a row whose form shows that it can be read.
+
+        Returns:
+            The row, or None if there is none.
+        """
+
+    @abstractmethod
+    def rewind(self, conversation_id: str, after: str | None) -> int:
+        """Delete all messages after one of the conversation, or all, with their traces.
+
+        Returns:
+            How many messages were deleted.
+
+        Raises:
+            NotFoundError: `after` is no message of the conversation.
+        """
+
+    @abstractmethod
+    def fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        """Store a conversation with copies of another one's messages and their traces.
+
+        The copies have the same order. Their ids are new, and the same again if the call is
+        repeated, as those of `forked_id` are. Message and trace name the new conversation, and a
+        trace the copy of its message; all other fields are the same.
+
+        Args:
+            conversation_id: the conversation to copy.
+            until: the id of the last message that is copied; None copies all.
+            copy: the new conversation.
+            salt: a random value, of which the new ids are made.
+
+        Returns:
+            The copies' ids by the messages' ids, in their order.
+
+        Raises:
+            NotFoundError: the conversation is not stored, or `until` is no message of it.
+            ConflictError: a conversation with the new one's id is stored.
+        """
+
+    # Erasure and retention. Each call is one transaction of bounded size (a back end that writes
+    # everything at once may ignore `limit`), and is called again until nothing is left.
+
+    #: How many records a step deletes: fewer would cost less than their transaction, and other
+    #: calls may have to wait for a step.
+    deleted_at_once: int = 100
+
+    @abstractmethod
+    def erase(self, user_id: str, limit: int) -> Erased:
+        """Delete some of a user's records, and return how many; none are left if it is all 0.
+
+        The user's conversations with all their messages and traces, the user's messages elsewhere
+        with their traces, and the traces that name the user. A record is deleted only if it is
+        the user's at that moment. A conversation is deleted in one step with the last of its
+        messages. Nothing else that the back end keeps (such as the results of calls) holds the
+        user's id or text when the step that returns all 0 has returned.
+
+        Args:
+            user_id: whose records.
+            limit: about how many records to delete at most; at least 1.
+        """
+
+    @abstractmethod
+    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        """Delete some of the records of old conversations, those of the first one first.
+
+        Of each, the oldest messages first, and the conversation in one step with the last of them.
+        One that has a `last_updated_at` or a message's `timestamp` of `before` or later in the
+        transaction is left as it is.
+
+        Args:
+            ids: the conversations, at least one.
+            before: a time, in ms.
+            limit: about how many records to delete at most; at least 1.
+
+        Returns:
+            How many conversations were deleted, and how many of the first ids need no other step.
+        """
+
+    @abstractmethod
+    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        """Yield the ids of the conversations to prune, oldest `last_updated_at` first.
+
+        Those whose `last_updated_at` is less than `before`. Some that have a newer message may be
+        there, which `prune` leaves as they are.
+
+        Args:
+            before: a time, in ms.
+            size: how many at a time; a back end that writes everything at once may ignore it.
+        """
+
+    # Reads
+
+    @abstractmethod
+    def get_conversation(self, conversation_id: str) -> Row | None:
+        """Return the row of a conversation, or None."""
+
+    @abstractmethod
+    def get_message(self, message_id: str) -> Row | None:
+        """Return the row of a message, or None."""
+
+    @abstractmethod
+    def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        """Return the row of a trace by its id or its message's, or None."""
+
+    @abstractmethod
+    def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        """Return the rows that are stored, in the order of the ids; there is at least one id."""
+
+    @abstractmethod
+    def list_conversations(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return a page by `last_updated_at`, newest first; equal ones latest stored first.
+
+        Args:
+            by: the field that has to be `owner`; None lists all conversations.
+            owner: an id; empty if all are listed.
+            where: what `metadata` has to contain: each key with an equal JSON value (true is not
+                1, 1 is 1.0, and null is not a missing key). Often empty.
+            limit: how many at most.
+            after: the id of the last record of the page before; it need not match `where`.
+        """
+
+    @abstractmethod
+    def list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        """Return a page by `timestamp`, oldest first; equal ones first stored first."""
+
+    @abstractmethod
+    def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        """Return the messages after a cursor, in the order of `list_messages`.
+
+        A message that was deleted meanwhile is a cursor all the same.
+
+        Args:
+            conversation_id: whose messages.
+            cursor: that of the batch before, or None.
+            size: how many at most.
+        """
+
+    @abstractmethod
+    def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        """Return a page of the messages that are not flagged, newest first, in one round trip.
+
+        The page may begin after any message of the conversation, also after a flagged one.
+
+        Args:
+            conversation_id: whose messages.
+            calls: whether flagged messages of an assistant or a colleague are in the page, too:
+                their tools' answers must not be shown without them.
+            limit: how many at most; at least 1.
+            after: the id of the last message of the page before, or None.
+            deadline: that of the call, if this is one of several pages that it reads.
+        """
+
+    def deadline(self) -> Deadline | None:
+        """Return the deadline of a call that begins now and reads several pages.
+
+        None if no page waits for anything.
+        """
+        return None
+
+    @abstractmethod
+    def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        """Return all traces by `turn_number`, ascending; equal ones first stored first."""
+
+    @abstractmethod
+    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
+
+        Args:
+            agent_id: whose traces.
+            limit: the maximum number of traces, at least 1.
+            offset: how many of the newest traces to skip.
+        """
+
+    @abstractmethod
+    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+        """Return a page of the traces that match, in the order of `list_agent_traces`.
+
+        The page may begin after any stored trace, also one that does not match.
+        """
+
+    @abstractmethod
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        """Return the sums of the traces that match, most tokens first, equal ones by key."""
+
+    @abstractmethod
+    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
+        """Yield all records of a kind in the order in which their ids were first stored.
+
+        Args:
+            kind: which records.
+            size: how many at a time, at the most.
+        """
+
+    # Search: a store may have an index of the words of its messages, which every write keeps up to
+    # date in its own step. Without one, none of the other hooks is called, and it costs nothing.
+
+    def search_state(self) -> SearchState | None:
+        """Return how the index was made, or None if the store has none; read anew each time."""
+        return None
+
+    def make_search(self, language: str | None) -> None:
+        """Make an index for a language, in place of one for another language; None removes it.
+
+        What is stored from then on is indexed, and versions of this library that do not know of
+        the index refuse the store. The messages that are stored already are left to `fill_search`.
+        """
+        raise ConfigurationError(f"{self.system_name} has no search")
+
+    def fill_search(self, size: int) -> tuple[int, int]:
+        """Index about `size` messages that are not yet, in one transaction beside other writes.
+
+        Returns:
+            How many were indexed, and about how many are left; the index is complete if both
+            are 0.
+        """
+        raise ConfigurationError(f"{self.system_name} has no search")
+
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        """Count the messages of a scope, and those of them that have all terms of each clause.
+
+        Flagged ones count, too. Counting ends at `MOST_MESSAGES_COUNTED`, and at
+        `MOST_FOUND_COUNTED`.
+        """
+        raise ConfigurationError(f"{self.system_name} has no search")
+
+    def list_found(
+        self,
+        clauses: Sequence[Clause],
+        every: bool,
+        without: Sequence[Term],
+        scope: SearchScope,
+        limit: int,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return messages that have all terms of some clauses, newest first.
+
+        Equal timestamps come latest stored first. The body of a row is the message's index entry.
+
+        Args:
+            clauses: at least one.
+            every: whether a message needs all of them, or one.
+            without: it must have none of these terms.
+            scope: which messages are searched.
+            limit: how many at most; at least 1.
+            after: the id of the last message of the page before, which need not match, but has to
+                be of the user, the conversation and the agent of the scope; or None.
+        """
+        raise ConfigurationError(f"{self.system_name} has no search")

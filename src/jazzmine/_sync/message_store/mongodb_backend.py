@@ -1,0 +1,689 @@
+"""The hooks of the message store in a MongoDB database."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Callable, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from jazzmine._sync.clients.mongodb.client import MongoDBClient
+from jazzmine._sync.clients.mongodb.types import Collection, Session
+from jazzmine._sync.message_store import mongodb_steps as steps
+from jazzmine._sync.message_store.backend import (
+    Batch,
+    ConversationOwner,
+    MessageBackend,
+    MessageOwner,
+    TraceKey,
+)
+from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
+from jazzmine._sync.message_store.searching import settle_search
+from jazzmine.backends.mongodb.documents import (
+    Document,
+    conversation_document,
+    document_of,
+    escaped,
+    id_of,
+    message_document,
+    message_documents,
+    stored_fields,
+    to_row,
+    to_rows,
+    trace_document,
+    unescaped,
+)
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
+from jazzmine.backends.mongodb.queries import (
+    CONVERSATIONS_BY,
+    FIRST_STORED,
+    MESSAGES_BY,
+    MESSAGES_OF_CONVERSATION,
+    NEWEST_MESSAGES,
+    OLDEST_CONVERSATIONS,
+    TOUCH,
+    TRACES_FOUND,
+    TRACES_OF_AGENT,
+    TRACES_OF_CONVERSATION,
+    Listing,
+    among,
+    equal,
+    flag,
+    older_than,
+    since,
+    visible,
+)
+from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
+from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
+from jazzmine.config import MongoDBConfig
+from jazzmine.deadline import Deadline
+from jazzmine.errors import NotFoundError
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.rows import Row
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.ranking import Counts
+
+__all__ = ["MongoDBBackend"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+# The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
+_DOCUMENTS_A_REPLY = 1_000
+_IDS_A_COMMAND = 10_000
+_MOST_GUARDS = 10_000
+
+# The server refuses a sum of skip and limit beyond 64 bits.
+_MOST = 2**32
+
+_COLLECTIONS: dict[RecordKind, str] = {
+    "conversations": CONVERSATIONS,
+    "messages": MESSAGES,
+    "traces": TRACES,
+}
+_FIELDS = [
+    *stored_fields(CONVERSATIONS, Conversation),
+    *stored_fields(MESSAGES, Message),
+    *stored_fields(TRACES, TurnTrace),
+]
+
+
+class MongoDBBackend(MessageBackend):
+    """The hooks of a message store in a MongoDB database."""
+
+    system_name = "mongodb"
+
+    def __init__(self, config: MongoDBConfig) -> None:
+        self.client = MongoDBClient(config, INDEXES, _FIELDS)
+        self._stored = self._collections()
+        self._language = config.search_language
+        self._search = MongoDBSearch(self.client, config.migration_timeout)
+        # A message of each conversation, by the conversation's id: the server refuses the next
+        # message of the conversation if this one is gone.
+        self._guards: dict[str, Document] = {}
+
+    def open(self) -> None:
+        try:
+            self.client.open()
+            settle_search(self, self._language)
+        except BaseException:
+            self.client.close()
+            raise
+        if not self.client.has_transactions:
+            logger.warning(
+                "MongoDB runs as a standalone server, without transactions: a call that fails"
+                " may be half done until it is repeated; make it a replica set of one server"
+                " (mongod --replSet rs0, then rs.initiate())"
+            )
+
+    def pending(self) -> list[str]:
+        try:
+            return self.client.pending()
+        finally:
+            self.client.close()
+
+    def close(self) -> None:
+        self.client.close()
+
+    def after_fork(self) -> None:
+        self.client.after_fork()
+        self._stored = self._collections()
+
+    def ping(self) -> None:
+        self.client.command("ping")
+
+    def _collections(self) -> steps.Collections:
+        return steps.Collections(*map(self.client.collection, (CONVERSATIONS, MESSAGES, TRACES)))
+
+    # Writes
+
+    def store(
+        self,
+        conversation: Snapshot[Conversation] | None,
+        messages: Sequence[Snapshot[Message]],
+        trace: Snapshot[TurnTrace] | None,
+    ) -> None:
+        owners = [message.record.conversation_id for message in messages]
+        documents = message_documents(messages, self._search.analyser)
+        ids = list(owners)
+        first = None if conversation is None else conversation_document(conversation)
+        last = None if trace is None else trace_document(trace)
+        if first is not None:
+            ids.append(first["id"])
+        if last is not None:
+            ids.append(last["conversation_id"])
+        with self.client.line(ids) as deadline:
+            if first is not None and not documents and last is None:
+                self._put_conversations(deadline, [first])
+            elif first is not None or last is not None or len(documents) > 1:
+                turn = steps.Turn(first, documents, last, owners)
+                self._put_turn(deadline, turn)
+            elif not self._put_guarded(deadline, documents[0]):
+                self._put_turn(deadline, steps.Turn(None, documents, None, owners))
+
+    def _put_conversations(self, deadline: Deadline, documents: Sequence[Document]) -> None:
+        def attempt(session: Session | None) -> None:
+            for document in documents:
+                own = equal(id=document["id"])
+                self._stored.conversations.replace_one(own, document, True, session=session)
+
+        self.client.write(deadline, attempt)
+
+    def _put_guarded(self, deadline: Deadline, message: Document) -> bool:
+        guard = self._guards.get(message["conversation_id"])
+        if guard is None:
+            return False
+        stored = self._stored
+        return self.client.write(
+            deadline, lambda session: steps.put_guarded(stored, session, guard, message)
+        )
+
+    def _put_turn(self, deadline: Deadline, turn: steps.Turn) -> None:
+        replaces = False
+
+        def attempt(session: Session | None) -> dict[str, Document]:
+            # After a first attempt the message's other trace may be what was in the way.
+            nonlocal replaces
+            replaced, replaces = replaces, True
+            return steps.put_turn(self._stored, session, turn, replaced)
+
+        guards = self.client.transaction(deadline, attempt)
+        if len(self._guards) > _MOST_GUARDS:
+            self._guards.clear()
+        self._guards.update(guards)
+
+    def store_many(
+        self,
+        conversations: Sequence[Snapshot[Conversation]],
+        messages: Sequence[Snapshot[Message]],
+        traces: Sequence[Snapshot[TurnTrace]],
+    ) -> None:
+        if conversations:
+            documents = list(map(conversation_document, conversations))
+            with self.client.line([document["id"] for document in documents]) as deadline:
+                self._put_conversations(deadline, documents)
+        if messages:
+            self.store(None, messages, None)
+        for trace in traces:
+            self.store(None, (), trace)
+
+    def flag_message(self, message_id: str, flagged: bool) -> bool:
+        own, change = equal(id=message_id), flag(flagged)
+
+        def attempt(session: Session | None) -> bool:
+            done = self._stored.messages.update_one(own, change, session=session)
+            return bool(done.matched_count)
+
+        with self.client.line([message_id]) as deadline:
+            return self.client.write(deadline, attempt)
+
+    def delete_message(self, message_id: str) -> bool:
+        def attempt(session: Session | None) -> bool:
+            stored, of_message = self._stored, equal(message_id=message_id)
+            stored.traces.delete_many(of_message, session=session)
+            gone = stored.messages.delete_one(equal(id=message_id), session=session)
+            return bool(gone.deleted_count)
+
+        with self.client.line([message_id]) as deadline:
+            return self.client.transaction(deadline, attempt)
+
+    def delete_conversation(self, conversation_id: str) -> bool:
+        def attempt(session: Session | None) -> bool:
+            return steps.delete_conversation(self._stored, session, conversation_id)
+
+        with self.client.line([conversation_id]) as deadline:
+            is_deleted = self.client.transaction(deadline, attempt)
+            self._remove_orphans(deadline, conversation_id)
+            return is_deleted
+
+    def _remove_orphans(self, deadline: Deadline, conversation_id: str) -> None:
+        """Delete the messages that were stored while their conversation was being deleted.
+
+        Another process may have stored one after the transaction began, and before it ended. From
+        now on the server refuses them.
+        """
+        owned, messages = equal(conversation_id=conversation_id), self._stored.messages
+
+        def attempt(session: Session | None) -> None:
+            steps.remove_orphans(self._stored, session, conversation_id)
+
+        found = self.client.read(lambda: messages.find_one(owned, {"_id": 1}), deadline)
+        if found is not None:
+            self.client.transaction(deadline, attempt)
+
+    def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
+        document = conversation_document(conversation)
+        own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
+
+        def attempt(session: Session | None) -> Document:
+            stored = None
+            # Once, except that the test server returns nothing if another client inserts just then.
+            while stored is None:
+                stored = self._stored.conversations.find_one_and_update(
+                    own, insertion, upsert=True, return_document=True, session=session
+                )
+            return stored
+
+        with self.client.line([document["id"]]) as deadline:
+            return to_row(self.client.write(deadline, attempt))
+
+    def edit_conversation(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Row | None:
+        own = equal(id=conversation_id)
+
+        def attempt(session: Session | None) -> Document | None:
+            conversations = self._stored.conversations
+            while True:
+                before = conversations.find_one(own, session=session)
+                if before is None:
+                    return None
+                fields: Document = {} if title is None else {"title": title}
+                if metadata:
+                    merged = {**unescaped(before.get("metadata") or {}), **metadata}
+                    kept = {key: value for key, value in merged.items() if value is not None}
+                    fields["metadata"] = escaped(kept)
+                if not fields:
+                    return before
+                unchanged = {**own, "metadata": {"$eq": before.get("metadata")}}
+                edited = conversations.find_one_and_update(
+                    unchanged, {"$set": fields}, return_document=True, session=session
+                )
+                if edited is not None:
+                    return edited
+
+        with self.client.line([conversation_id]) as deadline:
+            found = self.client.write(deadline, attempt)
+            return None if found is None else to_row(found)
+
+    def rewrite(
+        self,
+        kind: RecordKind,
+        ids: Sequence[str],
+        change: Callable[[Row], Snapshot[Any] | None],
+    ) -> None:
+        for record_id in ids:
+            with self.client.line([record_id]) as deadline:
+                self.client.write(
+                    deadline,
+                    partial(
+                        self._rewrite,
+                        self.client.collection(_COLLECTIONS[kind]),
+                        equal(id=record_id),
+                        change,
+                    ),
+                )
+
+    def _rewrite(
+        self,
+        collection: Collection,
+        own: Document,
+        change: Callable[[Row], Snapshot[Any] | None],
+        session: Session | None,
+    ) -> None:
+        while True:
+            stored = collection.find_one(own, session=session)
+            changed = None if stored is None else change(to_row(deepcopy(stored)))
+            if stored is None or changed is None:
+                return
+            new = document_of(changed)
+            fields = [name for name in new if new[name] != stored.get(name)]
+            unchanged = {name: {"$eq": stored.get(name)} for name in fields}
+            done = collection.update_one(
+                {**own, **unchanged},
+                {"$set": {name: new[name] for name in fields}},
+                session=session,
+            )
+            if done.matched_count:
+                return
+
+    # A conversation as a log
+
+    def append(
+        self,
+        conversation_id: str,
+        messages: Sequence[Snapshot[Message]],
+        expected_last: str | AnyMessage | None,
+        trace: Snapshot[TurnTrace] | None,
+        replace_after: str | Nothing | None,
+    ) -> int | Refusal:
+        analyser = self._search.analyser
+        documents = [message_document(message, analyser) for message in messages]
+        of_turn = None if trace is None else trace_document(trace)
+        given = steps.Append(conversation_id, documents, expected_last, of_turn, replace_after)
+        looks_up = False
+
+        def attempt(session: Session | None) -> int:
+            # After a first attempt the ids may be stored.
+            nonlocal looks_up
+            looked_up, looks_up = looks_up, True
+            return steps.append(self._stored, session, given, looked_up)
+
+        with self.client.line([conversation_id]) as deadline:
+            try:
+                return self.client.transaction(deadline, attempt)
+            except steps.RefusedError as refused:
+                return refused.refusal
+
+    def pop(
+        self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
+    ) -> Row | None:
+        newest: Document | None = None
+
+        def attempt(session: Session | None) -> Row | None:
+            nonlocal newest
+            stored, owned = self._stored, equal(conversation_id=conversation_id)
+            if session is not None:
+                self._touch(session, conversation_id)
+            # Without transactions, an attempt goes on with what the one before has chosen.
+            if session is not None or newest is None:
+                sort = NEWEST_MESSAGES.sort
+                newest = stored.messages.find_one(owned, sort=sort, session=session)
+            if newest is None:
+                return None
+            row = to_row(newest.copy())
+            check(row)
+            steps.remove(stored, session, [newest])
+            return row
+
+        with self.client.line([conversation_id]) as deadline:
+            return self.client.transaction(deadline, attempt)
+
+    def rewind(self, conversation_id: str, after: str | None) -> int:
+        later: list[Document] | None = None
+
+        def attempt(session: Session | None) -> int:
+            nonlocal later
+            stored, last = self._stored, None
+            if session is not None:
+                self._touch(session, conversation_id)
+            if session is not None or later is None:
+                if after is not None:
+                    last = self._find_cursor(
+                        stored.messages, MESSAGES_OF_CONVERSATION, conversation_id, after, session
+                    )
+                later = steps.tail(stored, session, conversation_id, last)
+            steps.remove(stored, session, later)
+            return len(later)
+
+        with self.client.line([conversation_id]) as deadline:
+            return self.client.transaction(deadline, attempt)
+
+    def _touch(self, session: Session, conversation_id: str) -> None:
+        own = equal(id=conversation_id)
+        self._stored.conversations.update_one(own, TOUCH, session=session)
+
+    def fork(
+        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
+    ) -> dict[str, str]:
+        document = conversation_document(copy)
+
+        def attempt(session: Session | None) -> dict[str, str]:
+            return steps.copy(self._stored, session, conversation_id, until, document, salt)
+
+        with self.client.line([conversation_id, document["id"]]) as deadline:
+            return self.client.transaction(deadline, attempt)
+
+    # Erasure and retention
+
+    def erase(self, user_id: str, limit: int) -> Erased:
+        own, stored = equal(user_id=user_id), self._stored
+
+        def erase_messages(session: Session | None) -> Erased:
+            found = self._some(stored.messages, own, limit, session)
+            return steps.remove(stored, session, found, own)
+
+        def erase_traces(session: Session | None) -> Erased:
+            found = self._some(stored.traces, own, limit, session)
+            places = {**own, "_id": {"$in": [document["_id"] for document in found]}}
+            gone = stored.traces.delete_many(places, session=session)
+            return Erased(0, 0, gone.deleted_count)
+
+        while found := self.client.read(
+            lambda: self._some(stored.conversations, own, 1, None)
+        ):
+            place = {**own, "_id": found[0]["_id"]}
+            erased = self._erase_conversation(id_of(found[0]), place, limit)
+            if any(erased):
+                return erased
+        with self.client.line([]) as deadline:
+            for step in (erase_messages, erase_traces):
+                erased = self.client.transaction(deadline, step)
+                if any(erased):
+                    return erased
+        return Erased()
+
+    def _some(
+        self, collection: Collection, query: Document, limit: int, session: Session | None
+    ) -> list[Document]:
+        return collection.find(query, {"id": 1}, limit=limit, session=session).to_list()
+
+    def _erase_conversation(
+        self, conversation_id: str, own: Document, limit: int, before: int | None = None
+    ) -> Erased:
+        def attempt(session: Session | None) -> Erased:
+            stored = self._stored
+            if before is not None:
+                used = since(conversation_id, before)
+                if stored.messages.find_one(used, {"_id": 1}, session=session) is not None:
+                    return Erased()
+            return steps.erase_conversation(stored, session, conversation_id, own, limit)
+
+        with self.client.line([conversation_id]) as deadline:
+            erased = self.client.transaction(deadline, attempt)
+            if erased.conversations:
+                self._remove_orphans(deadline, conversation_id)
+            return erased
+
+    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+        own = {**older_than(before), **equal(id=ids[0])}
+        pruned = self._erase_conversation(ids[0], own, limit, before)
+        is_done = pruned.conversations or not any(pruned)
+        return pruned.conversations, int(is_done)
+
+    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+        listing, query = OLDEST_CONVERSATIONS, older_than(before)
+        while found := self._find(self._stored.conversations, query, listing, size):
+            query = listing.after(older_than(before), found[-1])
+            yield [id_of(document) for document in found]
+
+    # Reads
+
+    def get_conversation(self, conversation_id: str) -> Row | None:
+        return self._one(self._stored.conversations, equal(id=conversation_id))
+
+    def get_message(self, message_id: str) -> Row | None:
+        return self._one(self._stored.messages, equal(id=message_id))
+
+    def get_trace(self, by: TraceKey, key: str) -> Row | None:
+        return self._one(self._stored.traces, equal(**{by: key}))
+
+    def _one(self, collection: Collection, query: Document) -> Row | None:
+        fields = self._search.projection
+        found = self.client.read(lambda: collection.find_one(query, fields))
+        return None if found is None else to_row(found)
+
+    def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
+        wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
+        for begin in range(0, len(wanted), _IDS_A_COMMAND):
+            query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
+            for row in to_rows(self._find(self._stored.messages, query)):
+                rows[row[0]] = row
+        return [rows[message_id] for message_id in message_ids if message_id in rows]
+
+    def list_conversations(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
+        return self._page(self._stored.conversations, listing, owner, limit, after, condition)
+
+    def list_messages(
+        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
+    ) -> Sequence[Row]:
+        return self._page(self._stored.messages, MESSAGES_BY[by], owner, limit, after)
+
+    def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
+        listing = MESSAGES_OF_CONVERSATION
+        query = listing.of(conversation_id, cursor)
+        found = self._find(self._stored.messages, query, listing, size)
+        if found:
+            cursor = listing.cursor(found[-1])
+        return Batch(to_rows(found), cursor)
+
+    def list_newest(
+        self,
+        conversation_id: str,
+        calls: bool,
+        limit: int,
+        after: str | None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        messages, condition = self._stored.messages, visible(conversation_id, calls)
+        return self._page(
+            messages, NEWEST_MESSAGES, conversation_id, limit, after, condition, deadline
+        )
+
+    def deadline(self) -> Deadline:
+        return self.client.deadline()
+
+    def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
+        listing, traces = TRACES_OF_CONVERSATION, self._stored.traces
+        return self._page(traces, listing, conversation_id, None, None)
+
+    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+        listing, traces = TRACES_OF_AGENT, self._stored.traces
+        return to_rows(self._find(traces, listing.of(agent_id), listing, limit, offset))
+
+    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+        condition, traces = filter_query(where), self._stored.traces
+        return self._page(traces, TRACES_FOUND, "", limit, after, condition)
+
+    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        percentiles = self.client.has_percentiles
+        pipeline = usage_pipeline(filter_query(where), by, percentiles=percentiles)
+
+        def groups() -> list[Document]:
+            cursor = self._stored.traces.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
+            return cursor.to_list()
+
+        return read_summaries(self.client.read(groups), by, percentiles=percentiles)
+
+    # Searches
+
+    def search_state(self) -> SearchState | None:
+        return self._search.state()
+
+    def make_search(self, language: str | None) -> None:
+        self._search.make(language)
+
+    def fill_search(self, size: int) -> tuple[int, int]:
+        return self._search.fill(size)
+
+    def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
+        return self._search.count(clauses, scope._replace(viewer=self.viewer))
+
+    def list_found(
+        self,
+        clauses: Sequence[Clause],
+        every: bool,
+        without: Sequence[Term],
+        scope: SearchScope,
+        limit: int,
+        after: str | None,
+    ) -> Sequence[Row]:
+        seen = scope._replace(viewer=self.viewer)
+        return self._search.find(clauses, every, without, seen, limit, after)
+
+    def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
+        query: Document = {}
+        collection = self.client.collection(_COLLECTIONS[kind])
+        while found := self._find(collection, query, FIRST_STORED, size):
+            query = {"_id": {"$gt": found[-1]["_id"]}}
+            yield to_rows(found)
+
+    def _page(
+        self,
+        collection: Collection,
+        listing: Listing,
+        owner: str,
+        limit: int | None,
+        after: str | None,
+        condition: Mapping[str, Any] | None = None,
+        deadline: Deadline | None = None,
+    ) -> Sequence[Row]:
+        """Return a page of the documents of an owner that fulfil a condition.
+
+        Raises:
+            NotFoundError: `after` does not belong to the owner.
+        """
+
+        def page() -> list[Document]:
+            last = None
+            if after is not None:
+                last = self._find_cursor(collection, listing, owner, after, None)
+            query = {**listing.of(owner), **(condition or {})}
+            if last is not None:
+                query = listing.after(query, last)
+            return [] if limit == 0 else self._send(collection, query, listing, limit, 0)
+
+        return to_rows(self.client.read(page, deadline))
+
+    def _find_cursor(
+        self,
+        collection: Collection,
+        listing: Listing,
+        owner: str,
+        after: str,
+        session: Session | None,
+    ) -> Document:
+        """Return the cursor of a document of an owner.
+
+        Raises:
+            NotFoundError: `after` does not belong to the owner.
+        """
+        query = {**listing.of(owner), **equal(id=after)}
+        last = collection.find_one(query, listing.projection, session=session)
+        if last is None:
+            raise NotFoundError(f"after={after!r} is no {listing.member}")
+        return last
+
+    def _find(
+        self,
+        collection: Collection,
+        query: Document,
+        listing: Listing | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[Document]:
+        """Return the documents that match a query."""
+        return self.client.read(lambda: self._send(collection, query, listing, limit, offset))
+
+    def _send(
+        self,
+        collection: Collection,
+        query: Document,
+        listing: Listing | None,
+        limit: int | None,
+        offset: int,
+    ) -> list[Document]:
+        cursor = collection.find(
+            query,
+            self._search.projection,
+            sort=None if listing is None else listing.sort,
+            skip=min(offset, _MOST),
+            limit=limit if limit is not None and limit < _MOST else 0,
+            batch_size=min(limit or _DOCUMENTS_A_REPLY, _DOCUMENTS_A_REPLY),
+        )
+        return cursor.to_list()

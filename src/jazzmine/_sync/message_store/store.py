@@ -1,0 +1,771 @@
+"""The message store: its public methods, and the checks that all back ends share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from jazzmine._sync.message_store.backend import MessageBackend
+from jazzmine._sync.message_store.deletion import delete_in_steps, prune_in_steps
+from jazzmine._sync.message_store.searching import find_best, find_newest, require_search
+from jazzmine._sync.message_store.window import read_window
+from jazzmine._sync.operation import iteration, operation
+from jazzmine._sync.store import Store
+from jazzmine._sync.views.scope import ScopedMessages
+from jazzmine._compat.sync_concurrency import Work, run_blocking
+from jazzmine.errors import NotFoundError
+from jazzmine.records.arguments import (
+    require_count,
+    require_id,
+    require_metadata,
+    require_roles,
+    require_search_order,
+    require_text,
+    require_time,
+    require_usage_key,
+)
+from jazzmine.records.base import Record, snapshot, snapshot_all
+from jazzmine.records.context_window import ContextWindow, estimated_tokens
+from jazzmine.records.conversation_log import (
+    Refusal,
+    distinct,
+    in_order,
+    messages_stored_before,
+    not_before,
+    require_one_conversation,
+)
+from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
+from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole
+from jazzmine.records.repair import Repairs
+from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
+from jazzmine.search.query import SearchOrder, SearchScope, parse_query, spans_of
+
+__all__ = ["MessageStore"]
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+class MessageStore(Store[MessageBackend]):
+    """Conversations, their messages, and a trace of every turn.
+
+    On every back end:
+
+    - Messages are ordered by `timestamp`, equal ones by the order in which their ids were
+      first stored; storing one again never moves it.
+    - A write that returned is durable, and each may be repeated: nothing is doubled. One that
+      raised changed nothing, except that after `StoreUnavailableError` it is not known whether
+      it took effect.
+    - A message never moves to another conversation, nor a trace to another message.
+    - `after` is the id of the last record of the page before; `limit=None` is no limit.
+    - What a method returns belongs to the caller.
+
+    Every method raises `TypeError` for an id or a record of another type, `ValidationError`
+    for a value that the back ends cannot hold, `ValueError` for a number out of range,
+    `StoreClosedError` after `close()`, `StoreUnavailableError` when the server cannot be
+    reached, and `OSError` when the file of a JSON store cannot be read or written.
+    """
+
+    scope = "jazzmine.message_store"
+
+    def __init__(self, backend: MessageBackend) -> None:
+        super().__init__(backend)
+        repairs = Repairs()
+        self._conversations = RowDecoder(Conversation, repairs)
+        self._messages = RowDecoder(Message, repairs)
+        self._traces = RowDecoder(TurnTrace, repairs)
+        self._average_tokens: float | None = None
+
+    @classmethod
+    def initialize(cls, config: Mapping[str, object] | str | None = None) -> MessageStore:
+        """Open a store.
+
+        Args:
+            config: a mapping with `storage` ("json" by default) and the options of that back
+                end, or a URL such as `json:messages.json`; None takes the URL in the
+                environment variable JAZZMINE_MESSAGE_STORE, or else `json:messages.json`.
+
+        Raises:
+            ConfigurationError: the configuration has an unknown key or a wrong value.
+            ImportError: the back end's driver is not installed.
+            StoreUnavailableError: the server cannot be reached.
+            OSError, JSONDecodeError, ValidationError: the file cannot be read.
+        """
+        # Only a program that opens a store pays for this import.
+        from jazzmine._sync.message_store.factory import new_store
+        from jazzmine.config import message_store_config
+
+        store: MessageStore = new_store(message_store_config(config))
+        return store.open()
+
+    def _limit_to(self, user_id: str) -> None:
+        self.backend = ScopedMessages(self.backend, user_id)
+
+    # Conversations
+
+    @operation()
+    def store_conversation(self, conversation: Conversation) -> None:
+        """Store a conversation, in place of the one with the same id if there is one."""
+        self.backend.store(snapshot(conversation, Conversation), (), None)
+
+    @operation()
+    def update_conversation(self, conversation: Conversation) -> None:
+        """Do the same as `store_conversation`."""
+        self.backend.store(snapshot(conversation, Conversation), (), None)
+
+    @operation()
+    def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
+        """Return the stored conversation with the same id; store this one if there is none."""
+        given = snapshot(conversation, Conversation)
+        row = self.backend.create_conversation(given)
+        return given.record if row is None else self._conversations.record(row)
+
+    @operation()
+    def edit_conversation(
+        self,
+        conversation_id: str,
+        *,
+        title: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Conversation:
+        """Change the title and some of the metadata of a conversation, and nothing else.
+
+        Args:
+            conversation_id: which conversation.
+            title: the new title; None leaves it as it is.
+            metadata: the values to set by key, whatever other keys there are; None as a value
+                removes a key.
+
+        Returns:
+            The conversation as it is stored now.
+
+        Raises:
+            NotFoundError: the conversation is not stored.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        changes = require_metadata("metadata", metadata)
+        if title is not None:
+            title = require_text("title", title)
+        row = self.backend.edit_conversation(owner, title, changes)
+        if row is None:
+            raise NotFoundError(f"conversation {owner!r} is not stored")
+        return self._conversations.record(row)
+
+    @operation("conversations")
+    def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
+        """Return the conversation, or None."""
+        row = self.backend.get_conversation(require_id("conversation_id", conversation_id))
+        return None if row is None else self._conversations.record(row)
+
+    @operation("conversations")
+    def get_conversations(
+        self,
+        *,
+        where: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Conversation]:
+        """Return all conversations, newest `last_updated_at` first.
+
+        Args:
+            where: only those whose `metadata` has these keys with these values; None as a value
+                wants the key to be there with null.
+            limit: how many at most; None is no limit.
+            after: the id of the last conversation of the page before.
+
+        Raises:
+            NotFoundError: `after` is no conversation.
+        """
+        query = (None, "", require_metadata("where", where))
+        return self._page(
+            self._conversations, self.backend.list_conversations, query, limit, after
+        )
+
+    @operation("conversations")
+    def get_conversations_by_user_id(
+        self,
+        user_id: str,
+        *,
+        where: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Conversation]:
+        """Return a user's conversations, newest `last_updated_at` first.
+
+        Equal ones come latest stored first.
+
+        Args:
+            user_id: whose conversations.
+            where: as in `get_conversations`.
+            limit: how many at most; None is no limit.
+            after: the id of the last conversation of the page before.
+
+        Raises:
+            NotFoundError: `after` is no conversation of this user.
+        """
+        query = ("user_id", require_id("user_id", user_id), require_metadata("where", where))
+        return self._page(
+            self._conversations, self.backend.list_conversations, query, limit, after
+        )
+
+    @operation("conversations")
+    def get_conversations_by_agent_id(
+        self,
+        agent_id: str,
+        *,
+        where: Mapping[str, Any] | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Conversation]:
+        """Return an agent's conversations, newest `last_updated_at` first.
+
+        Equal ones come latest stored first.
+
+        Args:
+            agent_id: whose conversations.
+            where: as in `get_conversations`.
+            limit: how many at most; None is no limit.
+            after: the id of the last conversation of the page before.
+
+        Raises:
+            NotFoundError: `after` is no conversation of this agent.
+        """
+        query = ("agent_id", require_id("agent_id", agent_id), require_metadata("where", where))
+        return self._page(
+            self._conversations, self.backend.list_conversations, query, limit, after
+        )
+
+    @operation("conversations")
+    def delete_conversation(self, conversation_id: str) -> bool:
+        """Delete a conversation, its messages and their traces; return whether it was stored."""
+        owner = require_id("conversation_id", conversation_id)
+        return self.backend.delete_conversation(owner)
+
+    # Messages
+
+    @operation()
+    def store_message(self, message: Message) -> None:
+        """Store a message, in place of the one with the same id if there is one.
+
+        Raises:
+            IntegrityError: its conversation is not stored, or a message with its id is stored in
+                another one.
+        """
+        self.backend.store(None, (snapshot(message, Message),), None)
+
+    @operation()
+    def update_message(self, message: Message) -> None:
+        """Do the same as `store_message`."""
+        self.backend.store(None, (snapshot(message, Message),), None)
+
+    @operation()
+    def store_messages(self, messages: Iterable[Message]) -> None:
+        """Store all of the messages or none; of two with one id, the later one.
+
+        Raises:
+            IntegrityError: as in `store_message`, for one of them.
+        """
+        snapshots = distinct(snapshot_all(messages, Message))
+        if snapshots:
+            self.backend.store(None, snapshots, None)
+
+    @operation("messages")
+    def get_message_by_id(self, message_id: str) -> Message | None:
+        """Return the message, or None."""
+        row = self.backend.get_message(require_id("message_id", message_id))
+        return None if row is None else self._messages.record(row)
+
+    @operation("messages")
+    def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
+        """Return those of the messages that are stored, in the order asked for."""
+        if isinstance(message_ids, str):
+            raise TypeError("message_ids must be several ids, not one str")
+        wanted = [require_id("message_ids", message_id) for message_id in message_ids]
+        if not wanted:
+            return []
+        return self._decoded(self._messages, self.backend.get_messages(wanted))
+
+    @operation("messages")
+    def get_messages_by_conversation_id(
+        self, conversation_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Message]:
+        """Return a conversation's messages, oldest first.
+
+        Raises:
+            NotFoundError: `after` is no message of this conversation.
+        """
+        query = ("conversation_id", require_id("conversation_id", conversation_id))
+        return self._page(self._messages, self.backend.list_messages, query, limit, after)
+
+    @operation("messages")
+    def get_messages_by_user_id(
+        self, user_id: str, *, limit: int | None = None, after: str | None = None
+    ) -> list[Message]:
+        """Return a user's messages, oldest first.
+
+        Raises:
+            NotFoundError: `after` is no message of this user.
+        """
+        query = ("user_id", require_id("user_id", user_id))
+        return self._page(self._messages, self.backend.list_messages, query, limit, after)
+
+    @iteration("messages")
+    def iter_messages(
+        self, conversation_id: str, *, batch_size: int = 500
+    ) -> Iterator[Message]:
+        """Iterate over a conversation's messages, oldest first, in constant memory.
+
+        Args:
+            conversation_id: a conversation; one that is not stored has no messages.
+            batch_size: how many messages are read at once.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        return self._one_by_one(owner, require_count("batch_size", batch_size, least=1))
+
+    def _one_by_one(self, conversation_id: str, size: int) -> Iterator[Message]:
+        cursor: Any = None
+        while True:
+            self.require_open()
+            batch = self.backend.next_messages(conversation_id, cursor, size)
+            for message in self._decoded(self._messages, batch.rows):
+                yield message
+                self.require_open()
+            if len(batch.rows) < size:
+                return
+            cursor = batch.cursor
+
+    @operation("messages")
+    def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
+        """Return the `n` newest messages that are not flagged, oldest first."""
+        query = (require_id("conversation_id", conversation_id), False)
+        if not require_count("n", n):
+            return []
+        newest = self._page(self._messages, self.backend.list_newest, query, n, None)
+        return newest[::-1]
+
+    @operation("messages")
+    def get_context_window(
+        self,
+        conversation_id: str,
+        *,
+        max_tokens: int,
+        count_tokens: Callable[[Message], int] | None = None,
+    ) -> list[Message]:
+        """Return the newest messages that are not flagged and fit into a model's window.
+
+        They end where the next older message would not fit. A tool's answer is returned only
+        with its call: the nearest message of an assistant or a colleague before it.
+
+        Args:
+            conversation_id: a conversation; one that is not stored has no messages.
+            max_tokens: what the messages may cost together.
+            count_tokens: returns the cost of a message; by default a quarter of the UTF-8 bytes
+                of its `enhanced_message`, or of its `original_content` if that is empty.
+
+        Returns:
+            The messages, oldest first.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        budget = require_count("max_tokens", max_tokens)
+        if count_tokens is not None and not callable(count_tokens):
+            raise TypeError(f"count_tokens must be callable, not {type(count_tokens).__name__}")
+        if not budget:
+            return []
+
+        read = partial(self.backend.list_newest, deadline=self.backend.deadline())
+
+        def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
+            return self._page(self._messages, read, (owner, calls), size, after)
+
+        window = read_window(
+            read_page,
+            lambda: ContextWindow(budget, count_tokens or estimated_tokens, self._average_tokens),
+        )
+        self._average_tokens = window.average
+        return window.messages()
+
+    @operation("messages")
+    def delete_message(self, message_id: str) -> bool:
+        """Delete a message and its trace; return whether it was stored."""
+        return self.backend.delete_message(require_id("message_id", message_id))
+
+    @operation("messages")
+    def flag_message(self, message_id: str, flagged: bool = True) -> bool:
+        """Set or clear the flag that keeps a message out of the immediate context.
+
+        Returns:
+            Whether the message was stored.
+        """
+        if not isinstance(flagged, bool):
+            raise TypeError(f"flagged must be True or False, not {type(flagged).__name__}")
+        return self.backend.flag_message(require_id("message_id", message_id), flagged)
+
+    # A conversation as a log
+
+    @operation()
+    def append_messages(
+        self,
+        conversation_id: str,
+        messages: Iterable[Message],
+        *,
+        expected_last: str | AnyMessage | None = ANY,
+        trace: TurnTrace | None = None,
+        replace_after: str | Nothing | None = NOTHING,
+    ) -> list[Message]:
+        """Store new messages after all others of a conversation, all of them or none.
+
+        Appends to one conversation take effect one after another. A `timestamp` earlier than that
+        of the newest message is raised to it, and the conversation's `last_updated_at` is raised
+        to the last one. If all of the messages are stored already, with the same content
+        (`timestamp` and `is_flagged` aside), nothing is changed: the call may be repeated.
+
+        Args:
+            conversation_id: the conversation of all messages.
+            messages: in order; none is allowed, and nothing is done.
+            expected_last: the id of the newest message that the caller has read, flagged ones
+                included, or None for a conversation without messages; by default any.
+            trace: the trace of the turn, stored in the same step; its message is one of those
+                appended.
+            replace_after: the id of a message, or None for all: what stands after it is deleted in
+                the same step, before the messages are appended. So regenerating an answer and
+                editing a question are one call, made after the model has answered.
+
+        Returns:
+            The messages as they are stored.
+
+        Raises:
+            ConflictError: another message than `expected_last` is the newest; it is `newest_id`.
+            IntegrityError: the conversation is not stored, an id is stored already with another
+                content, or only some of the ids are stored.
+            NotFoundError: `replace_after` is no message of the conversation.
+            ValueError: a message is of another conversation, two messages have one id, or the
+                trace is of none of them.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        if expected_last is not None and expected_last is not ANY:
+            expected_last = require_id("expected_last", expected_last)
+        if replace_after is not None and replace_after is not NOTHING:
+            replace_after = require_id("replace_after", replace_after)
+        snapshots = snapshot_all(messages, Message)
+        of_trace = None if trace is None else snapshot(trace, TurnTrace)
+        require_one_conversation(owner, snapshots, of_trace)
+        if not snapshots:
+            return []
+        ordered = in_order(snapshots)
+        found = self.backend.append(owner, ordered, expected_last, of_trace, replace_after)
+        if isinstance(found, Refusal):
+            records = map(self._messages.record, found.stored)
+            stored = {record.id: record for record in records}
+            return messages_stored_before(
+                ordered, stored, found, owner, expected_last, replace_after
+            )
+        return [not_before(found, message).record for message in ordered]
+
+    @operation("messages")
+    def pop_message(self, conversation_id: str) -> Message | None:
+        """Delete the newest message of a conversation, and its trace; no two calls return one.
+
+        Returns:
+            The message, or None if there is none.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        row = self.backend.pop(owner, self._messages.record)
+        return None if row is None else self._messages.record(row)
+
+    @operation("messages")
+    def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
+        """Delete all messages after one of them, and their traces, in one step.
+
+        Args:
+            conversation_id: a conversation; `last_updated_at` is not changed.
+            after: the id of the last message that stays; None deletes all.
+
+        Returns:
+            How many messages were deleted.
+
+        Raises:
+            NotFoundError: `after` is no message of this conversation.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        last = None if after is None else require_id("after", after)
+        return self.backend.rewind(owner, last)
+
+    @operation("messages")
+    def fork_conversation(
+        self, conversation_id: str, new_conversation: Conversation, *, until: str | None = None
+    ) -> dict[str, str]:
+        """Copy a conversation's messages and their traces to a new conversation, in one step.
+
+        Timestamps, flags and order stay the same; the copies have new ids.
+
+        Args:
+            conversation_id: the conversation to copy.
+            new_conversation: the conversation to store.
+            until: the id of the last message that is copied; None copies all.
+
+        Returns:
+            The ids of the new messages by those of the copied ones, oldest first.
+
+        Raises:
+            NotFoundError: the conversation is not stored, or `until` is no message of it.
+            ConflictError: a conversation with the new one's id is stored.
+        """
+        owner = require_id("conversation_id", conversation_id)
+        last = None if until is None else require_id("until", until)
+        copy = snapshot(new_conversation, Conversation)
+        return self.backend.fork(owner, last, copy, uuid4())
+
+    # Traces
+
+    @operation()
+    def store_turn_trace(self, trace: TurnTrace) -> None:
+        """Store a turn's trace, in place of any other that its message has.
+
+        Raises:
+            IntegrityError: its message is not stored, its id belongs to another message, or it
+                names another conversation than its message.
+        """
+        self.backend.store(None, (), snapshot(trace, TurnTrace))
+
+    @operation("traces")
+    def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
+        """Return the trace, or None."""
+        row = self.backend.get_trace("id", require_id("trace_id", trace_id))
+        return None if row is None else self._traces.record(row)
+
+    @operation("traces")
+    def get_turn_trace_by_message_id(self, message_id: str) -> TurnTrace | None:
+        """Return the trace of a message, or None."""
+        row = self.backend.get_trace("message_id", require_id("message_id", message_id))
+        return None if row is None else self._traces.record(row)
+
+    @operation("traces")
+    def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
+        """Return a conversation's traces by `turn_number`, ascending."""
+        owner = require_id("conversation_id", conversation_id)
+        return self._decoded(self._traces, self.backend.list_conversation_traces(owner))
+
+    @operation("traces")
+    def get_turn_traces_by_agent_id(
+        self, agent_id: str, limit: int = 100, offset: int = 0
+    ) -> list[TurnTrace]:
+        """Return an agent's traces, newest `started_at_ms` first, equal ones latest stored first.
+
+        Args:
+            agent_id: the agent.
+            limit: the maximum number of traces.
+            offset: how many of the newest traces to skip.
+        """
+        owner = require_id("agent_id", agent_id)
+        count, skipped = require_count("limit", limit), require_count("offset", offset)
+        if not count:
+            return []
+        rows = self.backend.list_agent_traces(owner, count, skipped)
+        return self._decoded(self._traces, rows)
+
+    @operation()
+    def store_turn(
+        self,
+        *,
+        conversation: Conversation | None = None,
+        messages: Iterable[Message] = (),
+        trace: TurnTrace | None = None,
+    ) -> None:
+        """Store the records of a turn, all of them or none; safe to repeat.
+
+        Args:
+            conversation: the conversation as it is after the turn.
+            messages: the turn's messages.
+            trace: the turn's trace; its message may be one of `messages`.
+
+        Raises:
+            IntegrityError: as in `store_messages` and `store_turn_trace`.
+        """
+        given = None if conversation is None else snapshot(conversation, Conversation)
+        snapshots = distinct(snapshot_all(messages, Message))
+        of_turn = None if trace is None else snapshot(trace, TurnTrace)
+        if given is not None or snapshots or of_turn is not None:
+            self.backend.store(given, snapshots, of_turn)
+
+    @operation("traces")
+    def find_turn_traces(
+        self, where: TraceFilter, *, limit: int = 100, after: str | None = None
+    ) -> list[TurnTrace]:
+        """Return the traces that match a filter, newest `started_at_ms` first.
+
+        Equal ones come latest stored first.
+
+        Raises:
+            NotFoundError: `after` is the id of no trace.
+        """
+        query = (snapshot(where, TraceFilter).record,)
+        count = require_count("limit", limit)
+        return self._page(self._traces, self.backend.find_traces, query, count, after)
+
+    @operation("summaries")
+    def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
+        """Sum up the traces that match a filter, one summary per group, most tokens first.
+
+        Args:
+            where: which traces to sum up.
+            by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
+        """
+        wanted = snapshot(where, TraceFilter).record
+        return self.backend.summarize(wanted, require_usage_key(by))
+
+    # Search
+
+    @operation("messages")
+    def search_messages(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        conversation_id: str | None = None,
+        agent_id: str | None = None,
+        roles: Iterable[MessageRole | str] | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        order: SearchOrder = "relevance",
+        limit: int = 20,
+        after: str | None = None,
+    ) -> list[FoundMessage]:
+        """Return the messages whose `original_content` has the words of a query.
+
+        The store needs an index of words, which the option `search` of a new store makes, and the
+        command `jazzmine index` in one that has messages.
+
+        By relevance, a message needs one of the words; they are ranked by BM25, with the
+        frequencies of words in what is searched. A word that half of 100 messages or more have
+        finds nothing by itself. A search reads 2,000 messages at most: if more have one of the
+        words, the newest that have the rarest ones. By time, a message needs all words.
+
+        Args:
+            query: words, "quoted phrases", `beginnings*`, and `-words` that must not be there.
+            user_id, conversation_id, agent_id: only messages of this user, of this conversation,
+                and of conversations with this agent.
+            roles: only messages of these authors; None is all.
+            since, until: only messages with a `timestamp` of `since` or later, and before `until`;
+                ms since the Unix epoch, UTC.
+            order: "relevance" for the best first, "newest" for pages by time.
+            limit: how many at most.
+            after: for "newest", the id of the last message of the page before.
+
+        Raises:
+            ConfigurationError: the store has no index of words, or not yet a complete one.
+            NotFoundError: `after` is no message of what is searched.
+            ValueError: `after` is given, and the order is "relevance".
+        """
+        text, size = require_text("query", query), require_count("limit", limit)
+        by_time = require_search_order(order) == "newest"
+        last = None if after is None else require_id("after", after)
+        if last is not None and not by_time:
+            raise ValueError('after needs order="newest": a ranking has no pages')
+        scope = SearchScope(
+            None if user_id is None else require_id("user_id", user_id),
+            None if conversation_id is None else require_id("conversation_id", conversation_id),
+            None if agent_id is None else require_id("agent_id", agent_id),
+            require_roles(roles),
+            None if since is None else require_time("since", since),
+            None if until is None else require_time("until", until),
+        )
+        if not size or (roles is not None and not scope.roles):
+            return []
+        analyser = require_search(self.backend)
+        wanted = parse_query(text, analyser)
+        if not wanted.clauses:
+            return []
+        if by_time:
+            best = find_newest(self.backend, wanted, scope, size, last)
+        else:
+            best = find_best(self.backend, wanted, scope, size)
+        if not best:
+            return []
+        rows = self.backend.get_messages(list(best))
+        messages = self._decoded(self._messages, rows)
+        return [
+            FoundMessage(
+                message, best[message.id], spans_of(wanted, message.original_content, analyser)
+            )
+            for message in messages
+        ]
+
+    # Erasure and retention
+
+    @operation()
+    def erase_user(self, user_id: str) -> Erasure:
+        """Delete all records of a user, in several transactions; repeat it until it finds none.
+
+        Those are the user's conversations with everything in them, the user's messages in other
+        conversations with their traces, and the traces that name the user. A call that failed
+        has deleted a part; repeated, it deletes the rest.
+
+        Args:
+            user_id: whose records.
+
+        Returns:
+            How many records were deleted.
+        """
+        owner = require_id("user_id", user_id)
+        return delete_in_steps(self.backend, owner, self.require_open)
+
+    @operation("conversations")
+    def prune_conversations(self, *, before: int, limit: int = 1000) -> int:
+        """Delete old conversations with everything in them, oldest `last_updated_at` first.
+
+        A long conversation is deleted in several transactions, its oldest messages first. If it is
+        written to meanwhile, or the call fails, the rest of it stays; a later call deletes that.
+
+        Args:
+            before: ms since the Unix epoch, UTC; a conversation with a `last_updated_at`, or a
+                message with a `timestamp`, of then or later stays.
+            limit: how many at most.
+
+        Returns:
+            How many were deleted; after an error, those of the finished transactions stay deleted.
+        """
+        bound, wanted = require_time("before", before), require_count("limit", limit)
+        return prune_in_steps(self.backend, bound, wanted, self.require_open)
+
+    # How a page is read
+
+    def _page(
+        self,
+        decoder: RowDecoder[AnyRecord],
+        hook: Work[Sequence[Row]],
+        query: tuple[object, ...],
+        limit: int | None,
+        after: str | None,
+    ) -> list[AnyRecord]:
+        """Return a page of readable records: further ones take the place of those that are not.
+
+        Args:
+            decoder: makes records of the rows.
+            hook: reads a page; it takes the query, a limit and an `after`.
+            query: what is listed.
+            limit: how many records at most; None is no limit.
+            after: the id of the last record of the page before, or None.
+        """
+        size = None if limit is None else require_count("limit", limit)
+        last = None if after is None else require_id("after", after)
+        if size == 0 and last is None:
+            return []
+        rows = hook(*query, size, last)
+        records, wanted = self._decoded(decoder, rows), size
+        while size is not None and len(records) < size and len(rows) == wanted:
+            wanted = size - len(records)
+            rows = hook(*query, wanted, row_id(rows[-1]))
+            records += self._decoded(decoder, rows)
+        return records
+
+    def _decoded(
+        self, decoder: RowDecoder[AnyRecord], rows: Sequence[Row]
+    ) -> list[AnyRecord]:
+        if are_many(rows):
+            # Parsing them here would keep other calls waiting.
+            records: list[AnyRecord] = run_blocking(decoder.records_in_parts, rows)
+            return records
+        return decoder.records(rows)

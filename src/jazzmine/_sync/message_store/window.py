@@ -1,0 +1,54 @@
+"""Read the messages of a context window, newest first, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jazzmine._compat.sync_concurrency import Work
+from jazzmine.errors import NotFoundError
+from jazzmine.records.context_window import ContextWindow, split_at_answer
+from jazzmine.records.messages import Message
+
+__all__ = ["read_window"]
+
+
+def read_window(
+    read_page: Work[list[Message]],
+    new_window: Callable[[], ContextWindow],
+) -> ContextWindow:
+    """Return a window that is full, or has all messages of its conversation.
+
+    Args:
+        read_page: returns a page of messages that are not flagged, newest first, with the flagged
+            ones of assistants and colleagues or without; it takes whether they are wanted, the
+            size of the page, and the id of the last message of the page before.
+        new_window: makes an empty window.
+    """
+    while True:
+        window = new_window()
+        try:
+            _fill(window, read_page)
+        except NotFoundError:
+            # The last message of a page was deleted meanwhile: it has to be read anew.
+            continue
+        return window
+
+
+def _fill(window: ContextWindow, read_page: Work[list[Message]]) -> None:
+    after: str | None = None
+    calls = True
+    while not window.is_full:
+        size = window.page_size
+        page = read_page(calls, size, after)
+        is_last = len(page) < size
+        if not calls:
+            # The call of a tool's answer may be one of the flagged messages, so they are read
+            # from there on.
+            page, rest = split_at_answer(page)
+            is_last = is_last and not rest
+        window.add(page)
+        if is_last:
+            return
+        # Where nearly all messages are flagged calls, reading them all would take long.
+        calls = not page or window.is_waiting or sum(one.is_flagged for one in page) * 2 <= size
+        after = page[-1].id if page else after

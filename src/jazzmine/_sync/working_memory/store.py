@@ -1,0 +1,485 @@
+"""The working-memory store: its public methods, the same on every back end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import Any, ClassVar
+
+from jazzmine._sync.background import Periodic
+from jazzmine._sync.operation import block as traced_block
+from jazzmine._sync.operation import operation
+from jazzmine._sync.store import Store
+from jazzmine._sync.views.scope_memory import ScopedUpdates
+from jazzmine._sync.working_memory.backend import Stored, WorkingMemoryBackend
+from jazzmine._sync.working_memory.calls import Block, Change, Limits
+from jazzmine._sync.working_memory.updates import Updates
+from jazzmine.config import require_bool
+from jazzmine.deadline import Deadline
+from jazzmine.errors import (
+    LockLostError,
+    NotAppliedError,
+    NotFoundError,
+    StaleWorkingMemoryError,
+)
+from jazzmine.records.arguments import require_id
+from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
+from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
+from jazzmine.records.memory_copy import deep_copy, partial_copy
+from jazzmine.records.seen import require_own
+from jazzmine.records.tool_call import ToolCallRecord
+from jazzmine.records.turn import TurnCache
+from jazzmine.records.working_memory import ENDED, STRICT, WorkingMemory
+
+__all__ = ["WorkingMemoryStore"]
+
+logger: logging.Logger = logging.getLogger(__name__)
+
+
+class WorkingMemoryStore(Store[WorkingMemoryBackend]):
+    """What each conversation is in the middle of.
+
+    One conversation's updates take effect one after another, different conversations never wait
+    for each other. Each update is a method of `WorkingMemory` of the same name: it is applied to
+    what is stored, saved if nobody else has saved meanwhile, and else applied again. The new
+    state is returned, and belongs to the caller.
+
+    Every method raises `TypeError` for an id or a record of another type, `ValidationError`
+    for a value that the back ends cannot hold, `StoreClosedError` after `close()`,
+    `StoreUnavailableError` when the server cannot be reached, and `NewerFormatError` for a
+    working memory that a newer version of this library wrote. Those that update raise
+    `NotFoundError` if the conversation has no working memory, `LockTimeoutError` if a `locked`
+    block held its lock for longer than `lock_timeout`, and, in a strict store, `NotAppliedError`
+    if the transition does not apply.
+
+    Args:
+        backend: where the working memories are stored.
+        lock_timeout: how long, in s, a call waits for a `locked` block.
+        lease_seconds: how long, in s, the lock of a block that was killed delays others; the lock
+            of one that runs is renewed.
+        timeout: how long, in s, a call may take, however often it repeats its requests.
+        strict: whether a transition that does not apply raises, instead of logging a warning.
+    """
+
+    scope = "jazzmine.working_memory"
+
+    #: The class of the working memories; a subclass of the store may name a subclass of it
+    #: that sets other limits.
+    memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
+
+    def __init__(
+        self,
+        backend: WorkingMemoryBackend,
+        *,
+        lock_timeout: float = 15.0,
+        lease_seconds: float = 10.0,
+        timeout: float = 30.0,
+        strict: bool = False,
+    ) -> None:
+        super().__init__(backend)
+        limits = Limits(lock_timeout, lease_seconds, timeout)
+        limits.require()
+        require_bool("strict", strict)
+        self._limits = limits
+        self._strict = strict
+        self._updates = Updates(backend, self.memory_type, limits, self.require_open)
+
+    @classmethod
+    def initialize(
+        cls, config: Mapping[str, object] | str | None = None
+    ) -> WorkingMemoryStore:
+        """Open a store.
+
+        Args:
+            config: a mapping with `storage` ("memory" by default) and the options of that back
+                end, or a URL; None takes the URL in the environment variable
+                JAZZMINE_WORKING_MEMORY, or else keeps everything in this process.
+
+        Raises:
+            ConfigurationError: the configuration has an unknown key or a wrong value.
+            ImportError: the back end's driver is not installed.
+            StoreUnavailableError: the server cannot be reached.
+        """
+        # Only a program that opens a store pays for this import.
+        from jazzmine._sync.working_memory.factory import new_store
+        from jazzmine.config import working_memory_config
+
+        store: WorkingMemoryStore = new_store(working_memory_config(config))
+        return store.open()
+
+    def _limit_to(self, user_id: str) -> None:
+        self._updates = ScopedUpdates(self._updates, user_id)
+
+    # Whole working memories
+
+    @operation("working_memories")
+    def get(self, conversation_id: str) -> WorkingMemory | None:
+        """Return a conversation's working memory, or None; waits for no lock."""
+        stored = self._updates.load(require_id("conversation_id", conversation_id))
+        return _copied(stored)
+
+    @operation()
+    def get_or_create(
+        self, conversation_id: str, user_id: str, agent_id: str
+    ) -> WorkingMemory:
+        """Return a conversation's working memory, a new one if it has none.
+
+        Either way its time to live starts anew.
+        """
+        new = self.memory_type(
+            require_id("conversation_id", conversation_id),
+            require_id("user_id", user_id),
+            require_id("agent_id", agent_id),
+            revision=1,
+        )
+        require_own(self._viewer, user_id)
+        stored = self._updates.load(conversation_id, renew=True)
+        if stored.data is None:
+            stored, change = self._updates.change(
+                conversation_id, lambda now: Change(new) if now.data is None else None, read=stored
+            )
+            if change is not None:
+                return deep_copy(new)
+        return deep_copy(_found(conversation_id, stored))
+
+    @operation()
+    def save(self, wm: WorkingMemory) -> WorkingMemory:
+        """Save a working memory as it is, unless the stored one is not the one that was read.
+
+        One that was never stored (its `revision` is 0) is saved only where nothing is stored;
+        set it to 0 to bring one in from elsewhere, such as a backup. The one that is passed
+        counts as read anew afterwards: its `revision` is the new one.
+
+        Raises:
+            StaleWorkingMemoryError: the stored one was saved, deleted or made anew since.
+        """
+        saved = with_class(checked_copy(wm, WorkingMemory, "wm"), self.memory_type)
+        require_own(self._viewer, saved.user_id)
+        read_at = saved.revision
+        set_unvalidated(saved, revision=read_at + 1, last_updated=time.time())
+
+        def decide(stored: Stored) -> Change:
+            _refuse_stale(saved, read_at, stored)
+            return Change(saved)
+
+        self._updates.change(saved.conversation_id, decide)
+        wm.revision, wm.last_updated = saved.revision, saved.last_updated
+        return deep_copy(saved)
+
+    @operation("working_memories")
+    def delete(self, conversation_id: str) -> bool:
+        """Delete a conversation's working memory; True if it had one."""
+        _, change = self._updates.change(
+            require_id("conversation_id", conversation_id),
+            lambda stored: None if stored.data is None else Change(None),
+        )
+        return change is not None
+
+    @operation("working_memories")
+    def erase_user(self, user_id: str) -> int:
+        """Delete all working memories of a user, one after another.
+
+        Those that cannot be read, or that were moved aside for that, are deleted as well. A
+        `locked` block is waited for. A call that failed has deleted a part; repeated, it deletes
+        the rest.
+
+        Returns:
+            How many were deleted.
+        """
+        owner = require_id("user_id", user_id)
+        require_own(self._viewer, owner)
+
+        def decide(stored: Stored) -> Change | None:
+            return Change(None) if stored.exists and stored.user_id == owner else None
+
+        owned = self.backend.owned_by(owner, self._deadline())
+        erased = len(owned.set_aside)
+        for conversation_id in owned.conversations:
+            self.require_open()
+            _, change = self._updates.change(conversation_id, decide, parse=False)
+            erased += change is not None
+        # One that was set aside meanwhile was found at its former place.
+        conversations = list(dict.fromkeys([*owned.conversations, *owned.set_aside]))
+        self.backend.erase_leftovers(owner, conversations, self._deadline())
+        return erased
+
+    @operation("working_memories")
+    def active_count(self) -> int:
+        """Return how many conversations have a working memory."""
+        if self._viewer is not None:
+            owned = self.backend.owned_by(self._viewer, self._deadline())
+            return len(owned.conversations)
+        return self.backend.count(self._deadline())
+
+    # Several changes at once
+
+    @operation()
+    def update(
+        self, conversation_id: str, transition: Callable[[WorkingMemory], bool | None]
+    ) -> WorkingMemory:
+        """Change a conversation's working memory by a function, in one step.
+
+        Args:
+            transition: changes the working memory that it is given, by its methods or in place;
+                it returns False to leave it as it was. It may be called several times, with what
+                is stored then, perhaps in another thread: so it must have no other effect, call
+                no store, and take no time.
+
+        Raises:
+            ValidationError: it has set a value that cannot be stored; nothing was changed.
+        """
+
+        def decide(stored: Stored) -> Change | None:
+            before = _found(conversation_id, stored)
+            memory = self._lent(before)
+            changed = transition(memory)
+            if changed is not None and not isinstance(changed, bool):
+                raise TypeError(
+                    f"transition must return None or a bool, not {type(changed).__name__}"
+                )
+            return None if changed is False else Change(self._given_back(memory, before))
+
+        require_id("conversation_id", conversation_id)
+        stored, change = self._updates.change(conversation_id, decide)
+        return _result(stored, change)
+
+    @traced_block
+    @contextmanager
+    def locked(self, conversation_id: str) -> Iterator[WorkingMemory]:
+        """Hold a conversation's lock for a block, and save once at its end.
+
+        The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
+        store's own methods for this conversation would wait for the block. After the block they
+        raise `RuntimeError`. Nothing is saved if the block raises, or in a process that was forked
+        inside the block: there its end raises `LockLostError`. So does the end of a block whose
+        lock has expired, if another call has saved or locked since.
+        """
+        self.require_open()
+        process = os.getpid()
+        block = self._updates.begin_block(require_id("conversation_id", conversation_id))
+        try:
+            before = _found(conversation_id, self._updates.lock(block))
+            memory = self._lent(before)
+            try:
+                with self._renewed(block):
+                    yield memory
+                    _require_process(process, conversation_id)
+                changed = self._given_back(memory, before)
+            finally:
+                vars(memory)[ENDED] = True
+            self.require_open()  # the store may have been closed during the block
+            self._updates.save_block(block, changed)
+            set_unvalidated(memory, revision=changed.revision, created_at=changed.created_at)
+        except BaseException as error:
+            # In a process forked since, the lock is the parent's.
+            if os.getpid() == process:
+                self._updates.abandon_block(block, error)
+            raise
+
+    # Transitions
+
+    @operation()
+    def begin_turn(self, conversation_id: str, turn_cache: TurnCache) -> WorkingMemory:
+        """Enter a turn; see `WorkingMemory.begin_turn`."""
+        return self._update(conversation_id, lambda wm: wm.begin_turn(turn_cache))
+
+    @operation()
+    def end_turn(
+        self, conversation_id: str, agent_response: str, agent_intent: str, topic_summary: str = ""
+    ) -> WorkingMemory:
+        """Remember the reply; see `WorkingMemory.end_turn`."""
+        return self._update(
+            conversation_id, lambda wm: wm.end_turn(agent_response, agent_intent, topic_summary)
+        )
+
+    @operation()
+    def start_flow(self, conversation_id: str, flow_state: ActiveFlowState) -> WorkingMemory:
+        """Make a flow the active one; see `WorkingMemory.start_flow`."""
+        return self._update(conversation_id, lambda wm: wm.start_flow(flow_state))
+
+    @operation()
+    def advance_sequential_step(
+        self, conversation_id: str, step_result: dict[str, Any]
+    ) -> WorkingMemory:
+        """Finish a step of the flow; see `WorkingMemory.advance_sequential_step`."""
+        return self._update(
+            conversation_id, lambda wm: wm.advance_sequential_step(step_result)
+        )
+
+    @operation()
+    def record_branch_result(
+        self, conversation_id: str, branch_id: str, result: Any
+    ) -> WorkingMemory:
+        """Finish a branch of the flow; see `WorkingMemory.record_branch_result`."""
+        return self._update(
+            conversation_id, lambda wm: wm.record_branch_result(branch_id, result)
+        )
+
+    @operation()
+    def set_condition_branch(self, conversation_id: str, branch: str) -> WorkingMemory:
+        """Keep where the flow's condition led; see `WorkingMemory.set_condition_branch`."""
+        return self._update(conversation_id, lambda wm: wm.set_condition_branch(branch))
+
+    @operation()
+    def record_tool_call(self, conversation_id: str, record: ToolCallRecord) -> WorkingMemory:
+        """Keep a tool call; see `WorkingMemory.record_tool_call`."""
+        return self._update(conversation_id, lambda wm: wm.record_tool_call(record))
+
+    @operation()
+    def register_slots(self, conversation_id: str, slots: Iterable[Slot]) -> WorkingMemory:
+        """Say what the flow is to ask for; see `WorkingMemory.register_slots`."""
+        if isinstance(slots, Iterator):
+            slots = list(slots)  # it can be read only once
+        return self._update(conversation_id, lambda wm: wm.register_slots(slots))
+
+    @operation()
+    def collect_slot(
+        self, conversation_id: str, slot_name: str, value: Any, validation_error: str = ""
+    ) -> WorkingMemory:
+        """Keep the answer for a slot; see `WorkingMemory.collect_slot`."""
+        return self._update(
+            conversation_id, lambda wm: wm.collect_slot(slot_name, value, validation_error)
+        )
+
+    @operation()
+    def request_confirmation(
+        self, conversation_id: str, confirmation: PendingConfirmation
+    ) -> WorkingMemory:
+        """Wait for the user's yes; see `WorkingMemory.request_confirmation`."""
+        return self._update(conversation_id, lambda wm: wm.request_confirmation(confirmation))
+
+    @operation()
+    def confirm_action(self, conversation_id: str) -> WorkingMemory:
+        """Take the user's yes; see `WorkingMemory.confirm_action`."""
+        return self._update(conversation_id, lambda wm: wm.confirm_action())
+
+    @operation()
+    def complete_flow(self, conversation_id: str) -> WorkingMemory:
+        """Archive the flow as completed; see `WorkingMemory.complete_flow`."""
+        return self._update(conversation_id, lambda wm: wm.complete_flow())
+
+    @operation()
+    def cancel_flow(self, conversation_id: str) -> WorkingMemory:
+        """Archive the flow as cancelled; see `WorkingMemory.cancel_flow`."""
+        return self._update(conversation_id, lambda wm: wm.cancel_flow())
+
+    @operation()
+    def fail_flow(self, conversation_id: str) -> WorkingMemory:
+        """Archive the flow as failed; see `WorkingMemory.fail_flow`."""
+        return self._update(conversation_id, lambda wm: wm.fail_flow())
+
+    @operation()
+    def set_data(self, conversation_id: str, **values: Any) -> WorkingMemory:
+        """Merge values into the application's own; see `WorkingMemory.set_data`."""
+        return self._update(conversation_id, lambda wm: wm.set_data(**values))
+
+    def _update(
+        self, conversation_id: str, transition: Callable[[WorkingMemory], bool]
+    ) -> WorkingMemory:
+        refusal: NotAppliedError | None = None
+
+        def decide(stored: Stored) -> Change | None:
+            nonlocal refusal
+            memory = partial_copy(_found(conversation_id, stored))
+            vars(memory)[STRICT] = True
+            try:
+                applied, refusal = transition(memory), None
+            except NotAppliedError as error:
+                applied, refusal = False, error
+            del vars(memory)[STRICT]
+            set_unvalidated(memory, revision=memory.revision + 1)
+            return Change(memory) if applied else None
+
+        require_id("conversation_id", conversation_id)
+        stored, change = self._updates.change(conversation_id, decide)
+        if refusal is not None:
+            if self._strict:
+                raise refusal
+            logger.warning("%s", refusal)
+        return _result(stored, change)
+
+    # What callers change in place
+
+    def _lent(self, stored: WorkingMemory) -> WorkingMemory:
+        """Return a copy for a caller to change."""
+        memory = deep_copy(stored)
+        if self._strict:
+            vars(memory)[STRICT] = True
+        return memory
+
+    def _given_back(self, memory: WorkingMemory, before: WorkingMemory) -> WorkingMemory:
+        """Return what a caller has made of a copy; it is validated, as it was changed in place."""
+        changed = with_class(checked_copy(memory, WorkingMemory, "wm"), self.memory_type)
+        if changed.conversation_id != before.conversation_id:
+            raise ValueError(
+                f"conversation {before.conversation_id!r} was given another conversation_id"
+            )
+        set_unvalidated(changed, revision=before.revision + 1, created_at=before.created_at)
+        return changed
+
+    # The store's life
+
+    def _deadline(self) -> Deadline:
+        return Deadline(self._limits.timeout)
+
+    def _renewed(self, block: Block) -> AbstractContextManager[None]:
+        if not self.backend.locks_expire:
+            return nullcontext()
+        return Periodic(self._limits.lease_seconds / 3, partial(self._updates.renew, block))
+
+    def _close(self) -> None:
+        self._updates.close()
+        super()._close()
+
+    def _after_fork(self) -> None:
+        super()._after_fork()
+        self._updates.after_fork()
+
+
+def _found(conversation_id: str, stored: Stored) -> WorkingMemory:
+    if not isinstance(stored.data, WorkingMemory):
+        raise NotFoundError(
+            f"conversation {conversation_id!r} has no working memory; get_or_create() makes one"
+        )
+    return stored.data
+
+
+def _copied(stored: Stored) -> WorkingMemory | None:
+    return deep_copy(stored.data) if isinstance(stored.data, WorkingMemory) else None
+
+
+def _result(stored: Stored, change: Change | None) -> WorkingMemory:
+    memory = stored.data if change is None else change.memory
+    assert isinstance(memory, WorkingMemory)
+    return deep_copy(memory)
+
+
+def _refuse_stale(saved: WorkingMemory, read_at: int, stored: Stored) -> None:
+    """Raise `StaleWorkingMemoryError` unless the stored one is the one that was read."""
+    now = stored.data
+    if not isinstance(now, WorkingMemory):
+        if read_at == 0:
+            return
+        text = "is gone"
+    elif now.created_at != saved.created_at:
+        text = "is another one, made since"
+    elif now.revision != read_at:
+        text = f"is at revision {now.revision}"
+    else:
+        return
+    raise StaleWorkingMemoryError(
+        f"the working memory of conversation {saved.conversation_id!r} was read at revision"
+        f" {read_at}, and the stored one {text}: get() it again, or change it by update()"
+    )
+
+
+def _require_process(process: int, conversation_id: str) -> None:
+    if os.getpid() != process:
+        raise LockLostError(
+            f"the lock of conversation {conversation_id!r} is held by the process that this"
+            " one was forked from, and nothing was written: what the parent saves counts"
+        )

@@ -1,0 +1,184 @@
+"""The runs in a transcript of the Claude Agent SDK: its entries say what each call used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine.adapters._encoding import readable
+from jazzmine.adapters._items import text_of
+from jazzmine.adapters._recorder import RunRecorder, json_value
+from jazzmine.records.messages import Message
+from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
+
+__all__ = ["Transcripts"]
+
+# Transcripts whose runs are remembered, so that what is appended later belongs to them.
+_MAX_TRANSCRIPTS = 1000
+
+
+class Transcripts:
+    """The newest run of each transcript."""
+
+    def __init__(self, store: AsyncMessageStore, user_id: str, agent_id: str) -> None:
+        self._store, self._user_id, self._agent_id = store, user_id, agent_id
+        self._runs: dict[str, _Run] = {}
+
+    def runs_of(
+        self, conversation_id: str, unsaved: Sequence[tuple[Message, Any]]
+    ) -> list[tuple[RunRecorder, list[Message]]]:
+        """Return the runs that entries are of, with the messages of each, in their order.
+
+        A run begins with what the user says.
+
+        Args:
+            conversation_id: the conversation of the transcript.
+            unsaved: the messages that are appended, each with its entry.
+        """
+        run = self._runs.pop(conversation_id, None)
+        found: list[tuple[_Run, list[Message]]] = []
+        for message, entry in unsaved:
+            if run is None or (_is_prompt(entry) and not run.has(entry)):
+                run = _Run(self._store, conversation_id, self._user_id, self._agent_id)
+            if not found or found[-1][0] is not run:
+                found.append((run, []))
+            run.add(entry)
+            found[-1][1].append(message)
+        if run is not None:
+            self._runs[conversation_id] = run
+        while len(self._runs) > _MAX_TRANSCRIPTS:
+            del self._runs[next(iter(self._runs))]
+        return [(one, messages) for one, messages in found if one.has_calls]
+
+
+class _Run(RunRecorder):
+    """A run whose calls are read from the entries of a transcript; adding one again is allowed."""
+
+    def __init__(
+        self, store: AsyncMessageStore, conversation_id: str, user_id: str, agent_id: str
+    ) -> None:
+        super().__init__(store, conversation_id, user_id, agent_id)
+        self._calls: dict[str, LLMCallRecord] = {}
+        self._tool_traces: dict[str, ToolTrace] = {}
+        self._prompts: set[object] = set()
+        self._times: list[int] = []
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a model was called."""
+        return bool(self._calls)
+
+    def has(self, prompt: Mapping[str, Any]) -> bool:
+        """Return whether the run began with an entry."""
+        return prompt.get("uuid") in self._prompts
+
+    def add(self, entry: Any) -> None:
+        """Note an entry of the transcript."""
+        message, at = entry.get("message"), _ms(entry.get("timestamp"))
+        if not isinstance(message, dict) or at is None:
+            return
+        if _is_prompt(entry):
+            self._prompts.add(entry.get("uuid"))
+        if entry.get("type") == "assistant":
+            self._add_answer(entry, message, at)
+        for block in _blocks(message):
+            if block.get("type") == "tool_result":
+                self._end_tool(block, at)
+        self._times.append(at)
+
+    def _add_answer(self, entry: Mapping[str, Any], message: dict[str, Any], at: int) -> None:
+        # An answer has an entry for each of its blocks, with the message's id.
+        call_id = str(message.get("id") or entry.get("uuid"))
+        begun = self._times[-1] if self._times else at
+        call = self._calls.setdefault(
+            call_id,
+            LLMCallRecord(
+                call_id=readable(call_id),
+                model=readable(str(message.get("model"))),
+                provider="anthropic",
+                purpose="agent_loop",
+                timestamp_ms=begun,
+            ),
+        )
+        call.latency_ms = max(at - call.timestamp_ms, 0)
+        _note_usage(call, message.get("usage"))
+        if entry.get("isApiErrorMessage"):
+            call.success, call.error = False, readable(text_of(message.get("content")))
+        for block in _blocks(message):
+            if block.get("type") == "tool_use":
+                self._tool_traces.setdefault(
+                    str(block.get("id")),
+                    ToolTrace(
+                        tool_name=readable(str(block.get("name"))),
+                        call_id=readable(str(block.get("id"))),
+                        arguments=json_value(block.get("input")),
+                        started_at_ms=at,
+                    ),
+                )
+
+    def _end_tool(self, block: Mapping[str, Any], at: int) -> None:
+        tool = self._tool_traces.get(str(block.get("tool_use_id")))
+        if tool is None:
+            return
+        tool.total_latency_ms = max(at - (tool.started_at_ms or at), 0)
+        tool.success = not block.get("is_error")
+        tool.final_data = json_value(block.get("content"))
+        tool.error = None if tool.success else readable(text_of(block.get("content")))
+
+    def measured(self, message_id: str) -> TurnTrace:
+        """Return the trace of the entries until now."""
+        calls = [call.model_copy() for call in self._calls.values()]
+        tools = [tool.model_copy() for tool in self._tool_traces.values()]
+        failed = [(call.model, call.error) for call in calls] + [
+            (tool.tool_name, tool.error) for tool in tools
+        ]
+        begun, ended = min(self._times), max(self._times)
+        changes = {
+            "started_at_ms": begun,
+            "ended_at_ms": ended,
+            "total_latency_ms": ended - begun,
+            "total_prompt_tokens": sum(call.prompt_tokens for call in calls),
+            "total_completion_tokens": sum(call.completion_tokens for call in calls),
+            "total_tokens": sum(call.total_tokens for call in calls),
+            "llm_calls": calls,
+            "tool_traces": tools,
+            "errors": [f"{name}: {error}" for name, error in failed if error is not None],
+        }
+        return super().measured(message_id).model_copy(update=changes)
+
+
+def _note_usage(call: LLMCallRecord, usage: object) -> None:
+    if not isinstance(usage, dict):
+        return
+    read = usage.get("cache_read_input_tokens") or 0
+    written = usage.get("cache_creation_input_tokens") or 0
+    details = usage.get("output_tokens_details") or {}
+    call.prompt_tokens = (usage.get("input_tokens") or 0) + read + written
+    call.completion_tokens = usage.get("output_tokens") or 0
+    call.total_tokens = call.prompt_tokens + call.completion_tokens
+    call.cached_prompt_tokens, call.cache_write_tokens = read, written
+    call.reasoning_tokens = details.get("thinking_tokens") or 0
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Any]:
+    content = message.get("content")
+    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+
+
+def _is_prompt(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry is what the user says, not a tool's result or a program's note."""
+    message = entry.get("message")
+    if entry.get("type") != "user" or not isinstance(message, dict) or entry.get("isMeta"):
+        return False
+    return not any(block.get("type") == "tool_result" for block in _blocks(message))
+
+
+def _ms(timestamp: object) -> int | None:
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        return int(datetime.fromisoformat(timestamp.replace("Z", "+00:00")).timestamp() * 1000)
+    except ValueError:
+        return None

@@ -1,0 +1,92 @@
+"""Events of Google's ADK as messages that a person can read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from google.adk.events.event import Event
+
+from jazzmine.adapters._calls import require_session_id
+from jazzmine.adapters._encoding import readable
+from jazzmine.adapters._items import call_text, text_of
+from jazzmine.records.messages import Message, MessageRole
+
+__all__ = ["conversation_id_of", "event_delta", "event_message", "event_of", "without_temporary"]
+
+_KEY = "google_adk"
+
+
+def conversation_id_of(app_name: str, user_id: str, session_id: str) -> str:
+    """Return the id of a session's conversation: no other has it; parts may hold slashes.
+
+    Raises:
+        ValueError: a part is missing.
+    """
+    parts = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+    return "/".join(
+        require_session_id(part, name).replace("%", "%25").replace("/", "%2F")
+        for name, part in parts.items()
+    )
+
+
+def without_temporary(event: Event, prefix: str) -> Event:
+    """Return the event without the changes of state whose keys begin with a prefix."""
+    kept = {
+        key: value for key, value in event.actions.state_delta.items() if not key.startswith(prefix)
+    }
+    actions = event.actions.model_copy(update={"state_delta": kept})
+    return event.model_copy(update={"actions": actions})
+
+
+def event_message(event: Event, conversation_id: str, user_id: str) -> Message:
+    """Return a message that holds an event.
+
+    Raises:
+        ValueError: JSON has no form for a value of the event.
+    """
+    parts = (event.content.parts if event.content else None) or []
+    calls = [part.function_call for part in parts if part.function_call]
+    is_answer = any(part.function_response for part in parts)
+    role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
+    return Message(
+        id=f"{conversation_id}/{event.id}",
+        conversation_id=conversation_id,
+        user_id=user_id,
+        role=MessageRole.TOOL if is_answer else role,
+        original_content=readable("\n".join(filter(None, map(_text, parts)))),
+        invoked_tools=[readable(call.name or "") for call in calls] or None,
+        errors=[readable(event.error_message)] if event.error_message else None,
+        timestamp=round(event.timestamp * 1000),
+        metadata={_KEY: event.model_dump_json(exclude_none=True)},
+    )
+
+
+def event_delta(message: Message) -> dict[str, Any]:
+    """Return the changes of state of the event that a message holds, as they are stored."""
+    text = message.metadata.get(_KEY)
+    if not isinstance(text, str):
+        return {}
+    delta: dict[str, Any] = json.loads(text)["actions"]["state_delta"]
+    return delta
+
+
+def event_of(message: Message) -> Event | None:
+    """Return the event that a message holds, or None if it holds none."""
+    text = message.metadata.get(_KEY)
+    return Event.model_validate_json(text) if isinstance(text, str) else None
+
+
+def _text(part: Any) -> str:
+    if part.text:
+        return "" if part.thought else str(part.text)
+    if part.function_call:
+        return call_text(part.function_call.name, part.function_call.args)
+    if part.function_response:
+        return text_of(part.function_response.response)
+    if part.executable_code:
+        return str(part.executable_code.code)
+    if part.code_execution_result:
+        return str(part.code_execution_result.output)
+    data = part.inline_data or part.file_data
+    return f"[{data.mime_type}]" if data else ""

@@ -1,0 +1,142 @@
+"""The plugin of Google's ADK that records the runs of agents."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from google.adk.plugins.base_plugin import BasePlugin
+
+from jazzmine.adapters._calls import finished
+from jazzmine.adapters._recorder import RunRecorder
+
+__all__ = ["JazzmineTracePlugin"]
+
+# A run that is cancelled never ends for its plugins.
+_MAX_RUNS = 1_000
+
+
+class JazzmineTracePlugin(BasePlugin):
+    """Records runs, with their calls of models and tools, and their errors.
+
+    Made by `JazzmineSessionService.recorder`, and given to any number of runners in `plugins`. An
+    untitled conversation gets a title from the user's first message.
+
+    Args:
+        store: the store of the events, with the async API.
+        conversation_of: returns the conversation of a session's app, user and id.
+    """
+
+    def __init__(self, store: Any, conversation_of: Callable[[str, str, str], str]) -> None:
+        super().__init__("jazzmine")
+        self._store, self._conversation_of = store, conversation_of
+        self._runs: OrderedDict[str, RunRecorder] = OrderedDict()
+
+    def run_of(self, conversation_id: str, invocation_id: str) -> RunRecorder | None:
+        """Return the recorder of a run, if it is recorded now."""
+        run = self._runs.get(invocation_id)
+        return run if run is not None and run.conversation_id == conversation_id else None
+
+    async def on_user_message_callback(self, *, invocation_context: Any, user_message: Any) -> None:
+        """Note that a run begins."""
+        self._begin(invocation_context)
+
+    async def before_run_callback(self, *, invocation_context: Any) -> None:
+        """Note that a run begins, or that one goes on without a message of the user."""
+        self._begin(invocation_context)
+
+    async def after_run_callback(self, *, invocation_context: Any) -> None:
+        """Store what is not stored yet."""
+        await self._end(invocation_context, None)
+
+    async def on_run_error_callback(self, *, invocation_context: Any, error: Exception) -> None:
+        """Store what is not stored yet, with the error."""
+        await self._end(invocation_context, error)
+
+    async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
+        """Note that a model is called."""
+        run = self._runs.get(callback_context.invocation_id)
+        if run is not None:
+            run.begin_model_call(_model_key(callback_context), llm_request.model or "unknown")
+
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+        """Note what a model's call used; parts of a streamed answer are not its end."""
+        run = self._runs.get(callback_context.invocation_id)
+        if run is not None and not llm_response.partial:
+            run.end_model_call(
+                _model_key(callback_context),
+                _counts(llm_response.usage_metadata),
+                model=llm_response.model_version,
+                error=llm_response.error_message or llm_response.error_code,
+            )
+
+    async def on_model_error_callback(
+        self, *, callback_context: Any, llm_request: Any, error: Exception
+    ) -> None:
+        """Note that a model's call failed."""
+        run = self._runs.get(callback_context.invocation_id)
+        if run is not None:
+            run.end_model_call(_model_key(callback_context), error=error)
+
+    async def before_tool_callback(
+        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any
+    ) -> None:
+        """Note that a tool is called."""
+        run = self._runs.get(tool_context.invocation_id)
+        if run is not None:
+            call_id = tool_context.function_call_id or ""
+            run.begin_tool_call(call_id, tool.name, tool_args, call_id)
+
+    async def after_tool_callback(
+        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, result: Any
+    ) -> None:
+        """Note what a tool returned."""
+        run = self._runs.get(tool_context.invocation_id)
+        if run is not None:
+            run.end_tool_call(tool_context.function_call_id or "", result)
+
+    async def on_tool_error_callback(
+        self, *, tool: Any, tool_args: dict[str, Any], tool_context: Any, error: Exception
+    ) -> None:
+        """Note that a tool's call failed."""
+        run = self._runs.get(tool_context.invocation_id)
+        if run is not None:
+            run.end_tool_call(tool_context.function_call_id or "", error=error)
+
+    def _begin(self, context: Any) -> None:
+        if context.invocation_id in self._runs:
+            return
+        session = context.session
+        self._runs[context.invocation_id] = RunRecorder(
+            self._store,
+            self._conversation_of(session.app_name, session.user_id, session.id),
+            session.user_id,
+            session.app_name,
+        )
+        if len(self._runs) > _MAX_RUNS:
+            self._runs.popitem(last=False)
+
+    async def _end(self, context: Any, error: Exception | None) -> None:
+        run = self._runs.pop(context.invocation_id, None)
+        if run is not None:
+            await finished(run.finish(error))
+
+
+def _model_key(context: Any) -> tuple[str, str]:
+    # Agents that run in parallel have branches of their own.
+    invocation = getattr(context, "_invocation_context", None)
+    return context.agent_name, str(getattr(invocation, "branch", ""))
+
+
+def _counts(usage: Any) -> dict[str, int | None]:
+    if usage is None:
+        return {}
+    return {
+        "prompt_tokens": usage.prompt_token_count,
+        "completion_tokens": (usage.candidates_token_count or 0)
+        + (usage.thoughts_token_count or 0),
+        "total_tokens": usage.total_token_count,
+        "cached_prompt_tokens": usage.cached_content_token_count,
+        "reasoning_tokens": usage.thoughts_token_count,
+    }

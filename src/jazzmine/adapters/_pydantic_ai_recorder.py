@@ -1,0 +1,136 @@
+"""A capability of Pydantic AI's agents that records their runs until they are saved."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.conversation_store import ConversationEntry
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, SkipToolExecution
+
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine.adapters._calls import finished
+from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.records.messages import Message
+
+__all__ = ["JazzmineRecorder", "Runs"]
+
+# Runs that are never saved are forgotten, the oldest first.
+_MAX_RUNS = 1000
+
+
+class Runs:
+    """The recorded runs of a conversation store that are not saved yet, by their ids."""
+
+    def __init__(self, store: AsyncMessageStore, agent_id: str, user_id: str | None) -> None:
+        self._store, self._agent_id, self._user_id = store, agent_id, user_id
+        self._runs: dict[str, RunRecorder] = {}
+
+    def begin(self, run_id: str, conversation_id: str) -> RunRecorder:
+        """Return the recorder of a new run, whose user is known when it is saved."""
+        run = RunRecorder(self._store, conversation_id, self._user_id or "", self._agent_id)
+        self._runs[run_id] = run
+        while len(self._runs) > _MAX_RUNS:
+            del self._runs[next(iter(self._runs))]
+        return run
+
+    async def fail(self, run_id: str, error: BaseException) -> None:
+        """Store the trace of a run that failed, as its conversation's user's, if that is known."""
+        run = self._runs.pop(run_id)
+        if not run.user_id:
+            conversation = await self._store.get_conversation_by_id(run.conversation_id)
+            run.user_id = "" if conversation is None else conversation.user_id
+        if run.user_id:
+            await run.finish(error)
+
+    def of(
+        self, entries: Sequence[ConversationEntry], messages: Sequence[Message]
+    ) -> list[tuple[RunRecorder, list[Message]]]:
+        """Return the runs that entries are of, with the messages of each, in their order.
+
+        Args:
+            entries: what is saved.
+            messages: the message of each entry.
+        """
+        by_run: dict[str, list[Message]] = {}
+        for entry, message in zip(entries, messages, strict=True):
+            by_run.setdefault(entry.message.run_id or "", []).append(message)
+        return [(self._runs[one], by_run[one]) for one in by_run if one in self._runs]
+
+    def end(self, run: RunRecorder) -> None:
+        """Forget a run that was saved."""
+        self._runs = {name: one for name, one in self._runs.items() if one is not run}
+
+
+class JazzmineRecorder(AbstractCapability[Any]):
+    """Records the runs of an agent, with their calls of models and tools, and their errors.
+
+    Made by `JazzmineConversationStore.recorder`, and given to an agent in `capabilities`. The trace
+    is stored when the run's result is saved, in the same step.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._running: dict[str, RunRecorder] = {}
+
+    async def wrap_run(self, ctx: Any, *, handler: Callable[[], Awaitable[Any]]) -> Any:
+        """Record a run."""
+        run_id = str(ctx.run_id)
+        self._running[run_id] = self._runs.begin(run_id, str(ctx.conversation_id))
+        try:
+            return await handler()
+        except BaseException as error:
+            await finished(self._runs.fail(run_id, error))
+            raise
+        finally:
+            del self._running[run_id]
+
+    async def wrap_model_request(
+        self, ctx: Any, *, request_context: Any, handler: Callable[[Any], Awaitable[Any]]
+    ) -> Any:
+        """Record a call of a model."""
+        run, key, model = self._running.get(str(ctx.run_id)), object(), request_context.model
+        if run is None:
+            return await handler(request_context)
+        run.begin_model_call(key, model.model_name, model.system)
+        try:
+            response = await handler(request_context)
+        except BaseException as error:
+            run.end_model_call(key, error=error)
+            raise
+        used = response.usage
+        usage = {
+            "prompt_tokens": used.input_tokens,
+            "completion_tokens": used.output_tokens,
+            "cached_prompt_tokens": used.cache_read_tokens,
+            "cache_write_tokens": used.cache_write_tokens,
+            "reasoning_tokens": used.details.get("reasoning_tokens"),
+        }
+        run.end_model_call(key, usage, model=response.model_name)
+        return response
+
+    async def wrap_tool_execute(
+        self,
+        ctx: Any,
+        *,
+        call: Any,
+        tool_def: Any,
+        args: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+    ) -> Any:
+        """Record a call of a tool; one that is deferred is not called yet."""
+        run, key = self._running.get(str(ctx.run_id)), object()
+        if run is None:
+            return await handler(args)
+        run.begin_tool_call(key, call.tool_name, args, call.tool_call_id)
+        try:
+            result = await handler(args)
+        except (ApprovalRequired, CallDeferred, SkipToolExecution):
+            run.forget_tool_call(key)
+            raise
+        except BaseException as error:
+            run.end_tool_call(key, error=error)
+            raise
+        run.end_tool_call(key, result)
+        return result

@@ -1,0 +1,120 @@
+"""Hooks of Strands Agents that record the runs of agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from strands.hooks import (
+    AfterInvocationEvent,
+    AfterModelCallEvent,
+    AfterToolCallEvent,
+    BeforeInvocationEvent,
+    BeforeModelCallEvent,
+    BeforeToolCallEvent,
+    HookProvider,
+    HookRegistry,
+)
+
+from jazzmine.adapters._recorder import RunRecorder
+
+__all__ = ["JazzmineHooks"]
+
+_MODEL = "model"
+
+
+class JazzmineHooks(HookProvider):
+    """Records the runs of agents, with their calls of models and tools, and their errors.
+
+    Made by `JazzmineSessionRepository.recorder`, and given to agents of a session in `hooks`. An
+    untitled conversation gets a title from the user's first message.
+    """
+
+    def __init__(self, begin: Callable[[str], RunRecorder], end: Callable[[str], None]) -> None:
+        self._begin_run, self._end_run = begin, end
+        self._runs: dict[str, RunRecorder] = {}
+        # What the agents had used when their models were called last.
+        self._used: dict[str, dict[str, int]] = {}
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+        """Register the callbacks with an agent."""
+        registry.add_callback(BeforeInvocationEvent, self._begin)
+        registry.add_callback(BeforeModelCallEvent, self._begin_model_call)
+        registry.add_callback(AfterModelCallEvent, self._end_model_call)
+        registry.add_callback(BeforeToolCallEvent, self._begin_tool_call)
+        registry.add_callback(AfterToolCallEvent, self._end_tool_call)
+        registry.add_callback(AfterInvocationEvent, self._end)
+
+    def _begin(self, event: BeforeInvocationEvent) -> None:
+        agent_id = event.agent.agent_id
+        self._runs[agent_id] = self._begin_run(agent_id)
+
+    def _end(self, event: AfterInvocationEvent) -> None:
+        run = self._run_of(event)
+        if run is not None:
+            self._note_usage(event, run)
+        self._runs.pop(event.agent.agent_id, None)
+        self._end_run(event.agent.agent_id)
+
+    def _begin_model_call(self, event: BeforeModelCallEvent) -> None:
+        run = self._run_of(event)
+        if run is None:
+            return
+        self._note_usage(event, run)
+        model: Any = event.agent.model
+        config: Any = model.get_config()
+        named = config.get("model_id") if isinstance(config, dict) else None
+        run.begin_model_call(_MODEL, str(named or type(model).__name__))
+        self._used[event.agent.agent_id] = _usage(event)
+
+    def _end_model_call(self, event: AfterModelCallEvent) -> None:
+        run = self._run_of(event)
+        if run is not None:
+            message: Any = event.stop_response.message if event.stop_response else {}
+            # Newer versions of the framework say at once what the call used.
+            usage = message.get("metadata", {}).get("usage")
+            run.end_model_call(_MODEL, _counts(usage), error=event.exception)
+            if usage or event.exception:
+                self._used.pop(event.agent.agent_id, None)
+
+    def _note_usage(self, event: Any, run: RunRecorder) -> None:
+        """Note what the agent has used since its model was called."""
+        before = self._used.pop(event.agent.agent_id, None)
+        if before is not None:
+            used = _usage(event)
+            run.note_usage(_counts({name: used[name] - before.get(name, 0) for name in used}))
+
+    def _begin_tool_call(self, event: BeforeToolCallEvent) -> None:
+        run = self._run_of(event)
+        if run is not None:
+            self._note_usage(event, run)
+            call = event.tool_use
+            run.begin_tool_call(call["toolUseId"], call["name"], call["input"], call["toolUseId"])
+
+    def _end_tool_call(self, event: AfterToolCallEvent) -> None:
+        run, result = self._run_of(event), event.result
+        if run is not None:
+            failed = event.exception or event.cancel_message
+            if failed is None and result.get("status") == "error":
+                failed = str(result.get("content"))
+            run.end_tool_call(event.tool_use["toolUseId"], result.get("content"), error=failed)
+
+    def _run_of(self, event: Any) -> RunRecorder | None:
+        return self._runs.get(event.agent.agent_id)
+
+
+def _usage(event: Any) -> dict[str, int]:
+    return dict(event.agent.event_loop_metrics.accumulated_usage)
+
+
+def _counts(usage: dict[str, int] | None) -> dict[str, int]:
+    """Return the framework's counts; for some providers `inputTokens` is without cached ones."""
+    if not usage:
+        return {}
+    total, output = usage.get("totalTokens", 0), usage.get("outputTokens", 0)
+    return {
+        "prompt_tokens": max(total - output, usage.get("inputTokens", 0)),
+        "completion_tokens": output,
+        "cached_prompt_tokens": usage.get("cacheReadInputTokens", 0),
+        "cache_write_tokens": usage.get("cacheWriteInputTokens", 0),
+    }

@@ -1,0 +1,341 @@
+"""Sessions and memory of Google's Agent Development Kit (`google-adk`) in a message store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
+from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine._sync.message_store.store import MessageStore
+from jazzmine.adapters._calls import as_async, finished, items_as_async
+from jazzmine.adapters._recorder import append_with_traces
+from jazzmine.adapters._versions import supported
+from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+
+with supported("google-adk", "2.7.0", "3.0"):
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events.event import Event
+    from google.adk.sessions.base_session_service import (
+        BaseSessionService,
+        GetSessionConfig,
+        ListSessionsResponse,
+    )
+    from google.adk.sessions.session import Session
+    from google.adk.sessions.state import State
+
+    from jazzmine.adapters._google_adk_events import (
+        conversation_id_of,
+        event_delta,
+        event_message,
+        event_of,
+        without_temporary,
+    )
+    from jazzmine.adapters._google_adk_memory import JazzmineMemoryService
+    from jazzmine.adapters._google_adk_plugin import JazzmineTracePlugin
+    from jazzmine.adapters._google_adk_state import SharedState, split_state
+
+__all__ = ["JazzmineMemoryService", "JazzmineSessionService", "JazzmineTracePlugin"]
+
+# Keys in the metadata of a session's conversation.
+_APP, _SESSION, _STATE = "google_adk_app", "google_adk_session", "google_adk_state"
+
+# How many events may follow those whose state stands in the conversation.
+_MAX_BEHIND = 50
+
+
+class JazzmineSessionService(BaseSessionService):
+    """Sessions whose events are the messages of one conversation each.
+
+    Implements `google.adk.sessions.BaseSessionService`. The conversation of a session has the id
+    `APP/USER/SESSION`, and its app as its agent. The state of a session is what its events made of
+    the one that it began with, so that an event and its state take effect at once; that of a user
+    and of an app is in the long-term memory. It keeps nothing in memory but the traces of runs, so
+    any number of workers, in any processes, may use one session at once.
+
+    Args:
+        store: an open message store; with a sync one, calls run in worker threads.
+        items: an open long-term memory, for the state of users and apps.
+
+    Raises:
+        TypeError: an argument is of another type.
+    """
+
+    def __init__(
+        self,
+        store: AsyncMessageStore | MessageStore,
+        items: AsyncItems | LongTermMemoryStore,
+    ) -> None:
+        self._store = as_async(store)
+        self._shared = SharedState(self._store, items_as_async(items))
+        self._plugin = JazzmineTracePlugin(self._store, conversation_id_of)
+
+    def recorder(self) -> JazzmineTracePlugin:
+        """Return the plugin for runners that stores the trace of each run beside its events."""
+        return self._plugin
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> Session:
+        """Store a new session, and return it.
+
+        Args:
+            app_name: the app.
+            user_id: the user.
+            state: the state that it begins with; that of the user and of the app is changed too.
+            session_id: the id; a new one by default. It is unique for an app and a user.
+
+        Raises:
+            AlreadyExistsError: there is such a session.
+            TypeError: JSON has no form for a value of the state.
+        """
+        session_id = (session_id or "").strip() or str(uuid4())
+        conversation_id = conversation_id_of(app_name, user_id, session_id)
+        own, changes = split_state(json.loads(json.dumps(state or {})))
+        if changes:
+            if await self._store.get_conversation_by_id(conversation_id) is not None:
+                raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+            await finished(self._shared.change(app_name, user_id, changes))
+        # The token tells a repeated call of the store from another caller's session.
+        begun = {"id": session_id, "token": str(uuid4()), "state": own}
+        conversation = Conversation(
+            id=conversation_id,
+            user_id=user_id,
+            agent_id=app_name,
+            metadata={_APP: app_name, _SESSION: json.dumps(begun)},
+        )
+        stored = await finished(self._store.get_or_create_conversation(conversation))
+        if stored.metadata.get(_SESSION) != conversation.metadata[_SESSION]:
+            raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+        shared = await self._shared.read(app_name, user_id)
+        return _session(conversation, own, shared)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session, or None.
+
+        Args:
+            app_name: the app.
+            user_id: the user.
+            session_id: the id.
+            config: which of its events. The newest ones do not begin with the answers to calls
+                that are left out, because models refuse these.
+        """
+        conversation_id = conversation_id_of(app_name, user_id, session_id)
+        count = None if config is None else config.num_recent_events
+        conversation, newest = await asyncio.gather(
+            self._store.get_conversation_by_id(conversation_id),
+            self._store.get_messages_by_conversation_id(conversation_id)
+            if count is None
+            else self._store.get_immediate_context(conversation_id, count),
+        )
+        if conversation is None or _SESSION not in conversation.metadata:
+            return None
+        state = _initial_state(conversation)
+        messages = changes = newest
+        if count is not None:
+            state, changes = await self._changes(conversation)
+            ids = {message.id for message in changes}
+            messages = [message for message in newest if message.id not in ids] + changes
+        for message in changes:
+            state.update(split_state(event_delta(message))[0])
+        await self._keep_state(conversation, state, changes)
+        # Read last, so that no event is returned without its state.
+        session = _session(conversation, state, await self._shared.read(app_name, user_id))
+        session.events = _chosen(messages, config)
+        return session
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """Return the sessions of a user, or of all users; those last that were changed last.
+
+        They have no events, and the state that they had some events ago; `get_session` returns the
+        newest.
+        """
+        sessions = await self.list_sessions_page(app_name=app_name, user_id=user_id, limit=None)
+        return ListSessionsResponse(sessions=sessions[::-1])
+
+    async def list_sessions_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        limit: int | None = 100,
+        after: Session | None = None,
+    ) -> list[Session]:
+        """Return a page of what `list_sessions` returns, those first that were changed last.
+
+        Args:
+            app_name: the app.
+            user_id: the user; None is all.
+            limit: how many at most; None is no limit.
+            after: the last session of the page before.
+
+        Raises:
+            NotFoundError: the session `after` was deleted.
+        """
+        page: dict[str, Any] = {"where": {_APP: app_name}, "limit": limit}
+        if after is not None:
+            page["after"] = conversation_id_of(after.app_name, after.user_id, after.id)
+        if user_id is None:
+            found = await self._store.get_conversations_by_agent_id(app_name, **page)
+        else:
+            found = await self._store.get_conversations_by_user_id(user_id, **page)
+        users = sorted({conversation.user_id for conversation in found})
+        shared = await self._shared.read_all(app_name, users)
+        return [
+            _session(conversation, _kept_state(conversation)[0], shared[conversation.user_id])
+            for conversation in found
+        ]
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Delete a session with its events; the state of the user and of the app stays."""
+        conversation_id = conversation_id_of(app_name, user_id, session_id)
+        await finished(self._store.delete_conversation(conversation_id))
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the state of a user, with keys that have no prefix."""
+        shared = await self._shared.read(app_name, user_id)
+        return {
+            key.removeprefix(State.USER_PREFIX): value
+            for key, value in shared.items()
+            if key.startswith(State.USER_PREFIX)
+        }
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Append an event to a session, also if other writers have appended meanwhile.
+
+        The event and its changes of state take effect at once. Temporary state is not stored, nor
+        are partial events. An event that is stored already is not stored again.
+
+        Args:
+            session: gets the event and its state as well, but not those of other writers.
+            event: the event.
+
+        Raises:
+            SessionNotFoundError: the session is not stored; it is a `ValueError`.
+            ValueError: JSON has no form for a value of the event.
+        """
+        if not event.partial:
+            await finished(self._append(session, without_temporary(event, State.TEMP_PREFIX)))
+        return await super().append_event(session, event)
+
+    async def _append(self, session: Session, event: Event) -> None:
+        place = (session.app_name, session.user_id, session.id)
+        conversation_id = conversation_id_of(*place)
+        message = event_message(event, conversation_id, session.user_id)
+        changes = split_state(event_delta(message))[1]
+        if changes:
+            if await self._store.get_conversation_by_id(conversation_id) is None:
+                raise SessionNotFoundError(f"Session {session.id} not found.")
+            await self._shared.change(session.app_name, session.user_id, changes, message.id)
+        run = self._plugin.run_of(conversation_id, event.invocation_id)
+
+        async def append(trace: TurnTrace | None) -> list[Message]:
+            return await self._store.append_messages(conversation_id, [message], trace=trace)
+
+        try:
+            [stored] = await append_with_traces(
+                self._store, [] if run is None else [(run, [message])], append
+            )
+        except IntegrityError as error:
+            if await self._store.get_conversation_by_id(conversation_id) is None:
+                raise SessionNotFoundError(f"Session {session.id} not found.") from error
+            raise
+        session.last_update_time = max(session.last_update_time, stored.timestamp / 1000)
+
+    async def _changes(self, conversation: Conversation) -> tuple[dict[str, Any], list[Message]]:
+        """Return the state that is kept, and the messages after those that it is of."""
+        state, after = _kept_state(conversation)
+        read = self._store.get_messages_by_conversation_id
+        try:
+            return state, await read(conversation.id, after=after)
+        except NotFoundError:
+            # The message was deleted.
+            return _initial_state(conversation), await read(conversation.id)
+
+    async def _keep_state(
+        self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
+    ) -> None:
+        """Keep the state that a session has after some messages, unless a recent one is kept."""
+        recent = {message.id for message in messages[-_MAX_BEHIND:]}
+        if len(messages) <= _MAX_BEHIND or _kept_state(conversation)[1] in recent:
+            return
+        token = json.loads(conversation.metadata[_SESSION])["token"]
+        kept = {"token": token, "state": state, "after": messages[-1].id}
+        with suppress(NotFoundError):
+            await finished(
+                self._store.edit_conversation(conversation.id, metadata={_STATE: json.dumps(kept)})
+            )
+
+
+def _initial_state(conversation: Conversation) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(conversation.metadata[_SESSION])["state"]
+    return state
+
+
+def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:
+    """Return the state that a session had some events ago, and the message of the last of these."""
+    begun = json.loads(conversation.metadata[_SESSION])
+    kept = json.loads(conversation.metadata.get(_STATE, "{}"))
+    if kept.get("token") == begun["token"]:
+        return kept["state"], kept["after"]
+    return begun["state"], None
+
+
+def _session(conversation: Conversation, own: dict[str, Any], shared: dict[str, Any]) -> Session:
+    return Session(
+        id=json.loads(conversation.metadata[_SESSION])["id"],
+        app_name=conversation.agent_id,
+        user_id=conversation.user_id,
+        state={**own, **shared},
+        last_update_time=conversation.last_updated_at / 1000,
+    )
+
+
+def _chosen(messages: Sequence[Message], config: GetSessionConfig | None) -> list[Event]:
+    """Return the events of messages that a config asks for; flagged ones are left out."""
+    hidden: set[str] = set()
+    events: list[Event] = []
+    for message in messages:
+        event = event_of(message)
+        if message.is_flagged:
+            hidden |= set() if event is None else _call_ids(event)
+        elif event is not None and not hidden & _answered_ids(event):
+            events.append(event)
+    if config is not None and config.num_recent_events is not None:
+        left_out = max(len(events) - config.num_recent_events, 0)
+        events = events[left_out:]
+        while left_out and events and _answered_ids(events[0]):
+            del events[0]
+    if config is not None and config.after_timestamp is not None:
+        events = [event for event in events if event.timestamp >= config.after_timestamp]
+    return events
+
+
+def _call_ids(event: Event) -> set[str]:
+    return {call.id for call in event.get_function_calls() if call.id}
+
+
+def _answered_ids(event: Event) -> set[str]:
+    return {answer.id for answer in event.get_function_responses() if answer.id}

@@ -1,0 +1,251 @@
+"""How the checkpoints of a thread stand in items: their namespaces, keys and bytes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from threading import Lock
+from typing import Any
+
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from jazzmine.records.items import MemoryItem
+from jazzmine.records.types import MAX_INT, MIN_INT
+
+__all__ = [
+    "THREADS",
+    "Entry",
+    "KnownValues",
+    "Reference",
+    "Values",
+    "checkpoint_key",
+    "checkpoints_of",
+    "decoded",
+    "digests",
+    "encoded",
+    "is_inline",
+    "key_after",
+    "key_before",
+    "plain_metadata",
+    "values_of",
+    "writes_in",
+    "writes_item",
+]
+
+#: The namespace of all threads. In it, "values" is after "checkpoints".
+THREADS = ("langgraph", "threads")
+
+#: How many elements of a list make an item of their own.
+_CHUNK = 32
+
+# How many bytes of values are known.
+_KNOWN_BYTES = 16_000_000
+
+#: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
+Reference = bytes | Sequence[bytes]
+
+
+@dataclass
+class Entry:
+    """The item of a checkpoint, and those of its pending writes."""
+
+    item: MemoryItem
+    writes: list[MemoryItem] = field(default_factory=list)
+
+
+def checkpoints_of(thread: str, namespace: str) -> tuple[str, ...]:
+    """Return the namespace of the items of checkpoints; a root graph has the namespace ""."""
+    return (*THREADS, thread, "checkpoints", f"/{namespace}")
+
+
+def values_of(thread: str) -> tuple[str, ...]:
+    """Return the namespace of the values of a thread's channels."""
+    return (*THREADS, thread, "values")
+
+
+def checkpoint_key(checkpoint_id: str) -> str:
+    """Return the key of a checkpoint: keys sort as the ids do, but the latest first.
+
+    The complement of each byte reverses the order; the "g", which is after all digits, is where
+    one id is the beginning of another. The keys of pending writes begin with that of their
+    checkpoint and a slash, so that they follow it.
+    """
+    return bytes(255 - byte for byte in checkpoint_id.encode()).hex() + "g"
+
+
+def key_before(key: str) -> str:
+    """Return what sorts before the key of a checkpoint, and after those of all later ones."""
+    return f"{key[:-1]}fg"
+
+
+def key_after(key: str) -> str:
+    """Return what sorts after a checkpoint's key and its writes', and before earlier ones."""
+    return f"{key}0"
+
+
+def encoded(serde: SerializerProtocol, value: Any) -> bytes:
+    """Return the bytes of a value, after the name of their type."""
+    kind, payload = serde.dumps_typed(value)
+    return kind.encode() + b"\0" + payload
+
+
+def decoded(serde: SerializerProtocol, data: bytes | None) -> Any:
+    """Return the value that `encoded` returned the bytes of."""
+    kind, _, payload = (data or b"").partition(b"\0")
+    return serde.loads_typed((kind.decode(), payload))
+
+
+def is_inline(value: Any) -> bool:
+    """Return whether a channel's value stands in the checkpoint: an item would be larger."""
+    return (
+        value is None
+        or type(value) in (bool, int, float)
+        or (type(value) is str and len(value) <= 64)
+    )
+
+
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata that can be searched for, and comes out as it went in."""
+    return {
+        key: value
+        for key, value in metadata.items()
+        if "\0" not in key
+        and (
+            value is None
+            or type(value) is bool
+            or (type(value) is int and MIN_INT <= value <= MAX_INT)
+            or (type(value) is str and value.isprintable())
+        )
+    }
+
+
+class Values:
+    """The values of channels, in items that are named by a digest of their bytes.
+
+    So a value is stored once, whichever versions and branches have it, and no branch can overwrite
+    the value of another. A list is in items of some elements each: one that has grown shares all
+    but the last of them with what it was.
+
+    Args:
+        serde: makes the bytes.
+        thread: the thread.
+        user_id: whose items.
+    """
+
+    def __init__(self, serde: SerializerProtocol, thread: str, user_id: str | None) -> None:
+        self._serde = serde
+        self._namespace = values_of(thread)
+        self._user_id = user_id
+        self.items: dict[bytes, MemoryItem] = {}
+
+    def add(self, value: Any) -> Reference:
+        """Add the items of a value, and return what refers to them."""
+        if type(value) is not list or len(value) <= _CHUNK:
+            return self._add(value)
+        return [self._add(value[first : first + _CHUNK]) for first in range(0, len(value), _CHUNK)]
+
+    def _add(self, value: Any) -> bytes:
+        data = encoded(self._serde, value)
+        digest = blake2b(data, digest_size=16).digest()
+        self.items[digest] = MemoryItem(
+            namespace=self._namespace,
+            key=digest.hex(),
+            value={},
+            data=data,
+            user_id=self._user_id,
+        )
+        return digest
+
+
+class KnownValues:
+    """The bytes of values that were stored or read last, by their threads and digests.
+
+    A digest stands for its bytes, so what is known is never out of date; a checkpoint tells
+    whether a value is still one of the thread.
+    """
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def add(self, thread: str, values: Mapping[bytes, bytes]) -> None:
+        """Add values of a thread, and forget those that were used longest ago."""
+        with self._lock:
+            for digest, data in values.items():
+                if (thread, digest) not in self._values:
+                    self._values[thread, digest] = data
+                    self._size += len(data)
+            while self._size > _KNOWN_BYTES:
+                self._size -= len(self._values.popitem(last=False)[1])
+
+    def of(self, thread: str, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return those values of a thread that are known."""
+        with self._lock:
+            known = [digest for digest in digests if (thread, digest) in self._values]
+            for digest in known:
+                self._values.move_to_end((thread, digest))
+            return {digest: self._values[thread, digest] for digest in known}
+
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._values.clear()
+            self._size = 0
+
+
+def digests(references: Iterable[Reference]) -> set[bytes]:
+    """Return the digests of all items that some values are in."""
+    return {
+        digest
+        for reference in references
+        for digest in ([reference] if isinstance(reference, bytes) else reference)
+    }
+
+
+def writes_item(
+    serde: SerializerProtocol,
+    namespace: tuple[str, ...],
+    checkpoint_id: str,
+    task: tuple[str, str],
+    writes: Mapping[int, tuple[str, Any]],
+    *,
+    name: str = "",
+    user_id: str | None,
+) -> MemoryItem:
+    """Return the item of some writes of a task.
+
+    Args:
+        serde: makes the bytes.
+        namespace: that of the checkpoint's item.
+        checkpoint_id: the checkpoint.
+        task: the id of the task and its path.
+        writes: the channel and the value of each, by its index.
+        name: what tells it from other items of the task.
+        user_id: whose item.
+    """
+    task_id, path = task
+    parts = [(index, channel, encoded(serde, value)) for index, (channel, value) in writes.items()]
+    return MemoryItem(
+        namespace=namespace,
+        key=f"{checkpoint_key(checkpoint_id)}/{task_id}/{name}",
+        value={
+            "task": task_id,
+            "path": path,
+            "writes": [[index, channel, len(data)] for index, channel, data in parts],
+        },
+        data=b"".join(data for _, _, data in parts),
+        user_id=user_id,
+    )
+
+
+def writes_in(serde: SerializerProtocol, item: MemoryItem) -> dict[int, tuple[str, Any]]:
+    """Return the channel and the value of each write in an item, by its index."""
+    writes, first = {}, 0
+    for index, channel, size in item.value["writes"]:
+        data = (item.data or b"")[first : first + size]
+        writes[index] = (channel, decoded(serde, data))
+        first += size
+    return writes

@@ -1,0 +1,217 @@
+"""The long-term memory of LangGraph's graphs: its `BaseStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from time import time_ns
+from typing import Any, cast
+
+from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    Item,
+    ListNamespacesOp,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
+
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
+from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine.adapters._steps import Steps
+from jazzmine.adapters.langgraph.filters import matches, namespace_matches
+from jazzmine.errors import ConflictError
+from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
+
+__all__ = ["JazzmineStore"]
+
+_ROOT = ("langgraph", "store")
+
+_AT_ONCE = 500
+
+# What follows the life time in the bytes of an item that no query ranks.
+_UNRANKED = b"/unranked"
+
+
+class JazzmineStore(BaseStore):
+    """Keeps what graphs remember beyond one thread, for plain calls and coroutines alike.
+
+    An item that a run with `configurable["user_id"]` puts is that user's: `erase_user` deletes it.
+    An item that has expired is not there any more, at once. A search with a query ranks all items
+    that the filters let through: those that match by their score, and then the others. One that
+    was put with `index=False` is among the others.
+
+    Args:
+        items: an open long-term memory, as for `JazzmineSaver`. If it was opened with `embed`,
+            searches use vectors too.
+        ttl: `default_ttl` in minutes, and `refresh_on_read` (True by default).
+
+    Raises:
+        TypeError: `items` is no open long-term memory.
+        RuntimeError: it is async, and no event loop runs.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self, items: AsyncItems | LongTermMemoryStore, *, ttl: TTLConfig | None = None
+    ) -> None:
+        self._steps = Steps(items, (AsyncItems, LongTermMemoryStore))
+        self._items: Any = self._steps.store
+        self.ttl_config = ttl
+
+    def batch(self, ops: Iterable[Any]) -> list[Any]:
+        """Do some operations; reads see what was stored before all of them."""
+        return self._steps.plain(self._batch(list(ops), _user_id()))
+
+    async def abatch(self, ops: Iterable[Any]) -> list[Any]:
+        """Do the same as `batch`."""
+        return await self._steps.awaited(self._batch(list(ops), _user_id()))
+
+    async def _batch(self, operations: Sequence[Any], user_id: str | None) -> list[Any]:
+        results: list[Any] = [None] * len(operations)
+        gets = {
+            index: (_place(operation.namespace), operation.key)
+            for index, operation in enumerate(operations)
+            if isinstance(operation, GetOp)
+        }
+        read: list[MemoryItem] = []
+        for index, item in zip(gets, await self._items.get_many(gets.values()), strict=True):
+            if item is not None:
+                results[index] = Item(**_fields(item))
+                if operations[index].refresh_ttl:
+                    read.append(item)
+        changes: dict[tuple[Any, str], Any] = {}
+        for index, operation in enumerate(operations):
+            if isinstance(operation, SearchOp):
+                found = await self._search(operation)
+                results[index] = [SearchItem(**_fields(item), score=score) for item, score in found]
+                if operation.refresh_ttl:
+                    read += [item for item, _ in found]
+            elif isinstance(operation, ListNamespacesOp):
+                results[index] = await self._list_namespaces(operation)
+            elif isinstance(operation, PutOp):
+                place = _place(operation.namespace)
+                changes[place, operation.key] = _change(place, operation, user_id)
+            elif not isinstance(operation, GetOp):
+                raise ValueError(f"unknown operation: {type(operation).__name__}")
+        await self._refresh(read)
+        await self._items.apply(changes.values())
+        return results
+
+    async def _search(self, operation: SearchOp) -> list[tuple[MemoryItem, float | None]]:
+        prefix = _place(operation.namespace_prefix)
+        wanted = operation.filter or {}
+        end = operation.offset + operation.limit
+        ranked: list[tuple[MemoryItem, float | None]] = []
+        if operation.query:
+            ranked = [
+                (found.item, found.score)
+                for found in await self._items.search_items(
+                    operation.query, prefix=prefix, limit=10_000
+                )
+                if matches(found.item.value, wanted)
+                and not (found.item.data or b"").endswith(_UNRANKED)
+            ]
+        seen = {(item.namespace, item.key) for item, _ in ranked}
+        last = None
+        while len(ranked) < end:
+            page = await self._items.list_items(prefix, order="updated", limit=_AT_ONCE, after=last)
+            ranked += [
+                (item, None)
+                for item in page
+                if (item.namespace, item.key) not in seen and matches(item.value, wanted)
+            ]
+            if len(page) < _AT_ONCE:
+                break
+            last = page[-1]
+        return ranked[operation.offset : end]
+
+    async def _list_namespaces(self, operation: ListNamespacesOp) -> list[tuple[str, ...]]:
+        conditions = operation.match_conditions or ()
+        prefix: tuple[str, ...] = ()
+        for condition in conditions:
+            if condition.match_type == "prefix" and "*" not in condition.path:
+                prefix = max(prefix, tuple(condition.path), key=len)
+        found: dict[tuple[str, ...], None] = {}
+        last = None
+        end = operation.offset + operation.limit
+        while len(found) < end:
+            page = await self._items.list_namespaces((*_ROOT, *prefix), limit=_AT_ONCE, after=last)
+            for place in page:
+                namespace = place[len(_ROOT) :]
+                if all(namespace_matches(namespace, one) for one in conditions):
+                    found[namespace[: operation.max_depth]] = None
+            if len(page) < _AT_ONCE:
+                break
+            last = page[-1]
+        return list(found)[operation.offset : end]
+
+    async def _refresh(self, read: Iterable[MemoryItem]) -> None:
+        """Let items that were read live on; one that another caller has changed is left alone."""
+        for item in {(item.namespace, item.key): item for item in read}.values():
+            lifetime = _lifetime(item.data)
+            if lifetime is None:
+                continue
+            alive = item.model_copy(update={"expires_at": _end(lifetime)})
+            try:
+                await self._items.put(alive, expected_revision=item.revision)
+            except ConflictError:
+                continue
+
+
+def _place(namespace: Iterable[str]) -> tuple[str, ...]:
+    return (*_ROOT, *namespace)
+
+
+def _change(place: tuple[str, ...], operation: PutOp, user_id: str | None) -> Any:
+    if operation.value is None:
+        return DeleteItem(place, operation.key)
+    lifetime = None if operation.ttl is None else round(operation.ttl * 60_000)
+    data = b"" if lifetime is None else str(lifetime).encode()
+    if operation.index is False:
+        data += _UNRANKED
+    return PutItem(
+        MemoryItem(
+            namespace=place,
+            key=operation.key,
+            value=dict(operation.value),
+            data=data or None,
+            user_id=user_id,
+            expires_at=None if lifetime is None else _end(lifetime),
+        )
+    )
+
+
+def _lifetime(data: bytes | None) -> int | None:
+    """Return for how many ms an item lives on after it was read; None is for ever."""
+    text = (data or b"").removesuffix(_UNRANKED)
+    return int(text) if text else None
+
+
+def _end(lifetime: int) -> int:
+    return time_ns() // 1_000_000 + lifetime
+
+
+def _fields(item: MemoryItem) -> dict[str, Any]:
+    return {
+        "namespace": item.namespace[len(_ROOT) :],
+        "key": item.key,
+        "value": item.value,
+        "created_at": _time(item.created_at),
+        "updated_at": _time(item.updated_at),
+    }
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+
+
+def _user_id() -> str | None:
+    """Return the user of the run in which the store is called, if there is one."""
+    config = cast("Mapping[str, Any]", var_child_runnable_config.get() or {})
+    user_id = config.get("configurable", {}).get("user_id")
+    return str(user_id) if user_id else None

@@ -1,0 +1,52 @@
+"""Checks of a file that a store keeps its records in."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from jazzmine.errors import ConfigurationError
+
+__all__ = ["require_one_name", "require_own_folder"]
+
+
+def require_own_folder(path: str) -> None:
+    """Raise `ConfigurationError` if a file is mounted alone, as `docker -v FILE:FILE` does it.
+
+    It has another name outside, where the files beside it are missing, and cannot be replaced.
+
+    Args:
+        path: the file, without symbolic links; it need not exist.
+    """
+    if sys.platform == "linux" and os.path.exists(path):
+        if _mount_of(path) != _mount_of(os.path.dirname(path)):
+            raise ConfigurationError(
+                f"{path} is mounted alone: the files that are made beside it would be lost or"
+                " missed by others; mount the folder that it is in"
+            )
+
+
+def require_one_name(path: str) -> None:
+    """Raise `ConfigurationError` if a file has hard links: each would get files of its own beside.
+
+    Args:
+        path: the file, without symbolic links; it need not exist.
+    """
+    if os.path.exists(path) and os.stat(path).st_nlink > 1:
+        raise ConfigurationError(
+            f"{path} has another name (a hard link), under which the files beside it would be"
+            " missed: open it by one name, and remove or copy the other"
+        )
+    require_own_folder(path)
+
+
+def _mount_of(path: str) -> str:
+    # Such a descriptor leaves the locks of the process on the file alone when it is closed.
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        with open(f"/proc/self/fdinfo/{fd}") as lines:
+            return next((line for line in lines if line.startswith("mnt_id:")), "")
+    except OSError:
+        return ""  # the system does not say
+    finally:
+        os.close(fd)

@@ -1,0 +1,169 @@
+"""Errors of PyMongo: which of them pass, and which errors of ours they become."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pymongo.errors import (
+    BulkWriteError,
+    ConfigurationError,
+    ConnectionFailure,
+    DocumentTooLarge,
+    DuplicateKeyError,
+    InvalidOperation,
+    OperationFailure,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
+
+from jazzmine.deadline import Deadline, backoff
+from jazzmine.errors import (
+    IntegrityError,
+    RecordTooLargeError,
+    StoreClosedError,
+    StoreUnavailableError,
+)
+
+__all__ = [
+    "Retries",
+    "ServerNotFoundError",
+    "is_duplicate",
+    "is_known_after",
+    "lacks_guard",
+    "translated",
+    "was_interrupted",
+]
+
+# https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
+_AUTHENTICATION_FAILED = 18
+_UNAUTHORIZED = 13
+_DUPLICATE_KEY = 11000
+_GOING_AWAY = frozenset({6, 7, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
+_TOO_LARGE = frozenset({10334, 17419, 17420})
+_REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.2
+_MIN_REMAINING = 0.05
+_MOST_COLLISIONS = 3
+
+
+class ServerNotFoundError(StoreUnavailableError, ServerSelectionTimeoutError):
+    """No server for the call was found before the deadline."""
+
+
+class Retries:
+    """Whether and when a call is tried again before its deadline."""
+
+    __slots__ = ("_collisions", "_deadline", "_pauses")
+
+    def __init__(self, deadline: Deadline) -> None:
+        self._deadline = deadline
+        self._pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        self._collisions = 0
+
+    def pause_after(self, error: PyMongoError) -> float | None:
+        """Return the number of seconds until the next attempt, or None to stop."""
+        if is_duplicate(error):
+            # Another client has perhaps just inserted the document that this call did not find.
+            self._collisions += 1
+            return 0.0 if self._collisions < _MOST_COLLISIONS else None
+        remaining = self._deadline.remaining()
+        if remaining < _MIN_REMAINING or not _is_transient(error):
+            return None
+        return min(next(self._pauses), remaining / 2)
+
+
+def _is_transient(error: PyMongoError) -> bool:
+    return (
+        isinstance(error, ConnectionFailure)
+        or any(map(error.has_error_label, _REPEATABLE))
+        or bool(_codes(error) & _GOING_AWAY)
+    )
+
+
+def is_duplicate(error: PyMongoError) -> bool:
+    """Return whether a write failed because a unique value is stored already."""
+    return isinstance(error, DuplicateKeyError) or _DUPLICATE_KEY in _codes(error)
+
+
+def lacks_guard(error: BulkWriteError) -> bool:
+    """Return whether the first statement of a command failed, so that no other one was run."""
+    return any(failure.get("index") == 0 for failure in error.details.get("writeErrors", ()))
+
+
+def is_known_after(error: Exception) -> bool:
+    """Return whether the commands before an error have no further effect.
+
+    If the server refused a command, it has also ended the session's transaction; if the error is
+    not the driver's, the driver's abort has reached the server.
+    """
+    cause = error.__cause__ or error
+    return not (isinstance(cause, PyMongoError) and cause.timeout)
+
+
+def was_interrupted(session: Any) -> bool:
+    """Return whether a connection was lost while a session sent a command.
+
+    The driver repeats such a command, and the server may receive it twice.
+    """
+    # PyMongo has no public name for this attribute, which its session pool uses.
+    return bool(session._server_session.dirty)
+
+
+def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
+    """Return our error for an error of the driver.
+
+    Args:
+        servers: the names of the servers.
+        reached: whether the driver knows a server for the call after the last attempt.
+    """
+    codes = _codes(error)
+    if isinstance(error, DocumentTooLarge) or codes & _TOO_LARGE:
+        return RecordTooLargeError("the record is larger than 16 MiB as a MongoDB document")
+    if is_duplicate(error):
+        return IntegrityError(f"another record has {_taken(error)} already; nothing was written")
+    if isinstance(error, ServerSelectionTimeoutError) or (
+        not reached and (error.timeout or _is_transient(error))
+    ):
+        # Or the deadline passed between two searches for a server.
+        return _unreachable(error, servers)
+    if _AUTHENTICATION_FAILED in codes:
+        return StoreUnavailableError(f"MongoDB at {servers} refused the user name or password")
+    if _UNAUTHORIZED in codes:
+        return StoreUnavailableError(
+            f"MongoDB at {servers}: the user lacks a right; grant the role readWrite"
+        )
+    if isinstance(error, ConfigurationError):
+        # Raised when a client first connects: DNS has no servers for a mongodb+srv URI.
+        return StoreUnavailableError(f"MongoDB at {servers} cannot be found")
+    if isinstance(error, InvalidOperation) and "after close" in str(error):
+        return StoreClosedError("this store was closed during the call")
+    if isinstance(error, OperationFailure) and not (error.timeout or _is_transient(error)):
+        names = ", ".join(sorted(map(str, codes))) or type(error).__name__
+        return StoreUnavailableError(f"MongoDB at {servers} failed with error {names}")
+    return StoreUnavailableError(f"MongoDB at {servers} did not answer in time")
+
+
+def _unreachable(error: PyMongoError, servers: str) -> ServerNotFoundError:
+    # The driver's text has its settings after each server, and ends with all that it knows of them.
+    text = re.sub(r" \(configured timeouts: [^)]*\)", "", str(error))
+    reason = re.split(", Timeout: |, full error: ", text)[0]
+    return ServerNotFoundError(f"MongoDB at {servers} cannot be reached: {reason}")
+
+
+def _taken(error: PyMongoError) -> str:
+    details: Any = getattr(error, "details", None) or {}
+    failed = [details, *details.get("writeErrors", ())]
+    fields = {name: value for one in failed for name, value in one.get("keyValue", {}).items()}
+    return ", ".join(f"the {name} {value!r}" for name, value in fields.items()) or "this id"
+
+
+def _codes(error: PyMongoError) -> set[int]:
+    """Return the server's error codes; a bulk write has one for each failed operation."""
+    if not isinstance(error, OperationFailure):
+        return set()
+    details = error.details or {}
+    failed = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
+    codes = {error.code, *(failure.get("code") for failure in failed)}
+    return {code for code in codes if code is not None}

@@ -1,0 +1,173 @@
+"""The items of a long-term memory in MongoDB: documents, indexes, queries.
+
+A document has the fields of its item, and in place of namespace and key its path as `id`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bson import encode
+
+from jazzmine.backends.mongodb.documents import Document, escaped, unescaped
+from jazzmine.backends.mongodb.indexes import Index
+from jazzmine.backends.mongodb.trace_filters import metadata_query
+from jazzmine.errors import RecordTooLargeError
+from jazzmine.records.item_paths import end_of
+from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow
+
+__all__ = [
+    "COUNTERS",
+    "FIELDS",
+    "INDEXES",
+    "ITEMS",
+    "document_of",
+    "expired",
+    "is_live",
+    "live",
+    "namespaces_pipeline",
+    "next_revisions",
+    "page_query",
+    "projection",
+    "row_of",
+    "sort_of",
+]
+
+ITEMS = "memory_items"
+COUNTERS = "memory_item_revisions"
+
+INDEXES = {
+    ITEMS: (
+        Index((("id", 1),), unique=True),
+        Index((("updated_at", -1), ("revision", -1))),
+        Index((("user_id", 1), ("id", 1)), sparse=True),
+        Index((("source_message_id", 1), ("id", 1)), sparse=True),
+        Index((("expires_at", 1),), sparse=True),
+    )
+}
+_NAMES = (
+    "id",
+    "value",
+    "data",
+    "user_id",
+    "source_message_id",
+    "created_at",
+    "updated_at",
+    "expires_at",
+    "revision",
+)
+FIELDS = [f"{ITEMS}.{name}" for name in (*_NAMES, "vector")]
+
+# https://www.mongodb.com/docs/manual/reference/limits/#mongodb-limit-BSON-Document-Size
+_MAX_BYTES = 16 * 2**20
+_BYTES_OF_ID = 17  # the server adds `_id`, an ObjectId
+
+_NOW = {"$toLong": "$$NOW"}
+
+
+def next_revisions(count: int) -> list[Document]:
+    """Return the update that takes some revisions, and notes the server's time in ms."""
+    last = {"$add": [{"$ifNull": ["$last", 0]}, count]}
+    return [{"$set": {"last": last, "now": _NOW}}]
+
+
+def document_of(change: ItemChange, revision: int, created_at: int, updated_at: int) -> Document:
+    """Return the document of an item, in which what is None is left out.
+
+    Raises:
+        RecordTooLargeError: it is larger than the server accepts.
+    """
+    item = change.item
+    assert item is not None
+    fields = {
+        "id": change.path,
+        "value": escaped(item.value),
+        "data": item.data,
+        "user_id": item.user_id,
+        "source_message_id": item.source_message_id,
+        "created_at": created_at,
+        "updated_at": updated_at,
+        "expires_at": item.expires_at,
+        "revision": revision,
+        "vector": change.vector,
+    }
+    document = {name: value for name, value in fields.items() if value is not None}
+    size = len(encode(document)) + _BYTES_OF_ID
+    if size > _MAX_BYTES:
+        raise RecordTooLargeError(
+            f"the item {item.key!r} of {item.namespace!r} takes {size} bytes as a MongoDB document;"
+            f" {_MAX_BYTES} is the most"
+        )
+    return document
+
+
+def row_of(document: Document) -> ItemRow:
+    """Return the row of a document; with a vector in place of its data, where that was read."""
+    value = document.get("value", {})
+    data = document.get("vector", document.get("data"))
+    row = [document.get(name) for name in _NAMES]
+    return [row[0], unescaped(value), data, *row[3:]]
+
+
+def live() -> Document:
+    """Return the query for the items that have not expired, by the server's clock."""
+    return {
+        "$or": [
+            {"expires_at": {"$exists": False}},
+            {"$expr": {"$gt": ["$expires_at", _NOW]}},
+        ]
+    }
+
+
+def expired() -> Document:
+    """Return the query for the items that have expired."""
+    return {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", _NOW]}}
+
+
+def is_live(document: Document | None, now: int) -> bool:
+    """Return whether there is an item that has not expired."""
+    return document is not None and document.get("expires_at", now + 1) > now
+
+
+def page_query(query: ItemQuery, after: Cursor | None) -> Document:
+    """Return the query for the items of a page."""
+    conditions: list[Document] = [live()]
+    if query.prefix:
+        conditions.append({"id": {"$gte": query.prefix, "$lt": end_of(query.prefix)}})
+    for name in ("user_id", "source_message_id"):
+        if (wanted := getattr(query, name)) is not None:
+            conditions.append({name: {"$eq": wanted}})
+    if query.where:
+        conditions.append(metadata_query(query.where, "value"))
+    if query.reads == "vectors":
+        conditions.append({"vector": {"$exists": True}})
+    if after is not None and query.order == "key":
+        conditions.append({"id": {"$gt": after.path}})
+    elif after is not None:
+        same_time = {"updated_at": after.updated_at, "revision": {"$lt": after.revision}}
+        conditions.append({"$or": [{"updated_at": {"$lt": after.updated_at}}, same_time]})
+    return {"$and": conditions}
+
+
+def sort_of(query: ItemQuery) -> list[tuple[str, int]]:
+    """Return the order of a page."""
+    return [("id", 1)] if query.order == "key" else [("updated_at", -1), ("revision", -1)]
+
+
+def projection(query: ItemQuery) -> dict[str, int]:
+    """Return which fields are read."""
+    left_out = {"items": "vector", "values": "vector data", "vectors": "value data"}
+    return dict.fromkeys(left_out[query.reads].split(), 0)
+
+
+def namespaces_pipeline(prefix: str, first: str, limit: int) -> list[Any]:
+    """Return the pipeline for the namespaces that have items, from `first` on."""
+    bounds = {"$gte": first, "$lt": end_of(prefix)} if prefix else {"$gte": first}
+    separator = {"$indexOfBytes": ["$id", "\x01\x01"]}
+    namespace = {"$substrBytes": ["$id", 0, {"$add": [separator, 1]}]}
+    return [
+        {"$match": {"$and": [{"id": bounds}, live()]}},
+        {"$group": {"_id": namespace}},
+        {"$sort": {"_id": 1}},
+        {"$limit": limit},
+    ]

@@ -1,0 +1,133 @@
+"""The functions of the schema: each write of a store is one of them.
+
+Their text, in the files beside this one, has placeholders for the schema, the columns and the
+fence. A function names its own schema, so that no setting of a session decides which tables it
+means: opening a store compares the functions with what they must be, and makes them anew if the
+schema was renamed, or restored without them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib import resources
+
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.backends.postgres.objects import is_surely_readable, object_of
+from jazzmine.backends.postgres.schema import LEASE_GONE, REFUSED, quoted
+from jazzmine.backends.postgres.word_index import (
+    INDEX_COPIES,
+    INDEX_GIVEN,
+    INDEX_MESSAGES,
+    entry_name,
+)
+
+__all__ = ["functions_of"]
+
+# A longer answer is not sent while the locks are held: the client reads it from the lease.
+_LONGEST_ANSWER = 65_536
+
+_DEFINITION = re.compile(
+    r"^CREATE (FUNCTION \$schema\.(\w+)\(.*?\$body\$(.*?)\$body\$);", re.MULTILINE | re.DOTALL
+)
+_FINISH = re.compile(r"^ *\$finish\((.*), (\w+)\)$", re.MULTILINE)
+_INDEX = re.compile(r"^ *\$(index\w*)\((.*)\)\n", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\$(conversations|messages|turn_traces)\.(\w+)")
+
+
+def _finish(match: re.Match[str]) -> str:
+    answer, users = match.groups()
+    returned = answer
+    if users != "NULL":
+        returned = f"CASE WHEN octet_length({answer}) <= {_LONGEST_ANSWER} THEN {answer} END"
+    return f"""
+    UPDATE $schema.jazzmine_leases
+    SET id = next_lease, calls = call_number, result = {answer}, users = {users}
+    WHERE id = lease AND NOT is_retired;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING ERRCODE = '{LEASE_GONE}',
+            MESSAGE = 'the lease of this connection is retired';
+    END IF;
+    RETURN {returned};"""
+
+
+# A trace that replaces another one of the same message is stored last; if its id belongs to another
+# message, this is a conflict.
+_STORE_TRACE = """INSERT INTO $schema.turn_traces AS stored ($turn_traces.columns)
+        SELECT $turn_traces.values FROM json_to_record(trace) AS given ($turn_traces.definitions)
+        ON CONFLICT (message_id) DO UPDATE SET $turn_traces.replacements,
+            seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END
+        WHERE $turn_traces.is_changed;"""
+
+_INDEXING = {
+    "index": INDEX_MESSAGES,
+    "index_given": INDEX_GIVEN,
+    "index_copies": INDEX_COPIES,
+}
+
+_KEYS = {"conversations": "id", "messages": "id", "turn_traces": "message_id"}
+_FORKED = {
+    "id": "$schema.jazzmine_forked_id(salt, source.id)",
+    "message_id": "$schema.jazzmine_forked_id(salt, source.message_id)",
+    "conversation_id": "copy_id",
+}
+
+
+def _part(table: Table, name: str) -> str:
+    if name == "replacements":
+        return table.replacements(_KEYS[table.name])
+    if name == "object":
+        return object_of(table)
+    if name == "is_surely_readable":
+        return is_surely_readable(table)
+    if name == "values_after_last_timestamp":
+        return table.values.replace(" timestamp,", " greatest(timestamp, last_timestamp),")
+    if name == "forked_columns":
+        return ", ".join(_FORKED.get(column, column) for column in table.kind.model_fields)
+    part = getattr(table, name)
+    assert isinstance(part, str)
+    return part
+
+
+def _indexing(part: str, rows: str, language: str | None) -> str:
+    if language is None:
+        return ""
+    statement = _INDEXING[part].replace("$rows", rows)
+    return f"    {statement}\n".replace("$entry", f'"{entry_name(language)}"')
+
+
+@functools.cache
+def _texts(files: tuple[str, ...], language: str | None) -> dict[str, tuple[str, str]]:
+    """Return the definition and the body of each function in files, by name, with `$schema`."""
+    folder = resources.files(__name__)
+    text = "".join(folder.joinpath(f"{name}.sql").read_text(encoding="utf-8") for name in files)
+    text = text.replace("JZ002", REFUSED).replace(
+        "$fence", "lease bigint, next_lease bigint, call_number bigint"
+    )
+    text = re.sub(r"\$lock\((\w+)\)", r"hashtextextended(\1, 1784772461)", text)
+    text = _INDEX.sub(lambda found: _indexing(found[1], found[2], language), text)
+    text = _FINISH.sub(_finish, text).replace("$store_trace", _STORE_TRACE)
+    tables = {table.name: table for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)}
+    text = _PLACEHOLDER.sub(lambda found: _part(tables[found[1]], found[2]), text)
+    return {name: (definition, body) for definition, name, body in _DEFINITION.findall(text)}
+
+
+@functools.lru_cache(maxsize=64)
+def functions_of(
+    schema: str, files: tuple[str, ...], language: str | None = None
+) -> dict[str, tuple[str, str]]:
+    """Return the statement that makes each function of a schema, and its body, by name.
+
+    Args:
+        schema: the name of the schema.
+        files: where they are, in this folder.
+        language: that of the index of words; empty without stems, None without an index.
+    """
+    name = quoted(schema)
+    return {
+        function: (
+            f"CREATE OR REPLACE {definition.replace('$schema', name)}",
+            body.replace("$schema", name),
+        )
+        for function, (definition, body) in _texts(files, language).items()
+    }

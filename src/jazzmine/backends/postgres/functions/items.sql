@@ -1,0 +1,113 @@
+-- The writes of a long-term memory. Rows are locked in the order of their paths, so that two calls never
+-- wait for each other. An item that has expired is not there.
+
+-- Makes changes of different items, all of them or none. A change without a value is a deletion. Nothing
+-- is changed if one that is not of `any` item meets another revision than it expects: null is none.
+-- `vector` and `data` are parts of `bytes`: where each begins, from 1 on, and its length.
+--
+-- The answer is an array with, for each change, its revision and times, or whether there was an item to
+-- delete; or an object with the index of the first change that was not expected, and the revision found.
+CREATE FUNCTION $schema.jazzmine_change_items(
+    changes json, count bigint, are_any boolean, bytes bytea, $fence
+) RETURNS text LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    answer text;
+    change record;
+    locked text[] := '{}';
+    moment bigint;
+    outcomes text[] := '{}';
+    is_there boolean;
+    new_revision bigint;
+    first_stored bigint;
+BEGIN
+    IF count > 1 OR NOT are_any THEN
+        locked := ARRAY(
+            SELECT path FROM $schema.memory_items
+            WHERE path IN (SELECT path FROM json_to_recordset(changes) AS given (path text))
+            ORDER BY path FOR UPDATE);
+    END IF;
+    moment := extract(epoch FROM clock_timestamp()) * 1000;
+    IF NOT are_any THEN
+        SELECT json_build_object('index', given.position - 1, 'revision', stored.revision)::text
+        INTO answer
+        FROM ROWS FROM (
+            json_to_recordset(changes) AS (path text, is_any boolean, expected bigint)
+        ) WITH ORDINALITY AS given (path, is_any, expected, position)
+        LEFT JOIN $schema.memory_items AS stored
+            ON stored.path = given.path AND coalesce(stored.expires_at > moment, true)
+        WHERE NOT given.is_any AND stored.revision IS DISTINCT FROM given.expected
+        ORDER BY given.position LIMIT 1;
+    END IF;
+    IF answer IS NULL THEN
+        FOR change IN
+            SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
+                value jsonb, user_id text, source_message_id text, expires_at bigint,
+                vector_at integer, vector_size integer, data_at integer, data_size integer)
+        LOOP
+            IF change.value IS NULL THEN
+                is_there := NULL;
+                DELETE FROM $schema.memory_items
+                WHERE path = change.path AND (change.is_any OR path = ANY(locked))
+                RETURNING coalesce(expires_at > moment, true) INTO is_there;
+                outcomes := outcomes || coalesce(is_there, false)::text;
+            ELSE
+                INSERT INTO $schema.memory_items AS stored (path, user_id, source_message_id,
+                    created_at, updated_at, expires_at, revision, value, vector, data)
+                VALUES (change.path, change.user_id, change.source_message_id, moment, moment,
+                    change.expires_at, nextval('$schema.memory_item_revisions'), change.value,
+                    substr(bytes, change.vector_at, change.vector_size),
+                    substr(bytes, change.data_at, change.data_size))
+                ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
+                    source_message_id = excluded.source_message_id,
+                    created_at = CASE WHEN stored.expires_at <= moment THEN moment
+                        ELSE stored.created_at END,
+                    updated_at = moment, expires_at = excluded.expires_at,
+                    -- A later number than that of another call, which this one has waited for.
+                    revision = nextval('$schema.memory_item_revisions'),
+                    value = excluded.value, vector = excluded.vector, data = excluded.data
+                WHERE change.is_any OR stored.path = ANY(locked)
+                RETURNING revision, created_at INTO new_revision, first_stored;
+                IF NOT FOUND THEN
+                    -- Another call has stored an item where there was none: the client calls again.
+                    RAISE serialization_failure;
+                END IF;
+                outcomes := outcomes || format('[%s,%s,%s]', new_revision, first_stored, moment);
+            END IF;
+        END LOOP;
+        answer := '[' || array_to_string(outcomes, ',') || ']';
+    END IF;
+    $finish(answer, NULL)
+END
+$body$;
+
+-- Deletes up to `size` items of a user, and answers how many.
+CREATE FUNCTION $schema.jazzmine_erase_items(erased_user text, size bigint, $fence)
+    RETURNS text LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    erased bigint;
+BEGIN
+    DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
+        SELECT path FROM $schema.memory_items WHERE user_id = erased_user
+        ORDER BY path LIMIT size FOR UPDATE));
+    GET DIAGNOSTICS erased = ROW_COUNT;
+    $finish(erased::text, NULL)
+END
+$body$;
+
+-- Deletes up to `size` expired items that no other call has locked, and answers how many.
+CREATE FUNCTION $schema.jazzmine_prune_items(size bigint, $fence)
+    RETURNS text LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    pruned bigint;
+    moment bigint := extract(epoch FROM clock_timestamp()) * 1000;
+BEGIN
+    DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
+        SELECT path FROM $schema.memory_items WHERE expires_at <= moment
+        ORDER BY expires_at LIMIT size FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS pruned = ROW_COUNT;
+    $finish(pruned::text, NULL)
+END
+$body$;

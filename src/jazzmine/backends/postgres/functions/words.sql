@@ -1,0 +1,19 @@
+-- Adds the entries of messages to the index of words, if the messages are still those versions and have
+-- no entry. A message that another call has locked is left to the next call.
+CREATE FUNCTION $schema.jazzmine_index(entries json, $fence)
+    RETURNS text LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    indexed bigint;
+    locked text[] := ARRAY(
+        SELECT stored.id
+        FROM json_to_recordset(entries) AS given (id text, version text)
+            JOIN $schema.messages AS stored
+                ON stored.id = given.id AND stored.xmin::text = given.version
+        FOR SHARE OF stored SKIP LOCKED);
+BEGIN
+    $index_given(json_to_recordset(entries))
+    GET DIAGNOSTICS indexed = ROW_COUNT;
+    $finish(indexed::text, NULL)
+END
+$body$;

@@ -1,0 +1,46 @@
+-- The path is the namespace and the key of an item, encoded so that it sorts as they do (see
+-- jazzmine.records.item_paths). Times are in ms since 1970. The bytes of "vector" and "data" are
+-- stored apart from the row where they are long, and are not compressed: files mostly are already.
+
+CREATE TABLE $schema.memory_items (
+    path              text COLLATE "C" PRIMARY KEY,
+    user_id           text,
+    source_message_id text,
+    created_at        bigint NOT NULL,
+    updated_at        bigint NOT NULL,
+    expires_at        bigint,
+    revision          bigint NOT NULL,
+    value             jsonb  NOT NULL,
+    vector            bytea,
+    data              bytea
+);
+ALTER TABLE $schema.memory_items
+    ALTER COLUMN vector SET STORAGE EXTERNAL, ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE INDEX idx_items_updated ON $schema.memory_items (updated_at, revision);
+CREATE INDEX idx_items_user ON $schema.memory_items (user_id, path) WHERE user_id IS NOT NULL;
+CREATE INDEX idx_items_source ON $schema.memory_items (source_message_id, path)
+    WHERE source_message_id IS NOT NULL;
+CREATE INDEX idx_items_expiry ON $schema.memory_items (expires_at) WHERE expires_at IS NOT NULL;
+
+-- An item that is deleted and stored again gets another revision.
+
+CREATE SEQUENCE $schema.memory_item_revisions;
+
+-- The leases of the connections that write: a message store in the same schema has made them already.
+
+DO $leases$
+BEGIN
+    IF to_regclass('$schema.jazzmine_migrations') IS NULL THEN
+        CREATE UNLOGGED TABLE $schema.jazzmine_leases (
+            id         bigint      PRIMARY KEY,
+            store      bigint      NOT NULL,
+            made_at    timestamptz NOT NULL DEFAULT now(),
+            is_retired boolean     NOT NULL DEFAULT false,
+            calls      bigint      NOT NULL DEFAULT 0,
+            result     text,
+            users      text[]
+        ) WITH (fillfactor = 50);
+    END IF;
+END
+$leases$;

@@ -1,0 +1,1 @@
+"""The migrations of long-term memory; each file runs once, in the order of the numbers."""

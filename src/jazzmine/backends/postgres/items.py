@@ -1,0 +1,176 @@
+"""The statements of long-term memory, their parameters and their rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
+from jazzmine.errors import RecordTooLargeError
+from jazzmine.records.item_paths import end_of
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+    Stored,
+)
+from jazzmine.records.log import ANY
+from jazzmine.records.types import MAX_INT
+
+__all__ = [
+    "GET",
+    "change_parameters",
+    "item_rows",
+    "namespaces_page",
+    "outcomes_of",
+    "page",
+]
+
+_MOST_BYTES = 1_000_000_000
+
+_PARTS = {
+    "items": "value::text, data",
+    "values": "value::text, NULL::bytea",
+    "vectors": "'{}', vector",
+}
+_ROW = "path, {}, user_id, source_message_id, created_at, updated_at, expires_at, revision"
+# The start of the statement: a condition that is the same for all rows can use an index.
+_NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
+_LIVE = f"(expires_at IS NULL OR expires_at > {_NOW})"
+
+GET = f"""
+SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
+WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
+"""
+
+# Containment also takes an object with more keys, or an array with more elements, for equal.
+_HAS_VALUES = """
+value @> %(where)s::jsonb AND NOT EXISTS (
+    SELECT FROM jsonb_each(%(where)s::jsonb) AS wanted
+    WHERE memory_items.value -> wanted.key IS DISTINCT FROM wanted.value)
+"""
+
+_NAMESPACE = "substr(path, 1, strpos(path, chr(1) || chr(1)))"
+
+# Each step finds the first item after all those of the namespace before, by the primary key.
+_NAMESPACES = f"""
+WITH RECURSIVE found (namespace) AS (
+    SELECT (SELECT {_NAMESPACE} FROM $schema.memory_items
+        WHERE path >= %(first)s AND {{below}} AND {_LIVE} ORDER BY path LIMIT 1)
+    UNION ALL
+    SELECT (SELECT {_NAMESPACE} FROM $schema.memory_items
+        WHERE path >= found.namespace || chr(2) AND {{below}} AND {_LIVE} ORDER BY path LIMIT 1)
+    FROM found WHERE found.namespace IS NOT NULL)
+SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT %(limit)s::bigint
+"""
+
+
+def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
+    """Return the parameters of `CHANGE_ITEMS`.
+
+    The bytes of all items are one parameter, because the driver writes an array of them as a text
+    that some settings of a server change.
+    """
+    content = bytearray()
+    given = [_change(change, content) for change in changes]
+    if len(content) > _MOST_BYTES:
+        raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
+    return {
+        "changes": to_json_text(to_json(given), depth=0),
+        "count": len(given),
+        "are_any": all(change.expected is ANY for change in changes),
+        "bytes": bytes(content),
+    }
+
+
+def _change(change: ItemChange, content: bytearray) -> dict[str, object]:
+    """Return a change for the server, and append its bytes to those of all changes."""
+    fields: dict[str, object] = {"path": change.path, "is_any": change.expected is ANY}
+    if change.expected is not ANY:
+        fields["expected"] = change.expected
+    if (item := change.item) is not None:
+        fields["value"] = item.value
+        fields["user_id"] = item.user_id
+        fields["source_message_id"] = item.source_message_id
+        fields["expires_at"] = item.expires_at
+        for name, value in (("vector", change.vector), ("data", item.data)):
+            if value is not None:
+                fields[f"{name}_at"], fields[f"{name}_size"] = len(content) + 1, len(value)
+                content += value
+    return fields
+
+
+def outcomes_of(answer: str) -> list[Outcome] | ItemConflict:
+    """Return what became of changes, for the answer of `CHANGE_ITEMS`."""
+    found = json.loads(answer)
+    if isinstance(found, dict):
+        return ItemConflict(found["index"], found["revision"])
+    return [one if isinstance(one, bool) else Stored(*one) for one in found]
+
+
+def page(
+    query: ItemQuery, limit: int | None, after: Cursor | None
+) -> tuple[str, dict[str, object]]:
+    """Return the statement for a page, and its parameters.
+
+    Args:
+        query: which items.
+        limit: how many at most; None is no limit.
+        after: the last item of the page before, or None.
+    """
+    conditions = [_LIVE]
+    parameters: dict[str, object] = {"limit": MAX_INT if limit is None else limit}
+    if query.prefix:
+        conditions.append("path >= %(prefix)s AND path < %(end)s")
+        parameters.update(prefix=to_text(query.prefix), end=to_text(end_of(query.prefix)))
+    for name in ("user_id", "source_message_id"):
+        if (wanted := getattr(query, name)) is not None:
+            conditions.append(f"{name} = %({name})s")
+            parameters[name] = to_text(wanted)
+    if query.where:
+        conditions.append(_HAS_VALUES)
+        parameters["where"] = to_json_text(to_json(query.where), depth=0)
+    if query.reads == "vectors":
+        conditions.append("vector IS NOT NULL")
+    if after is not None and query.order == "key":
+        conditions.append("path > %(path)s")
+        parameters["path"] = to_text(after.path)
+    elif after is not None:
+        conditions.append("(updated_at, revision) < (%(updated_at)s::bigint, %(revision)s::bigint)")
+        parameters.update(updated_at=after.updated_at, revision=after.revision)
+    order = "path" if query.order == "key" else "updated_at DESC, revision DESC"
+    statement = (
+        f"SELECT {_ROW.format(_PARTS[query.reads])} FROM $schema.memory_items"
+        f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT %(limit)s::bigint"
+    )
+    return statement, parameters
+
+
+def namespaces_page(prefix: str, first: str, limit: int) -> tuple[str, dict[str, object]]:
+    """Return the statement for the namespaces from `first` on, and its parameters."""
+    parameters: dict[str, object] = {"first": to_text(first), "limit": limit}
+    if not prefix:
+        return _NAMESPACES.format(below="true"), parameters
+    parameters["end"] = to_text(end_of(prefix))
+    return _NAMESPACES.format(below="path < %(end)s"), parameters
+
+
+def item_rows(rows: Sequence[Sequence[Any]]) -> list[ItemRow]:
+    """Return rows with the original texts."""
+    return [
+        (
+            from_text(path),
+            from_json_text(value),
+            data,
+            user_id and from_text(user_id),
+            source and from_text(source),
+            *rest,
+        )
+        for path, value, data, user_id, source, *rest in rows
+    ]

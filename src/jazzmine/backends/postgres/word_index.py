@@ -1,0 +1,341 @@
+"""The index of words in a schema: its table, what writes add to it, and the searches.
+
+A row holds the entry of a message, and its terms as lexemes: the words and stems of the entry, and
+others, with a colon in them, for the user, the conversation and the role. So a search within a user
+is one search in the GIN index, which intersects the lists of the rarest terms first. An entry is
+null if the message was stored by a process that does not know of the index, or has that of another
+language.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from pydantic_core import to_json
+
+from jazzmine.backends.postgres.text import from_text, to_text
+from jazzmine.records.messages import Message
+from jazzmine.records.rows import Row
+from jazzmine.search.analyser import Analyser
+from jazzmine.search.index import SearchState
+from jazzmine.search.query import Clause, SearchScope, Term
+
+__all__ = [
+    "COMPLETE",
+    "COUNT_UNINDEXED",
+    "EMPTY_TABLE",
+    "INDEX",
+    "INDEX_COPIES",
+    "INDEX_GIVEN",
+    "INDEX_MESSAGES",
+    "MAKE_TABLE",
+    "NOTE_SEARCH",
+    "PENDING",
+    "REMOVE_NOTE",
+    "REMOVE_TABLE",
+    "SEARCH_STATE",
+    "SEARCH_VERSION",
+    "UNINDEXED",
+    "clause_query",
+    "clauses_query",
+    "count_found",
+    "entries_json",
+    "entry_name",
+    "list_found",
+    "place_of",
+    "read_state",
+    "scope_parameters",
+    "scope_query",
+    "terms_sql",
+    "with_entry",
+]
+
+# Lexemes have at most 2,046 bytes, and an id may be longer: it is hashed.
+_HASH = "left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 32)"
+
+
+def terms_sql(entry: str, row: str) -> str:
+    """Return the expression for the terms of a message.
+
+    Args:
+        entry: the expression for its entry.
+        row: the name of its row.
+    """
+    words = f"string_to_array(translate(coalesce({entry}, ''), '|', ' '), ' ')"
+    user, owner = _HASH.format(f"{row}.user_id"), _HASH.format(f"{row}.conversation_id")
+    scope = f"ARRAY['u:' || {user}, 'c:' || {owner}, 'r:' || left({row}.role, 64)]"
+    return f"array_to_tsvector({words} || {scope})"
+
+
+# Parts of the functions of a schema that has an index (see functions). $rows are the messages of a
+# call as JSON, and $entry is the name of their entries there.
+
+_INSERT = """INSERT INTO $schema.message_words AS words
+            (message_id, conversation_id, timestamp, seq, entry, terms)"""
+_GIVEN_TERMS = terms_sql("given.$entry", "stored")
+
+INDEX_MESSAGES = f"""{_INSERT}
+        SELECT stored.id, stored.conversation_id, stored.timestamp, stored.seq, given.$entry,
+            {_GIVEN_TERMS}
+        FROM $rows AS given (id text, $entry text)
+            JOIN $schema.messages AS stored ON stored.id = given.id
+        ON CONFLICT (message_id) DO UPDATE SET
+            timestamp = excluded.timestamp, entry = excluded.entry, terms = excluded.terms
+        WHERE words.entry IS DISTINCT FROM excluded.entry OR words.terms <> excluded.terms
+            OR words.timestamp <> excluded.timestamp;"""
+
+# Those that nobody has indexed meanwhile.
+INDEX_GIVEN = f"""{_INSERT}
+        SELECT stored.id, stored.conversation_id, stored.timestamp, stored.seq, given.$entry,
+            {_GIVEN_TERMS}
+        FROM $rows AS given (id text, $entry text)
+            JOIN $schema.messages AS stored ON stored.id = given.id
+        WHERE stored.id = ANY(locked) AND given.$entry IS NOT NULL
+        ON CONFLICT (message_id) DO UPDATE SET
+            timestamp = excluded.timestamp, entry = excluded.entry, terms = excluded.terms
+        WHERE words.entry IS NULL;"""
+
+INDEX_COPIES = f"""{_INSERT}
+        SELECT copied.id, copied.conversation_id, copied.timestamp, copied.seq, source.entry,
+            {terms_sql("source.entry", "copied")}
+        FROM $schema.message_words AS source
+            JOIN $schema.messages AS copied
+                ON copied.id = $schema.jazzmine_forked_id(salt, source.message_id)
+        WHERE source.message_id = ANY(ids);"""
+
+
+def read_state(name: str | None) -> SearchState | None:
+    """Return the state of an index as the table of versions names it, or None without an index."""
+    if name is None:
+        return None
+    _, language, progress = name.split(":")
+    return SearchState(language, progress == "complete")
+
+
+def entry_name(language: str) -> str:
+    """Return the key of a message's entry in its JSON: of another language, it is another key."""
+    return f"entry_{language}"
+
+
+def with_entry(json: str, message: Message, analyser: Analyser) -> str:
+    """Return the JSON of a message with its entry, which needs no escapes."""
+    entry = analyser.entry(message.original_content)
+    return f'{json[:-1]},"{entry_name(analyser.language)}":"{entry}"}}'
+
+
+def entries_json(rows: Iterable[Row], analyser: Analyser) -> str:
+    """Return the parameter for the entries of messages that are stored already.
+
+    Args:
+        rows: the id, the text and the version of each.
+        analyser: that of the index.
+    """
+    name = entry_name(analyser.language)
+    entries = [
+        {"id": row[0], "version": row[2], name: analyser.entry(from_text(row[1]))} for row in rows
+    ]
+    return to_json(entries).decode()
+
+
+# The table and the note of it
+
+MAKE_TABLE = """
+CREATE TABLE $schema.message_words (
+    message_id      text   PRIMARY KEY REFERENCES $schema.messages (id) ON DELETE CASCADE,
+    conversation_id text   NOT NULL,
+    timestamp       bigint NOT NULL,
+    seq             bigint NOT NULL,
+    entry           text,
+    terms           tsvector NOT NULL
+);
+-- What is new waits in a list, which a search reads to its end: it is kept short.
+CREATE INDEX idx_words_terms ON $schema.message_words USING gin (terms)
+    WITH (gin_pending_list_limit = 1024);
+CREATE INDEX idx_words_time ON $schema.message_words (timestamp, seq);
+CREATE INDEX idx_words_pending ON $schema.message_words (message_id)
+    WHERE entry IS NULL;
+"""
+EMPTY_TABLE = "TRUNCATE $schema.message_words"
+REMOVE_TABLE = """
+DROP TABLE IF EXISTS $schema.message_words;
+DO $drop$
+DECLARE
+    function regprocedure;
+BEGIN
+    FOR function IN
+        SELECT oid::regprocedure FROM pg_proc
+        WHERE pronamespace = to_regnamespace('$schema') AND proname = 'jazzmine_index'
+    LOOP
+        EXECUTE 'DROP FUNCTION ' || function;
+    END LOOP;
+END
+$drop$;
+"""
+SEARCH_VERSION = 1000
+"""The number of the note in the table of migrations; see `READ_VERSION`."""
+REMOVE_NOTE = "DELETE FROM $schema.$versions WHERE version = 1000"
+NOTE_SEARCH = """
+INSERT INTO $schema.$versions (version, name)
+SELECT 1000, 'search:' || %(language)s::text || ':'
+    || CASE WHEN EXISTS (SELECT FROM $schema.messages) THEN 'filling' ELSE 'complete' END
+ON CONFLICT (version) DO UPDATE SET name = excluded.name, applied_at = now()
+"""
+SEARCH_STATE = "SELECT name FROM $schema.jazzmine_migrations WHERE version = 1000"
+COMPLETE = """
+UPDATE $schema.jazzmine_migrations SET name = 'search:' || %(language)s::text || ':complete'
+WHERE version = 1000 AND name = 'search:' || %(language)s::text || ':filling'
+RETURNING version
+"""
+
+# Filling
+
+INDEX = """
+SELECT $schema.jazzmine_index(%(entries)s::json, %(lease)s::bigint, %(next_lease)s::bigint,
+    %(call)s::bigint)
+"""
+
+# The messages without an entry, in the order of their ids, each with its version.
+COUNT_UNINDEXED = """
+SELECT (SELECT count(*) FROM $schema.messages)
+    - (SELECT count(*) FROM $schema.message_words WHERE entry IS NOT NULL)
+"""
+UNINDEXED = """
+SELECT id, original_content, xmin::text FROM $schema.messages AS stored
+WHERE id > %(after)s AND NOT EXISTS (
+    SELECT FROM $schema.message_words WHERE message_id = stored.id AND entry IS NOT NULL)
+ORDER BY id LIMIT %(limit)s::bigint
+"""
+PENDING = """
+SELECT stored.id, stored.original_content, stored.xmin::text
+FROM $schema.message_words AS words JOIN $schema.messages AS stored ON stored.id = words.message_id
+WHERE words.entry IS NULL LIMIT %(limit)s::bigint
+"""
+
+# Searches
+
+_AGENT = "conversation_id IN (SELECT id FROM $schema.conversations WHERE agent_id = %(agent)s)"
+_VIEWED = "conversation_id IN (SELECT id FROM $schema.conversations WHERE user_id = %(viewer)s)"
+_SINCE, _UNTIL = "timestamp >= %(since)s::bigint", "timestamp < %(until)s::bigint"
+
+
+def scope_parameters(scope: SearchScope) -> dict[str, object]:
+    """Return the parameters of a scope."""
+    given = {
+        "user": scope.user_id and to_text(scope.user_id),
+        "conversation": scope.conversation_id and to_text(scope.conversation_id),
+        "agent": scope.agent_id and to_text(scope.agent_id),
+        "viewer": scope.viewer and to_text(scope.viewer),
+        "roles": list(scope.roles) or None,
+        "since": scope.since,
+        "until": scope.until,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _conditions(scope: SearchScope, **conditions: str) -> str:
+    given = scope_parameters(scope)
+    return " AND ".join([text for name, text in conditions.items() if name in given] or ["true"])
+
+
+def scope_query(scope: SearchScope, *others: str) -> str:
+    """Return the text search query for the messages of a scope that match other queries, too."""
+    parts = [part for part in others if part]
+    if scope.roles:
+        parts.insert(0, _any(_quoted(f"r:{role}") for role in scope.roles))
+    if scope.conversation_id is not None:
+        parts.insert(0, _quoted(f"c:{_hash(scope.conversation_id)}"))
+    if scope.user_id is not None:
+        parts.insert(0, _quoted(f"u:{_hash(scope.user_id)}"))
+    return " & ".join(parts)
+
+
+def clause_query(clause: Clause) -> str:
+    """Return the text search query for the messages that have all terms of a clause."""
+    return " & ".join(map(_term_query, clause.terms))
+
+
+def clauses_query(
+    clauses: Sequence[Clause], every: bool, without: Sequence[Term], scope: SearchScope
+) -> str:
+    """Return the text search query for a list of messages."""
+    wanted = list(map(clause_query, clauses))
+    if not every:
+        wanted = [_any(f"({query})" for query in wanted)]
+    return scope_query(scope, *wanted, *(f"!{_term_query(term)}" for term in without))
+
+
+def _term_query(term: Term) -> str:
+    ending = ":*" if term.is_prefix else ""
+    return _any(_quoted(form) + ending for form in term.forms)
+
+
+def _any(queries: Iterable[str]) -> str:
+    return f"({' | '.join(queries)})"
+
+
+def _quoted(term: str) -> str:
+    doubled = term.replace("\\", "\\\\").replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _hash(record_id: str) -> str:
+    return hashlib.sha256(to_text(record_id).encode()).hexdigest()[:32]
+
+
+def count_found(scope: SearchScope) -> str:
+    """Return the statement that counts the messages of a scope, and those that match each query.
+
+    The counts end at the parameters `most_messages` and `most_found`; the queries are `queries`.
+    """
+    of_messages = _conditions(
+        scope,
+        user="user_id = %(user)s",
+        conversation="conversation_id = %(conversation)s",
+        agent=_AGENT,
+        viewer=_VIEWED,
+        roles="role = ANY(%(roles)s::text[])",
+        since=_SINCE,
+        until=_UNTIL,
+    )
+    of_words = _conditions(scope, agent=_AGENT, viewer=_VIEWED, since=_SINCE, until=_UNTIL)
+    return f"""
+SELECT (
+    SELECT count(*) FROM (
+        SELECT FROM $schema.messages WHERE {of_messages} LIMIT %(most_messages)s::bigint) AS counted
+), ARRAY(
+    SELECT (
+        SELECT count(*) FROM (
+            SELECT FROM $schema.message_words
+            WHERE terms @@ query::tsquery AND {of_words} LIMIT %(most_found)s::bigint) AS counted)
+    FROM unnest(%(queries)s::text[]) WITH ORDINALITY AS given (query, position)
+    ORDER BY position
+)"""
+
+
+def place_of(scope: SearchScope) -> str:
+    """Return the statement for the place of the message `after`, if it may be in the scope."""
+    condition = _conditions(
+        scope,
+        user="user_id = %(user)s",
+        conversation="conversation_id = %(conversation)s",
+        agent=_AGENT,
+        viewer=_VIEWED,
+    )
+    return f"SELECT timestamp, seq FROM $schema.messages WHERE id = %(after)s AND {condition}"
+
+
+def list_found(scope: SearchScope, after: bool) -> str:
+    """Return the statement for the messages that match `query`: ids and entries, newest first.
+
+    Args:
+        scope: which messages.
+        after: whether the list begins after a place, `last_timestamp` and `last_seq`.
+    """
+    condition = _conditions(scope, agent=_AGENT, viewer=_VIEWED, since=_SINCE, until=_UNTIL)
+    if after:
+        condition += " AND (timestamp, seq) < (%(last_timestamp)s::bigint, %(last_seq)s::bigint)"
+    return f"""
+SELECT message_id, coalesce(entry, '') FROM $schema.message_words
+WHERE terms @@ %(query)s::tsquery AND {condition}
+ORDER BY timestamp DESC, seq DESC LIMIT %(limit)s::bigint"""

@@ -1,0 +1,109 @@
+"""Functions of this library in SQL."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jazzmine.records.base import Record
+from jazzmine.records.conversation_log import forked_id
+from jazzmine.records.json_values import contains
+from jazzmine.records.repair import parse_json, plain_value
+from jazzmine.records.traces import LLMCallRecord, ToolTrace
+from jazzmine.records.types import MAX_INT
+
+__all__ = ["add_functions"]
+
+# A text that is the same in JSON, however that is written.
+_PLAIN = re.compile("[A-Za-z0-9_. -]+")
+
+_ELEMENTS: dict[str, type[Record]] = {"tool_traces": ToolTrace, "llm_calls": LLMCallRecord}
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Let a connection's statements call the functions below."""
+    for name, function, arguments in (
+        ("jazzmine_contains", _contains, 2),
+        ("jazzmine_has_values", _has_values, 2),
+        ("jazzmine_any_contains", _any_contains, 3),
+        ("jazzmine_forked_id", _forked_id, 2),
+        ("jazzmine_plain", _plain, 1),
+    ):
+        connection.create_function(name, arguments, function, deterministic=True)
+
+
+def _contains(body: str, wanted: str) -> bool:
+    """Return whether the `metadata` of a record in JSON has all wanted keys and values."""
+    fields = _parsed(body).get("metadata")
+    return isinstance(fields, dict) and contains(fields, _wanted(wanted))
+
+
+def _has_values(value: str, wanted: str) -> bool:
+    """Return whether an object in JSON has all wanted keys and values."""
+    return contains(_parsed(value), _wanted(wanted))
+
+
+def _any_contains(body: str, field: str, wanted: str) -> bool:
+    """Return whether an element of a trace's list has all wanted fields and values."""
+    fields, texts = _wanted_of_element(field, wanted)
+    if not all(text in body for text in texts):
+        return False
+    elements = _parsed(body).get(field)
+    if not isinstance(elements, list):
+        return False
+    return any(contains(_complete(_ELEMENTS[field], element), fields) for element in elements)
+
+
+@lru_cache(maxsize=16)
+def _wanted_of_element(field: str, wanted: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the wanted values, and what a body that has them contains: it need not be parsed."""
+    fields, known = _wanted(wanted), _ELEMENTS[field].model_fields
+    texts = [
+        f'"{value}"'
+        for name, value in fields.items()
+        if isinstance(value, str) and _PLAIN.fullmatch(value) and value != known[name].default
+    ]
+    return fields, texts
+
+
+def _complete(kind: type[Record], element: Any) -> dict[str, Any]:
+    """Return an element with its defaults, which are not stored."""
+    try:
+        record: Record = kind.__pydantic_validator__.validate_python(element)
+    except ValidationError:
+        return element if isinstance(element, dict) else {}
+    return record.model_dump(mode="json")
+
+
+def _plain(body: str) -> str:
+    """Return a body that SQLite can parse, in place of one of another program."""
+    return json.dumps(plain_value(_parsed(body), -MAX_INT))
+
+
+def _forked_id(salt: str, source_id: str) -> str:
+    return forked_id(_salt(salt), source_id)
+
+
+def _parsed(body: str) -> dict[str, Any]:
+    try:
+        fields = parse_json(body)
+    except (ValueError, RecursionError):  # of another program
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+@lru_cache(maxsize=16)
+def _wanted(wanted: str) -> dict[str, Any]:
+    fields: dict[str, Any] = json.loads(wanted)
+    return fields
+
+
+@lru_cache(maxsize=16)
+def _salt(salt: str) -> UUID:
+    return UUID(salt)

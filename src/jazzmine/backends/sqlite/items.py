@@ -1,0 +1,269 @@
+"""The items of a long-term memory in SQLite: their tables, queries and changes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from time import time_ns
+from typing import Any
+
+from jazzmine.backends.sqlite.migrations import Component
+from jazzmine.backends.sqlite.queries import TooLarge, limit_of
+from jazzmine.records.item_paths import end_of
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+    Stored,
+    is_expected,
+)
+from jazzmine.records.seen import taken
+
+__all__ = [
+    "ITEM_TABLES",
+    "apply",
+    "erase",
+    "get",
+    "namespaces",
+    "page",
+    "ping",
+    "prune",
+]
+
+_VIEW = """
+SELECT replace(substr(path, 1, instr(path, char(1, 1)) - 1), char(1), '/') AS namespace,
+    substr(path, instr(path, char(1, 1)) + 2) AS key, value, data, user_id, source_message_id,
+    created_at, updated_at, expires_at, revision
+FROM stored_items
+"""
+
+ITEM_TABLES = Component("items", {"memory_items": _VIEW})
+
+# SQLite takes 32,766 parameters.
+_PATHS_AT_ONCE = 30_000
+
+_PARTS = {
+    "items": "value, data",
+    "values": "value, NULL",
+    "vectors": "'{}', vector",
+}
+_ROW = "path, {}, user_id, source_message_id, created_at, updated_at, expires_at, revision"
+_LIVE = "(expires_at IS NULL OR expires_at > :now)"
+
+# Without a viewer, all of them.
+_SEEN = "(:viewer IS NULL OR user_id = :viewer)"
+
+_GET = f"""
+SELECT {_ROW.format(_PARTS["items"])} FROM stored_items
+WHERE path IN ({{}}) AND {_LIVE} AND {_SEEN}
+"""
+_FIND = f"""
+SELECT revision, created_at, {_SEEN} IS TRUE FROM stored_items
+WHERE path = :path AND {_LIVE}
+"""
+_NEXT_REVISION = "UPDATE item_revisions SET last = last + 1 RETURNING last"
+_PUT = """
+INSERT INTO stored_items (path, user_id, source_message_id, created_at, updated_at, expires_at,
+    revision, value, vector, data)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
+    source_message_id = excluded.source_message_id, created_at = excluded.created_at,
+    updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+    revision = excluded.revision, value = excluded.value, vector = excluded.vector,
+    data = excluded.data
+"""
+_DELETE = f"DELETE FROM stored_items WHERE path = :path AND {_SEEN}"
+
+# Each step finds the first item after all those of the namespace before, by the primary key.
+_NAMESPACES = f"""
+WITH RECURSIVE found (namespace) AS (
+    SELECT (SELECT substr(path, 1, instr(path, char(1, 1))) FROM stored_items
+        WHERE path >= :first AND {{below}} AND {_LIVE} AND {_SEEN}
+        ORDER BY path LIMIT 1)
+    UNION ALL
+    SELECT (SELECT substr(path, 1, instr(path, char(1, 1))) FROM stored_items
+        WHERE path >= found.namespace || char(2) AND {{below}} AND {_LIVE} AND {_SEEN}
+        ORDER BY path LIMIT 1)
+    FROM found WHERE found.namespace IS NOT NULL
+    LIMIT :limit)
+SELECT namespace FROM found WHERE namespace IS NOT NULL
+"""
+
+_ERASE = """
+DELETE FROM stored_items
+WHERE path IN (SELECT path FROM stored_items WHERE user_id = ? ORDER BY path LIMIT ?)
+"""
+_PRUNE = f"""
+DELETE FROM stored_items WHERE path IN (
+    SELECT path FROM stored_items WHERE expires_at <= :now AND {_SEEN}
+    ORDER BY expires_at LIMIT :limit)
+"""
+
+
+def ping(connection: sqlite3.Connection, _: int) -> None:
+    """Read a row."""
+    connection.execute("SELECT last FROM item_revisions").fetchone()
+
+
+def get(
+    connection: sqlite3.Connection, size: int, paths: Sequence[str], viewer: str | None
+) -> list[ItemRow]:
+    """Return the rows at some paths.
+
+    Args:
+        connection: where they are read.
+        size: how many bytes they may have.
+        paths: each once.
+        viewer: whose items; None is anybody's.
+
+    Raises:
+        TooLarge: they have more.
+    """
+    rows: list[ItemRow] = []
+    given = {"now": _now(), "viewer": viewer}
+    for first in range(0, len(paths), _PATHS_AT_ONCE):
+        some = paths[first : first + _PATHS_AT_ONCE]
+        names = {f"p{index}": path for index, path in enumerate(some)}
+        statement = _GET.format(", ".join(f":{name}" for name in names))
+        rows += _within(size, connection.execute(statement, {**names, **given}))
+    return rows
+
+
+def apply(
+    connection: sqlite3.Connection, changes: Sequence[ItemChange], viewer: str | None
+) -> list[Outcome] | ItemConflict:
+    """Make the changes, unless a path has another revision than its change expects.
+
+    Raises:
+        IntegrityError: an item would take the place of one that is not the viewer's.
+    """
+    given = {"now": (now := _now()), "viewer": viewer}
+    found: list[Any] = []
+    for index, change in enumerate(changes):
+        row = connection.execute(_FIND, {"path": change.path, **given}).fetchone()
+        is_foreign = row is not None and not row[2]
+        row = None if is_foreign else row
+        if not is_expected(change.expected, revision := row and row[0]):
+            return ItemConflict(index, revision)
+        if is_foreign and change.item is not None:
+            raise taken("item", change.item.key)
+        found.append(row)
+    return [
+        _put(connection, change, row[1] if row else now, now)
+        if change.item is not None
+        else _delete(connection, change.path, viewer) and row is not None
+        for change, row in zip(changes, found, strict=True)
+    ]
+
+
+def _delete(connection: sqlite3.Connection, path: str, viewer: str | None) -> bool:
+    return connection.execute(_DELETE, {"path": path, "viewer": viewer}).rowcount > 0
+
+
+def _put(connection: sqlite3.Connection, change: ItemChange, created_at: int, now: int) -> Stored:
+    item = change.item
+    assert item is not None
+    # Reading all rows of RETURNING ends the statement.
+    [(revision,)] = connection.execute(_NEXT_REVISION).fetchall()
+    parameters = (
+        change.path,
+        item.user_id,
+        item.source_message_id,
+        created_at,
+        now,
+        item.expires_at,
+        revision,
+        change.value_json().decode(),
+        change.vector,
+        item.data,
+    )
+    connection.execute(_PUT, parameters)
+    return Stored(revision, created_at, now)
+
+
+def page(
+    connection: sqlite3.Connection,
+    size: int,
+    query: ItemQuery,
+    limit: int | None,
+    after: Cursor | None,
+) -> list[ItemRow]:
+    """Return the rows of a page.
+
+    Args:
+        connection: where they are read.
+        size: how many bytes they may have.
+        query: which items.
+        limit: how many at most; None is no limit.
+        after: the last item of the page before, or None.
+
+    Raises:
+        TooLarge: they have more.
+    """
+    conditions = [_LIVE]
+    values: dict[str, Any] = {"now": _now(), "limit": limit_of(limit)}
+    if query.prefix:
+        conditions.append("path >= :prefix AND path < :end")
+        values.update(prefix=query.prefix, end=end_of(query.prefix))
+    for name in ("user_id", "source_message_id"):
+        if (wanted := getattr(query, name)) is not None:
+            conditions.append(f"{name} = :{name}")
+            values[name] = wanted
+    if query.where:
+        conditions.append("jazzmine_has_values(value, :where)")
+        values["where"] = json.dumps(query.where)
+    if query.reads == "vectors":
+        conditions.append("vector IS NOT NULL")
+    if after is not None:
+        is_after = "path > :path"
+        if query.order == "updated":
+            is_after = "(updated_at, revision) < (:updated_at, :revision)"
+        conditions.append(is_after)
+        values.update(after._asdict())
+    order = "path" if query.order == "key" else "updated_at DESC, revision DESC"
+    statement = (
+        f"SELECT {_ROW.format(_PARTS[query.reads])} FROM stored_items"
+        f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :limit"
+    )
+    return _within(size, connection.execute(statement, values))
+
+
+def namespaces(
+    connection: sqlite3.Connection, prefix: str, first: str, limit: int, viewer: str | None
+) -> list[str]:
+    """Return namespaces that have items (of the viewer), in order, from `first` on."""
+    parameters: dict[str, Any] = {"first": first, "limit": limit, "now": _now(), "viewer": viewer}
+    below = "true"
+    if prefix:
+        below = "path < :end"
+        parameters["end"] = end_of(prefix)
+    rows = connection.execute(_NAMESPACES.format(below=below), parameters).fetchall()
+    return [str(row[0], "utf-8") for row in rows]
+
+
+def erase(connection: sqlite3.Connection, user_id: str, limit: int) -> int:
+    """Delete up to `limit` items of a user, and return how many."""
+    return connection.execute(_ERASE, [user_id, limit]).rowcount
+
+
+def prune(connection: sqlite3.Connection, limit: int, viewer: str | None) -> int:
+    """Delete up to `limit` expired items (of the viewer), and return how many."""
+    return connection.execute(_PRUNE, {"now": _now(), "limit": limit, "viewer": viewer}).rowcount
+
+
+def _within(size: int, rows: Iterable[ItemRow]) -> list[ItemRow]:
+    found: list[ItemRow] = []
+    for row in rows:
+        size -= len(row[1]) + len(row[2] or b"")
+        if size < 0:
+            raise TooLarge
+        found.append(row)
+    return found
+
+
+def _now() -> int:
+    return time_ns() // 1_000_000

@@ -1,7 +1,0 @@
-"""`python -m jazzmine.cli` is the program `jazzmine`."""
-
-from __future__ import annotations
-
-from jazzmine.cli import main
-
-main()

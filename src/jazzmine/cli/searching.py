@@ -1,0 +1,171 @@
+"""The commands about words: `search` finds messages, `index` adds what finds them to a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from jazzmine.cli.filters import AgentOption, UserOption
+from jazzmine.cli.options import JSONOption, StoreOption, in_ms, message_store
+from jazzmine.cli.output import block, line, paged, print_json, when, write
+from jazzmine.cli.progress import counting
+from jazzmine.findings import Finding, fine, warning
+from jazzmine.records.messages import FoundMessage
+from jazzmine.search.analyser import analyser_for
+from jazzmine.sync import MessageStore
+
+__all__ = ["add_commands", "check_search"]
+
+# So many messages are indexed in a transaction: others that write wait for less than 0.1 s.
+_AT_ONCE = 500
+
+# So many characters are shown before the first word that was found, and in all.
+_BEFORE, _SHOWN = 60, 300
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command("search")(search)
+    app.command("index")(index)
+
+
+def search(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="WORDS", help='Words, "a phrase", begin*; after --, -not.'),
+    ],
+    user: UserOption = None,
+    agent: AgentOption = None,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="Of this conversation.")
+    ] = None,
+    since: Annotated[
+        int | None,
+        typer.Option("--since", metavar="DATE|AGE", parser=in_ms, help="Not older than that."),
+    ] = None,
+    until: Annotated[
+        int | None,
+        typer.Option("--until", metavar="DATE|AGE", parser=in_ms, help="Older than that."),
+    ] = None,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="The newest that have all words, not the best.")
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many at the most.")
+    ] = 20,
+    as_json: JSONOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Find messages by their words, the best first.
+
+    Examples: `jazzmine search refund --user ada --since 7d`, `jazzmine search '"last tues*"'`
+    """
+    with message_store(context, store) as opened:
+        found = opened.search_messages(
+            " ".join(words),
+            user_id=user,
+            agent_id=agent,
+            conversation_id=conversation,
+            since=since,
+            until=until,
+            order="newest" if newest else "relevance",
+            limit=limit,
+        )
+    if as_json:
+        for one in found:
+            message = one.message.model_dump(mode="json")
+            print_json({"message": message, "score": one.score, "spans": one.spans})
+        return
+    with paged():
+        for one in found:
+            _show(one)
+    if not found:
+        raise typer.Exit(1)
+
+
+def _show(found: FoundMessage) -> None:
+    message = found.message
+    head = Text().append(message.role.value, style="bold")
+    head.append(f"  {when(message.timestamp)}  {line(message.id)}", style="dim")
+    head.append(f"  in {line(message.conversation_id)} of {line(message.user_id)}", style="dim")
+    write("")
+    write(head)
+    write(_excerpt(message.original_content, found.spans))
+
+
+def _excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
+    """Return the part of a text where the first word was found, with the words marked."""
+    begin = max(0, spans[0][0] - _BEFORE) if spans else 0
+    end = min(len(text), begin + _SHOWN)
+    shown = Text("…" if begin else "")
+    place = begin
+    for first, last in spans:
+        if first >= end:
+            break
+        shown.append(block(text[place:first]))
+        shown.append(block(text[first:last]), style="bold yellow")
+        place = last
+    shown.append(block(text[place:end]))
+    return shown.append("…" if end < len(text) else "")
+
+
+def index(
+    context: typer.Context,
+    language: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Find other forms of words, too; `none` for none."),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Remove the index.")] = False,
+    store: StoreOption = None,
+) -> None:
+    """Add the index of words to a store, which `search` needs, or go on with it.
+
+    It works beside live traffic, and may be interrupted and repeated. Programs of an older version
+    refuse a store that has the index.
+
+    Examples: `jazzmine index --language english`, `jazzmine index --off`
+    """
+    if off and language is not None:
+        raise typer.BadParameter("give --language or --off, not both")
+    with message_store(context, store) as opened:
+        hooks = opened.backend
+        if off:
+            hooks.make_search(None)
+            write("removed the index of words")
+            return
+        state = hooks.search_state()
+        stored = "" if state is None else state.language
+        wanted = stored if language is None else language.replace("none", "")
+        analyser_for(wanted)  # is there such a language?
+        hooks.make_search(wanted)
+        indexed = _fill(opened)
+    stems = f"with the stems of {wanted}" if wanted else "without stems"
+    write(f"the index of words is complete, {stems}: {indexed:,} messages were added")
+
+
+def _fill(store: MessageStore) -> int:
+    indexed = 0
+    with counting() as counter:
+        counter.begin("indexing messages")
+        while True:
+            count, left = store.backend.fill_search(_AT_ONCE)
+            if not count and not left:
+                return indexed
+            indexed += count
+            counter.step(count)
+
+
+def check_search(store: MessageStore) -> Iterator[Finding]:
+    """Yield what is found about the index of words of a store."""
+    state = store.backend.search_state()
+    if state is None:
+        return
+    language = f" with the stems of {state.language}" if state.language else ""
+    if state.is_complete:
+        yield fine(f"messages are found by words{language}")
+    else:
+        yield warning(f"the index of words{language} is not complete", "jazzmine index")

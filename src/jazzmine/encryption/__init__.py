@@ -1,0 +1,5 @@
+"""Encryption at rest: the keys, which values are sealed with them, and how."""
+
+from jazzmine.encryption.keyring import Keyring, keyring_of
+
+__all__ = ["Keyring", "keyring_of"]

@@ -1,0 +1,172 @@
+"""The keys of encrypted stores, and AES-256-GCM with them."""
+
+from __future__ import annotations
+
+import os
+import re
+from base64 import b64decode
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Mapping
+from typing import Any
+
+from jazzmine.errors import ConfigurationError, DecryptionError
+
+__all__ = ["ENCRYPTION", "Keyring", "keyring_of"]
+
+#: The environment variable with the keys.
+ENCRYPTION = "JAZZMINE_ENCRYPTION"
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_KEY_BYTES, _NONCE_BYTES, _TAG_BYTES = 32, 12, 16
+
+
+class Keyring:
+    """The keys of an encrypted store: the first one seals new values, each of them opens values.
+
+    Args:
+        keys: the keys by their ids, 32 random bytes each. An id is stored with each value, so that
+            its key can be found; it has 1 to 64 letters, digits, dots, dashes or underscores.
+
+    Raises:
+        ConfigurationError: there is no key, an id or a key has another form, or two are equal.
+        ImportError: `cryptography` is not installed.
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        if not isinstance(keys, Mapping) or not keys:
+            raise ConfigurationError("a keyring needs a mapping of ids to keys, at least one")
+        ciphers: dict[str, Any] = {}
+        for key_id, key in keys.items():
+            if not isinstance(key_id, str) or not _ID.fullmatch(key_id):
+                raise ConfigurationError(
+                    "the id of a key has 1 to 64 letters, digits, dots, dashes or underscores"
+                )
+            if not isinstance(key, (bytes, bytearray)) or len(key) != _KEY_BYTES:
+                raise ConfigurationError(f"the key {key_id!r} is not {_KEY_BYTES} bytes")
+            ciphers[key_id] = _cipher(bytes(key))
+        if len({bytes(key) for key in keys.values()}) < len(keys):
+            raise ConfigurationError("two keys of the keyring are equal")
+        self._ciphers = ciphers
+        self._first = next(iter(ciphers))
+
+    @classmethod
+    def from_text(cls, text: str) -> Keyring:
+        """Read `ID:BASE64[,ID:BASE64…]`; errors do not repeat it.
+
+        Raises:
+            ConfigurationError: it has another form.
+        """
+        keys: dict[str, bytes] = {}
+        for part in text.split(","):
+            key_id, separator, encoded = part.strip().partition(":")
+            if not separator or key_id in keys:
+                raise ConfigurationError("encryption must be ID:BASE64[,ID:BASE64…], each id once")
+            try:
+                keys[key_id] = b64decode(encoded, validate=True)
+            except ValueError:
+                raise ConfigurationError("a key of encryption is not valid base64") from None
+        return cls(keys)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the keys; that of the first one, which seals, comes first."""
+        return tuple(self._ciphers)
+
+    @property
+    def first_id(self) -> str:
+        """The id of the key that seals."""
+        return self._first
+
+    def __repr__(self) -> str:
+        return f"Keyring({', '.join(self._ciphers)})"
+
+    def seal(self, plain: bytes, context: bytes) -> bytes:
+        """Return the nonce, the ciphertext and the tag of a value.
+
+        Args:
+            plain: the value.
+            context: what it belongs to; with another context, `open` raises.
+        """
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed: bytes = nonce + self._ciphers[self._first].encrypt(nonce, plain, context)
+        return sealed
+
+    def open(self, key_id: str, sealed: bytes, context: bytes, name: str) -> bytes:
+        """Return the value that `seal` was given.
+
+        Args:
+            key_id: the key that it was sealed with.
+            sealed: what `seal` returned.
+            context: as it was given to `seal`.
+            name: what it is, for the text of an error.
+
+        Raises:
+            DecryptionError: the key is not in the keyring, or the value was changed or moved.
+        """
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            known = key_id if _ID.fullmatch(key_id) else "of a malformed id"
+            raise DecryptionError(
+                f"{name} is sealed with the key {known!r}; the keyring has"
+                f" {', '.join(map(repr, self._ciphers))}"
+            )
+        try:
+            opened: bytes = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], context)
+        except Exception:  # InvalidTag, or a value that is too short
+            raise DecryptionError(
+                f"{name} does not open with the key {key_id!r}: it was changed, cut or moved from"
+                " elsewhere, or this is another key with that id"
+            ) from None
+        return opened
+
+    # As text, for what is stored as JSON
+
+    def seal_text(self, plain: bytes, context: bytes) -> str:
+        """Return `ID:BASE64` of what `seal` returns."""
+        encoded = b2a_base64(self.seal(plain, context), newline=False)
+        return f"{self._first}:{encoded.decode()}"
+
+    def open_text(self, sealed: str, context: bytes, name: str) -> bytes:
+        """Return the value that `seal_text` was given; raise as `open`."""
+        key_id, _, encoded = sealed.partition(":")
+        try:
+            raw = a2b_base64(encoded)
+        except ValueError:
+            raw = b""
+        # Other texts mean the same bytes; none of them was written here.
+        if b2a_base64(raw, newline=False).decode() != encoded:
+            raise DecryptionError(f"{name} is not what was sealed: it was changed or cut")
+        return self.open(key_id, raw, context, name)
+
+
+def keyring_of(encryption: Keyring | str | None) -> Keyring | None:
+    """Return the keyring of the option `encryption`, or of the environment; None without keys.
+
+    Raises:
+        ConfigurationError: it is none.
+        ImportError: `cryptography` is not installed.
+    """
+    if isinstance(encryption, Keyring):
+        return encryption
+    if encryption is None:
+        text = os.environ.get(ENCRYPTION)
+        if not text:
+            return None
+        try:
+            return Keyring.from_text(text)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{ENCRYPTION}: {error}") from None
+    if not isinstance(encryption, str):
+        kind = type(encryption).__name__
+        raise ConfigurationError(f"encryption must be a Keyring or a string, not {kind}")
+    return Keyring.from_text(encryption)
+
+
+def _cipher(key: bytes) -> Any:
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError as error:
+        raise ImportError(
+            "encryption needs the package cryptography: pip install 'jazzmine[encryption]'"
+        ) from error
+    return AESGCM(key)

@@ -1,0 +1,63 @@
+"""What was probably meant, in the error of a new record that pydantic refused."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+
+__all__ = ["with_hints"]
+
+# What other libraries call the fields and the roles of a message.
+_FIELDS = {"content": "original_content", "text": "original_content", "created_at": "timestamp"}
+_ROLES = {
+    "human": "user",
+    "ai": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "developer": "system",
+    "function": "tool",
+}
+
+
+def with_hints(error: ValidationError, kind: type[BaseModel]) -> ValidationError:
+    """Return the error with what was probably meant, and without what only follows from others.
+
+    A default that depends on other fields is not made if one of these was refused.
+    """
+    details = [one for one in error.errors() if one["type"] != "default_factory_not_called"]
+    return ValidationError.from_exception_data(
+        error.title, [_with_hint(one, kind) for one in details]
+    )
+
+
+def _with_hint(one: ErrorDetails, kind: type[BaseModel]) -> InitErrorDetails:
+    meant = _meant(one, kind)
+    text = f"{one['msg']}; did you mean {meant!r}?" if meant else one["msg"]
+    return InitErrorDetails(
+        type=PydanticCustomError(one["type"], text),
+        loc=one["loc"],
+        input=one["input"],
+    )
+
+
+def _meant(one: ErrorDetails, kind: type[BaseModel]) -> str | None:
+    """Return the name of a field or a value that is like the wrong one, or None."""
+    if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+        return _nearest(str(one["loc"][0]), list(kind.model_fields), _FIELDS)
+    field = kind.model_fields.get(str(one["loc"][0])) if len(one["loc"]) == 1 else None
+    if one["type"] == "enum" and field is not None and isinstance(one["input"], str):
+        values: Any = field.annotation
+        if isinstance(values, type) and issubclass(values, Enum):
+            return _nearest(one["input"].lower(), [str(v.value) for v in values], _ROLES)
+    return None
+
+
+def _nearest(wrong: str, allowed: list[str], synonyms: dict[str, str]) -> str | None:
+    if synonyms.get(wrong) in allowed:
+        return synonyms[wrong]
+    nearest = get_close_matches(wrong, allowed, n=1, cutoff=0.6)
+    return nearest[0] if nearest else None

@@ -1,0 +1,175 @@
+"""How a long-term memory and its back end speak of items: changes, queries, outcomes and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from jazzmine.records.item_paths import split_path
+from jazzmine.records.items import MemoryItem
+from jazzmine.records.log import ANY, AnyMessage
+from jazzmine.records.repair import Repairs, unreadable
+
+__all__ = [
+    "Cursor",
+    "ItemChange",
+    "ItemConflict",
+    "ItemDecoder",
+    "ItemQuery",
+    "ItemRow",
+    "Order",
+    "Outcome",
+    "Stored",
+    "cursor_of",
+    "is_expected",
+    "path_text",
+]
+
+Order: TypeAlias = Literal["key", "updated"]
+
+ItemRow: TypeAlias = Sequence[Any]
+"""A stored item: its path (a str, or UTF-8), its value (JSON, or a dict), its data, user_id,
+source_message_id, created_at, updated_at, expires_at and revision.
+"""
+
+
+@dataclass(frozen=True)
+class ItemChange:
+    """A change of the item at a path.
+
+    Args:
+        path: which item.
+        expected: its revision before the change, None if there must be none, or ANY.
+        item: what is stored there, or None to delete it; no other code refers to it.
+        vector: what it is found by.
+    """
+
+    path: str
+    expected: int | AnyMessage | None
+    item: MemoryItem | None = None
+    vector: bytes | None = None
+
+    def value_json(self) -> bytes:
+        """Return the value of the item as JSON."""
+        assert self.item is not None
+        return to_json(self.item.value)
+
+
+class Stored(NamedTuple):
+    """What the store has set in an item."""
+
+    revision: int
+    created_at: int
+    updated_at: int
+
+
+@dataclass(frozen=True)
+class ItemConflict:
+    """Why nothing was changed: an item has another revision, or None if there is none."""
+
+    index: int
+    revision: int | None
+
+
+Outcome: TypeAlias = "Stored | bool"
+"""What became of a change: what was set, or whether there was an item to delete."""
+
+
+class Cursor(NamedTuple):
+    """The last item of a page, by what the items are sorted by."""
+
+    path: str
+    updated_at: int
+    revision: int
+
+
+@dataclass(frozen=True)
+class ItemQuery:
+    """Which items are listed, and what of them is read.
+
+    Args:
+        prefix: the namespace in or below which they are, as `namespace_path` returns it.
+        where: what their value has to contain.
+        user_id, source_message_id: what they have to be; None is any.
+        order: "key": by namespace and key; "updated": newest first, equal ones by `revision`.
+        reads: "values" leaves their data out. With "vectors" the rows are those of the items that
+            have one, with the vector in place of their data and {} in place of their value.
+    """
+
+    prefix: str = ""
+    where: Mapping[str, Any] | None = None
+    user_id: str | None = None
+    source_message_id: str | None = None
+    order: Order = "key"
+    reads: Literal["items", "values", "vectors"] = "items"
+
+
+class ItemDecoder:
+    """Converts rows to items, and logs once which ones cannot be read."""
+
+    def __init__(self) -> None:
+        self._repairs = Repairs()
+
+    def item(self, row: ItemRow) -> MemoryItem:
+        """Return the item of a row.
+
+        Raises:
+            ValidationError: it cannot be read; the text names the item, and says what to do.
+        """
+        path, _, data, user_id, source, created_at, updated_at, expires_at, revision = row
+        namespace, key = split_path(_text(path))
+        try:
+            return MemoryItem(
+                namespace=namespace,
+                key=key,
+                value=self.value(row),
+                data=data,
+                user_id=user_id and _text(user_id),
+                source_message_id=source and _text(source),
+                created_at=created_at,
+                updated_at=updated_at,
+                expires_at=expires_at,
+                revision=revision,
+            )
+        except ValidationError as error:
+            raise unreadable(MemoryItem, "/".join((*namespace, key)), error) from None
+
+    def value(self, row: ItemRow) -> Any:
+        """Return the value of a row, whatever it is."""
+        value = row[1]
+        return value if isinstance(value, dict) else _parsed(value)
+
+    def items(self, rows: Sequence[ItemRow]) -> list[MemoryItem]:
+        """Return the items of rows; log and leave out the unreadable ones."""
+        return list(self._repairs.readable(rows, self.item))
+
+
+def cursor_of(row: ItemRow) -> Cursor:
+    """Return the cursor after a row."""
+    return Cursor(_text(row[0]), row[6], row[8])
+
+
+def path_text(row: ItemRow) -> str:
+    """Return the path of a row."""
+    return _text(row[0])
+
+
+def is_expected(expected: int | AnyMessage | None, found: int | None) -> bool:
+    """Return whether a change may be made where an item has this revision, or there is none."""
+    return expected is ANY or expected == found
+
+
+def _text(stored: str | bytes) -> str:
+    return stored if isinstance(stored, str) else str(stored, "utf-8", "replace")
+
+
+def _parsed(value: str | bytes) -> Any:
+    """Return a value in JSON, or what pydantic refuses if it is none."""
+    try:
+        return from_json(value, allow_inf_nan=False)
+    except ValueError:
+        return value

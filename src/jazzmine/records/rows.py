@@ -1,0 +1,136 @@
+"""Stored rows as records: parsed together, repaired one by one, and left out if unreadable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from jazzmine.records.base import Record, require_stored
+from jazzmine.records.repair import Repairs, parse_json, unreadable
+from jazzmine.records.sealed import opened_without_keys, sealed_text
+
+__all__ = ["Row", "RowDecoder", "are_many", "row_id"]
+
+Row: TypeAlias = Sequence[Any]
+"""A stored record: its id (a str, or UTF-8), then its body, then what only its back end reads.
+
+The body is the record as JSON (bytes or str), or a dict of JSON types. All rows of a page have
+bodies of one type.
+"""
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+# So many rows are parsed in a few milliseconds, and so many bytes.
+_FEW_ROWS, _FEW_BYTES = 200, 500_000
+
+# In a thread, other threads can run after each so many rows.
+_PART = 10
+
+
+class RowDecoder(Generic[AnyRecord]):
+    """Converts rows to records of one class.
+
+    Args:
+        kind: the class of the records.
+        repairs: reads and logs the rows that break a rule.
+    """
+
+    def __init__(self, kind: type[AnyRecord], repairs: Repairs) -> None:
+        self._kind = kind
+        self._repairs = repairs
+        self._always_stored = kind.always_stored
+        self._validator = kind.__pydantic_validator__
+        self._list_validator = TypeAdapter(list[kind]).validator  # type: ignore[valid-type]
+
+    def record(self, row: Row) -> AnyRecord:
+        """Return the record of a row.
+
+        Raises:
+            ValidationError: it can be neither read nor repaired; the text names the record and the
+                field, and says what to do.
+            DecryptionError: it is sealed.
+        """
+        body = row[1]
+        try:
+            record: AnyRecord
+            if isinstance(body, dict):
+                record = self._validator.validate_python(body)
+            else:
+                record = self._validator.validate_json(body)
+            require_stored(record)
+        except ValidationError as error:
+            record = self._repaired(row, error)
+        self._require_opened(record)
+        return record
+
+    def records_in_parts(self, rows: Sequence[Row]) -> list[AnyRecord]:
+        """Do the same as `records`, in parts between which other threads can run."""
+        return [
+            record
+            for begin in range(0, len(rows), _PART)
+            for record in self.records(rows[begin : begin + _PART])
+        ]
+
+    def records(self, rows: Sequence[Row]) -> list[AnyRecord]:
+        """Return the records of rows; log and leave out the unreadable ones."""
+        if not rows:
+            return []
+        bodies = [row[1] for row in rows]
+        try:
+            records: list[AnyRecord] = self._parsed(bodies)
+        except ValidationError:
+            records = []
+        always = self._always_stored
+        if len(records) == len(rows) and all(
+            always <= record.__pydantic_fields_set__ for record in records
+        ):
+            for record in records:
+                self._require_opened(record)
+            return records
+        return list(self._repairs.readable(rows, self.record))
+
+    def _require_opened(self, record: AnyRecord) -> None:
+        """Raise `DecryptionError` if a record is sealed: its store was opened without keys."""
+        sealed = sealed_text(vars(record).get("metadata"))
+        if sealed is not None:
+            name = f"{self._kind.__name__} {vars(record)['id']!r}"
+            raise opened_without_keys(name, sealed)
+
+    def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
+        """Return the records of bodies, parsed together, which takes half the time."""
+        first = bodies[0]
+        if isinstance(first, dict):
+            return self._list_validator.validate_python(bodies)  # type: ignore[no-any-return]
+        if isinstance(first, str):
+            return self._list_validator.validate_json(  # type: ignore[no-any-return]
+                f"[{','.join(bodies)}]"
+            )
+        return self._list_validator.validate_json(  # type: ignore[no-any-return]
+            b"[%b]" % b",".join(bodies)
+        )
+
+    def _repaired(self, row: Row, error: ValidationError) -> AnyRecord:
+        raw = row[1]
+        try:
+            if not isinstance(raw, dict):
+                raw = parse_json(raw)
+        except (ValueError, RecursionError):
+            raw = None
+        if not isinstance(raw, dict):
+            raise unreadable(self._kind, row_id(row), error)
+        return self._repairs.record(self._kind, raw)
+
+
+def are_many(rows: Sequence[Row]) -> bool:
+    """Return whether parsing rows takes longer than passing them to a thread."""
+    if len(rows) > _FEW_ROWS:
+        return True
+    return sum(len(row[1]) for row in rows) > _FEW_BYTES
+
+
+def row_id(row: Row) -> str:
+    """Return the id of a row."""
+    stored = row[0]
+    return stored.decode(errors="replace") if isinstance(stored, bytes) else str(stored)

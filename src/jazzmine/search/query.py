@@ -1,0 +1,157 @@
+"""What a query looks for: words, "quoted phrases", `prefix*` and `-word`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from jazzmine.search.analyser import Analyser, Word, is_part_of_pair
+
+__all__ = ["Clause", "Query", "SearchOrder", "SearchScope", "Term", "parse_query", "spans_of"]
+
+SearchOrder: TypeAlias = Literal["relevance", "newest"]
+
+# An agent may ask with a whole text.
+_MOST_CLAUSES = 64
+
+_QUOTES = '"\u201c\u201d'
+_PART = re.compile(rf"(-?)[{_QUOTES}]([^{_QUOTES}]*)[{_QUOTES}]?|(-?)([^\s{_QUOTES}]+)")
+
+
+class Term(NamedTuple):
+    """A word of a query.
+
+    Attributes:
+        forms: the folded word, and its stem if that is another: one of them has to be there.
+        is_prefix: whether longer words that begin with one of the forms count, too.
+    """
+
+    forms: tuple[str, ...]
+    is_prefix: bool = False
+
+    def is_in(self, form: str) -> bool:
+        """Return whether a word in an index entry counts."""
+        if form in self.forms:
+            return True
+        if not self.is_prefix and "|" not in form:
+            return False
+        parts = form.split("|")
+        if self.is_prefix:
+            return any(part.startswith(self.forms) for part in parts)
+        return len(parts) > 1 and not set(parts).isdisjoint(self.forms)
+
+
+class Clause(NamedTuple):
+    """What a message may have: a word, or the words of a phrase, one directly after another.
+
+    For an index, a message has the clause if it has each of the terms, in any order.
+    """
+
+    terms: tuple[Term, ...]
+
+    def places(self, forms: Sequence[str]) -> list[int]:
+        """Return where the clause begins, each as an index of the words of an entry."""
+        first = self.terms[0]
+        if len(self.terms) == 1:
+            return [place for place, form in enumerate(forms) if first.is_in(form)]
+        return [
+            place
+            for place in range(len(forms) - len(self.terms) + 1)
+            if all(term.is_in(forms[place + n]) for n, term in enumerate(self.terms))
+        ]
+
+    def may_be_in(self, forms: Sequence[str]) -> bool:
+        """Return whether an index has all of the terms for an entry with these words."""
+        return all(any(map(term.is_in, forms)) for term in self.terms)
+
+
+class Query(NamedTuple):
+    """A query, without repetitions.
+
+    Attributes:
+        clauses: what is wanted.
+        excluded: what must not be there.
+    """
+
+    clauses: tuple[Clause, ...]
+    excluded: tuple[Clause, ...]
+
+
+class SearchScope(NamedTuple):
+    """Which messages are searched: those that meet all that is given.
+
+    Attributes:
+        user_id: whose messages.
+        conversation_id: of which conversation.
+        agent_id: of the conversations that have this agent.
+        roles: values of `MessageRole`; empty for all.
+        since, until: `timestamp` is at least `since`, and less than `until`, in ms.
+        viewer: of the conversations of this user, whoever wrote the messages; a scoped store sees
+            no others.
+    """
+
+    user_id: str | None = None
+    conversation_id: str | None = None
+    agent_id: str | None = None
+    roles: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    viewer: str | None = None
+
+
+def parse_query(text: str, analyser: Analyser) -> Query:
+    """Read a query; signs that mean nothing here are left out, and a quote may lack its end."""
+    wanted: dict[Clause, None] = {}
+    excluded: dict[Clause, None] = {}
+    for minus, phrase, sign, word in _PART.findall(text):
+        if minus or sign:
+            if terms := _phrase(phrase or word, analyser):
+                excluded[Clause(terms)] = None
+        elif phrase:
+            if terms := _phrase(phrase, analyser):
+                wanted[Clause(terms)] = None
+        else:
+            wanted.update((Clause((term,)), None) for term in _words(word, analyser))
+    return Query(tuple(wanted)[:_MOST_CLAUSES], tuple(excluded)[:_MOST_CLAUSES])
+
+
+def _phrase(text: str, analyser: Analyser) -> tuple[Term, ...]:
+    words = analyser.words(text)
+    if len(words) > 1 and words[-1].start < words[-2].end:
+        words.pop()  # the last character of a pair: in a text, the pair may go on
+    last = len(words) - 1
+    return tuple(_term(text, word, number == last) for number, word in enumerate(words))
+
+
+def _words(text: str, analyser: Analyser) -> Iterator[Term]:
+    words = analyser.words(text)
+    for number, word in enumerate(words):
+        if not number or words[number - 1].end <= word.start or word.end - word.start > 1:
+            yield _term(text, word, number == len(words) - 1 or text.startswith("*", word.end))
+
+
+def _term(text: str, word: Word, is_last: bool) -> Term:
+    """Return the term of a word; one character of a pair is the beginning of pairs."""
+    forms = word.form.split("|")
+    if is_last and (text.startswith("*", word.end) or is_part_of_pair(word.form)):
+        return Term((forms[0],), is_prefix=True)
+    return Term(tuple(forms))
+
+
+def spans_of(query: Query, text: str, analyser: Analyser) -> list[tuple[int, int]]:
+    """Return the places in a text of what a query wants, in order; those that overlap as one."""
+    words = analyser.words(text)
+    forms = [word.form for word in words]
+    places = sorted(
+        (words[place].start, words[place + len(clause.terms) - 1].end)
+        for clause in query.clauses
+        for place in clause.places(forms)
+    )
+    spans: list[tuple[int, int]] = []
+    for start, end in places:
+        if spans and start < spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((start, end))
+    return spans

@@ -1,0 +1,39 @@
+"""The long-term memories' sync API, and the records that they keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jazzmine import _lazy
+
+if TYPE_CHECKING:
+    from jazzmine._sync.long_term_memory.memory import (
+        InMemoryLongTermMemoryStore as InMemoryLongTermMemoryStore,
+    )
+    from jazzmine._sync.long_term_memory.mongodb import (
+        MongoDBLongTermMemoryStore as MongoDBLongTermMemoryStore,
+    )
+    from jazzmine._sync.long_term_memory.postgres import (
+        PostgresLongTermMemoryStore as PostgresLongTermMemoryStore,
+    )
+    from jazzmine._sync.long_term_memory.sqlite import (
+        SQLiteLongTermMemoryStore as SQLiteLongTermMemoryStore,
+    )
+    from jazzmine._sync.long_term_memory.store import (
+        LongTermMemoryStore as LongTermMemoryStore,
+    )
+    from jazzmine.records.items import *
+    from jazzmine.records.log import ANY as ANY
+else:
+    _lazy.attach(
+        globals(),
+        _lazy.ITEM_RECORDS,
+        {
+            "ANY": "jazzmine.records.log",
+            "LongTermMemoryStore": "jazzmine._sync.long_term_memory.store",
+            "InMemoryLongTermMemoryStore": "jazzmine._sync.long_term_memory.memory",
+            "MongoDBLongTermMemoryStore": "jazzmine._sync.long_term_memory.mongodb",
+            "PostgresLongTermMemoryStore": "jazzmine._sync.long_term_memory.postgres",
+            "SQLiteLongTermMemoryStore": "jazzmine._sync.long_term_memory.sqlite",
+        },
+    )

@@ -1,0 +1,143 @@
+"""An agent of Google's ADK with a scripted model, and a program of one process with it.
+
+Run as `python -m tests.adapters.google_adk_program CONFIG COMMAND`, with the configuration of a
+message store as JSON, and one of these commands:
+
+- `append NAME COUNT`: appends events to the session `s1`, each of which changes its own keys of
+  the session's, the user's and the app's state.
+- `killed TEXT`: a recorded run, killed in the middle of the tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.genai import types
+from pydantic import Field
+
+from jazzmine.adapters.google_adk import JazzmineSessionService
+from jazzmine.core import MessageStore
+from jazzmine.core.long_term_memory import LongTermMemoryStore
+from tests.behaviour.backends import Config
+
+__all__ = ["PLACE", "ScriptedModel", "changing", "items_config", "opened", "run", "runner"]
+
+PLACE: dict[str, Any] = {"app_name": "a1", "user_id": "u1", "session_id": "s1"}
+
+
+def items_config(config: Config) -> Config:
+    """Return the configuration of a long-term memory in the same place, where there is such one."""
+    shared = config["storage"] in ("sqlite", "postgres", "mongodb")
+    return config if shared else {"storage": "memory"}
+
+
+@asynccontextmanager
+async def opened(config: Config) -> AsyncGenerator[JazzmineSessionService]:
+    """Open both stores in one place."""
+    async with (
+        await MessageStore.initialize(config) as store,
+        await LongTermMemoryStore.initialize(items_config(config)) as items,
+    ):
+        yield JazzmineSessionService(store, items)
+
+
+def changing(delta: dict[str, Any], **more: Any) -> Event:
+    """Return an event that changes state."""
+    return Event(author="guide", actions=EventActions(state_delta=delta), **more)
+
+
+class ScriptedModel(BaseLlm):
+    """Calls the tool `weather` for each new question, and then answers; keeps what it was sent."""
+
+    model: str = "scripted-1"
+    sent: list[Any] = Field(default_factory=list)
+    error: str = ""
+
+    async def generate_content_async(
+        self, llm_request: Any, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        if self.error:
+            raise OSError(self.error)
+        self.sent.append(llm_request.contents)
+        last = llm_request.contents[-1].parts[-1]
+        if last.function_response:
+            part = types.Part(text="It rains.")
+        else:
+            part = types.Part.from_function_call(name="weather", args={"city": "Lisbon"})
+        yield LlmResponse(
+            content=types.Content(role="model", parts=[part]),
+            usage_metadata=types.GenerateContentResponseUsageMetadata(
+                prompt_token_count=10,
+                candidates_token_count=5,
+                total_token_count=15,
+                cached_content_token_count=4,
+            ),
+        )
+
+
+def weather(city: str) -> str:
+    """Return the weather of a city."""
+    return f"rain in {city}"
+
+
+def runner(
+    service: JazzmineSessionService,
+    model: ScriptedModel,
+    tool: Callable[..., Any] = weather,
+) -> Runner:
+    """Return a runner of an agent whose runs are recorded."""
+    agent = LlmAgent(name="guide", model=model, tools=[tool], output_key="answer")
+    app = App(name="a1", root_agent=agent, plugins=[service.recorder()])
+    return Runner(app=app, session_service=service)
+
+
+async def run(made: Runner, text: str) -> list[Event]:
+    """Run one turn of the session `s1`, and return its events."""
+    question = types.Content(role="user", parts=[types.Part(text=text)])
+    turn = made.run_async(user_id="u1", session_id="s1", new_message=question)
+    return [event async for event in turn]
+
+
+async def _append(service: JazzmineSessionService, name: str, count: str) -> None:
+    session = await service.get_session(**PLACE)
+    assert session is not None
+    for number in range(int(count)):
+        key = f"{name}{number}"
+        await service.append_event(
+            session, changing({key: number, f"user:{key}": number, f"app:{key}": number})
+        )
+
+
+async def _killed(service: JazzmineSessionService, text: str) -> None:
+    def weather(city: str) -> str:
+        """Return the weather of a city."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        return city
+
+    await service.create_session(**PLACE)
+    await run(runner(service, ScriptedModel(), weather), text)
+
+
+async def main() -> None:
+    config, command, *rest = sys.argv[1:]
+    work: Any = {"append": _append, "killed": _killed}[command]
+    async with opened(json.loads(config)) as service:
+        await work(service, *rest)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

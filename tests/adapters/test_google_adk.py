@@ -1,0 +1,375 @@
+"""Sessions of Google's ADK: what its own tests want of a session service, and what ours adds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from google.adk.errors.already_exists_error import AlreadyExistsError
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from jazzmine import MemoryItem
+from jazzmine.adapters import _google_adk_state
+from jazzmine.adapters.google_adk import JazzmineSessionService
+from jazzmine.core import MessageStore
+from jazzmine.core.long_term_memory import LongTermMemoryStore
+from jazzmine.sync import MessageStore as SyncMessageStore
+from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
+from tests.adapters.google_adk_program import PLACE, changing, items_config, opened
+from tests.adapters.processes import run_together
+from tests.behaviour.backends import Config
+
+PROGRAM = "tests.adapters.google_adk_program"
+
+OWNER: dict[str, Any] = {"app_name": "a1", "user_id": "u1"}
+
+
+@pytest.fixture(params=["async", "sync"])
+async def service(config: Config, request: pytest.FixtureRequest) -> AsyncIterator[Any]:
+    """A service on an empty store of either API."""
+    async with AsyncExitStack() as stack:
+        store: Any
+        items: Any
+        if request.param == "async":
+            store = await stack.enter_async_context(await MessageStore.initialize(config))
+            items = await stack.enter_async_context(
+                await LongTermMemoryStore.initialize(items_config(config))
+            )
+        else:
+            store = stack.enter_context(SyncMessageStore.initialize(config))
+            items = stack.enter_context(SyncLongTermMemoryStore.initialize(items_config(config)))
+        yield JazzmineSessionService(store, items)
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Any]:
+    """A service in memory, with its stores."""
+    async with (
+        await MessageStore.initialize("memory:") as store,
+        await LongTermMemoryStore.initialize("memory:") as items,
+    ):
+        yield JazzmineSessionService(store, items), store, items
+
+
+def said(text: str, **more: Any) -> Event:
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(author="user", content=content, **more)
+
+
+def texts(session: Any) -> list[str]:
+    return [event.content.parts[0].text for event in session.events]
+
+
+async def test_a_session_is_created_read_and_deleted(service: JazzmineSessionService) -> None:
+    assert await service.get_session(**PLACE) is None
+    session = await service.create_session(**OWNER, state={"k": "v", "temp:t": 1})
+
+    assert (session.app_name, session.user_id, session.state) == ("a1", "u1", {"k": "v"})
+    place: dict[str, Any] = {**OWNER, "session_id": session.id}
+    assert await service.get_session(**place) == session
+    with pytest.raises(AlreadyExistsError):
+        await service.create_session(**place, state={"k": "w", "user:k": "w"})
+    assert await service.get_session(**place) == session
+    await service.delete_session(**place)
+    await service.delete_session(**place)
+    assert await service.get_session(**place) is None
+
+
+async def test_sessions_are_listed_with_the_last_changed_at_the_end(
+    service: JazzmineSessionService,
+) -> None:
+    for user, name in (("u1", "s1"), ("u1", "s2"), ("u2", "s1")):
+        await service.create_session(
+            app_name="a1", user_id=user, session_id=name, state={"k": user + name, "user:n": user}
+        )
+    await service.create_session(app_name="a2", user_id="u1", session_id="s1")
+    first = await service.get_session(**PLACE)
+    assert first is not None
+    await service.append_event(first, said("Rain?", timestamp=first.last_update_time + 10))
+
+    mine = (await service.list_sessions(**OWNER)).sessions
+    assert [one.id for one in mine] == ["s2", "s1"]
+    assert mine[1].last_update_time == pytest.approx(first.last_update_time, abs=1e-6)
+    assert [one.events for one in mine] == [[], []]
+    everyone = (await service.list_sessions(app_name="a1")).sessions
+    states = {(one.user_id, one.id): one.state for one in everyone}
+    assert states == {
+        ("u1", "s1"): {"k": "u1s1", "user:n": "u1"},
+        ("u1", "s2"): {"k": "u1s2", "user:n": "u1"},
+        ("u2", "s1"): {"k": "u2s1", "user:n": "u2"},
+    }
+    newest, *_ = await service.list_sessions_page(**OWNER, limit=1)
+    (older,) = await service.list_sessions_page(**OWNER, limit=5, after=newest)
+    assert [newest.id, older.id] == ["s1", "s2"]
+
+
+async def test_state_is_a_sessions_a_users_or_an_apps(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE, state={"app:a": 1, "user:u": 1, "s": 1})
+    await service.append_event(session, changing({"app:b": 2, "user:v": 2, "s": 2, "temp:t": 2}))
+
+    everything = {"app:a": 1, "app:b": 2, "user:u": 1, "user:v": 2, "s": 2}
+    assert session.state == {**everything, "temp:t": 2}
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.state == everything
+    assert stored.events[0].actions.state_delta == {"app:b": 2, "user:v": 2, "s": 2}
+    other = await service.create_session(**OWNER, session_id="s2")
+    assert other.state == {"app:a": 1, "app:b": 2, "user:u": 1, "user:v": 2}
+    stranger = await service.create_session(app_name="a1", user_id="u2")
+    assert stranger.state == {"app:a": 1, "app:b": 2}
+    assert (await service.create_session(app_name="a2", user_id="u1")).state == {}
+    assert await service.get_user_state(**OWNER) == {"u": 1, "v": 2}
+    assert await service.get_user_state(app_name="a2", user_id="u1") == {}
+    await service.append_event(other, changing({"user:v": {"x": [None, 10**30]}}))
+    assert await service.get_user_state(**OWNER) == {"u": 1, "v": {"x": [None, 10**30]}}
+
+
+async def test_a_session_of_another_user_with_the_same_id_is_another_one(
+    service: JazzmineSessionService,
+) -> None:
+    session = await service.create_session(**PLACE)
+    await service.append_event(session, said("Rain?"))
+    for user, name in (("u2", "s1"), ("u1/s1", "x"), ("u1", "s1/x"), ("u1%2Fs1", "x")):
+        other = await service.create_session(app_name="a1", user_id=user, session_id=name)
+        assert (other.user_id, other.id, other.events) == (user, name, [])
+        place: dict[str, Any] = {"app_name": "a1", "user_id": user, "session_id": name}
+        assert await service.get_session(**place) == other
+
+
+async def test_an_event_is_stored_as_it_is(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    image = types.Part.from_bytes(data=b"\xff\x00", mime_type="image/png")
+    entry = types.SearchEntryPoint(sdk_blob=b"\xfe")
+    event = Event(
+        invocation_id="i1",
+        author="user",
+        content=types.Content(role="user", parts=[image, types.Part(text="What is it?")]),
+        grounding_metadata=types.GroundingMetadata(
+            search_entry_point=entry, web_search_queries=["q"]
+        ),
+        usage_metadata=types.GenerateContentResponseUsageMetadata(prompt_token_count=1),
+        citation_metadata=types.CitationMetadata(),
+        custom_metadata={"k": [1, None]},
+        actions=EventActions(artifact_delta={"f": 0}, transfer_to_agent="b", escalate=True),
+        long_running_tool_ids={"t1", "t2"},
+        error_code="E",
+        error_message="failed",
+        turn_complete=True,
+        partial=False,
+        interrupted=True,
+        timestamp=1_700_000_000.123456,
+        input_transcription=types.Transcription(text="in", finished=True),
+    )
+    await service.append_event(session, event)
+
+    stored = await service.get_session(**PLACE)
+    assert stored == session
+    assert stored is not None
+    assert stored.events == [event]
+
+
+async def test_partial_events_are_not_stored(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    await service.append_event(session, changing({"k": 1, "user:k": 1}, partial=True))
+
+    assert (session.events, session.state) == ([], {})
+    assert await service.get_session(**PLACE) == session
+
+
+async def test_the_newest_events_or_those_from_a_time_are_read(
+    service: JazzmineSessionService,
+) -> None:
+    session = await service.create_session(**PLACE)
+    for number in range(1, 6):
+        await service.append_event(
+            session,
+            said(str(number), timestamp=number, actions=EventActions(state_delta={"n": number})),
+        )
+
+    async def read(**config: Any) -> list[str]:
+        found = await service.get_session(**PLACE, config=GetSessionConfig(**config))
+        assert found is not None
+        assert found.state == {"n": 5}
+        return texts(found)
+
+    assert await read() == ["1", "2", "3", "4", "5"]
+    assert await read(num_recent_events=0) == []
+    assert await read(num_recent_events=3) == ["3", "4", "5"]
+    assert await read(num_recent_events=9) == ["1", "2", "3", "4", "5"]
+    assert await read(after_timestamp=4.0) == ["4", "5"]
+    assert await read(after_timestamp=50.0) == []
+    assert await read(after_timestamp=4.0, num_recent_events=3) == ["4", "5"]
+
+
+async def test_an_unknown_session_gets_no_event(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    await service.delete_session(**PLACE)
+    for event in (said("Rain?"), changing({"user:k": 1})):
+        with pytest.raises(ValueError, match="Session s1 not found"):
+            await service.append_event(session, event)
+    assert session.events == []
+    assert await service.get_user_state(**OWNER) == {}
+    for missing in PLACE:
+        with pytest.raises(ValueError, match=f"{missing} is missing"):
+            await service.get_session(**{**PLACE, missing: ""})
+
+
+async def test_an_append_may_be_repeated(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    first = changing({"k": 1, "user:k": 1})
+    await service.append_event(session, first)
+    await service.append_event(session, changing({"k": 2, "user:k": 2}))
+    await service.append_event(session, first)
+
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert len(stored.events) == 2
+    assert stored.state == {"k": 2, "user:k": 2}
+
+
+async def test_writers_with_old_sessions_all_get_in(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    copies = [session.model_copy(deep=True) for _ in range(8)]
+    await asyncio.gather(
+        *(
+            service.append_event(one, changing({f"k{number}": number, f"user:k{number}": number}))
+            for number, one in enumerate(copies)
+        )
+    )
+
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert len(stored.events) == 8
+    own = {f"k{number}": number for number in range(8)}
+    assert stored.state == {**own, **{f"user:{key}": value for key, value in own.items()}}
+
+
+async def test_processes_append_to_one_session(shared_config: Config) -> None:
+    if items_config(shared_config) != shared_config:
+        pytest.skip("the long-term memory is in one process's memory (on any machine)")
+    async with opened(shared_config) as service:
+        await service.create_session(**PLACE)
+        await asyncio.to_thread(
+            run_together, PROGRAM, shared_config, ("append", "x", "10"), ("append", "y", "10")
+        )
+        stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert len(stored.events) == 20
+    keys = {f"{name}{number}" for name in "xy" for number in range(10)}
+    assert stored.state.keys() == {
+        f"{prefix}{key}" for prefix in ("", "user:", "app:") for key in keys
+    }
+
+
+async def test_state_counts_once_its_event_is_stored(memory: Any) -> None:
+    service, store, _ = memory
+    session = await service.create_session(**PLACE, state={"user:k": 0})
+    append, store.append_messages = store.append_messages, None
+    event = changing({"user:k": 1})
+    with pytest.raises(TypeError):
+        await service.append_event(session, event)
+    assert await service.get_user_state(**OWNER) == {"k": 0}
+    store.append_messages = append
+    await service.append_event(session, event)
+    assert await service.get_user_state(**OWNER) == {"k": 1}
+
+
+async def test_a_change_whose_event_was_never_stored_is_forgotten(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, store, items = memory
+    session = await service.create_session(**PLACE)
+    append, store.append_messages = store.append_messages, None
+    with pytest.raises(TypeError):
+        await service.append_event(session, changing({"user:lost": 1}))
+    store.append_messages = append
+    monkeypatch.setattr(_google_adk_state, "_PENDING_MS", -1)
+    await service.append_event(session, changing({"user:k": 1}))
+
+    item: MemoryItem = await items.get(("google_adk", "a1", "u1"), "state")
+    assert "lost" not in str(item.value)
+    monkeypatch.undo()
+    assert await service.get_user_state(**OWNER) == {"k": 1}
+
+
+async def test_a_limited_read_of_a_long_session_reads_few_messages(memory: Any) -> None:
+    service, store, _ = memory
+    session = await service.create_session(**PLACE, state={"begun": True})
+    for number in range(120):
+        await service.append_event(session, changing({"n": number, f"k{number}": number}))
+    assert await service.get_session(**PLACE) == session
+    (listed,) = (await service.list_sessions(**OWNER)).sessions
+    assert listed.state == session.state
+    await service.append_event(session, changing({"n": -1}))
+
+    read: list[Any] = []
+    get = store.get_messages_by_conversation_id
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        read.extend(found := await get(*args, **kwargs))
+        return found
+
+    store.get_messages_by_conversation_id = counted
+    recent = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=5))
+    assert recent.events == session.events[-5:]
+    assert recent.state == session.state
+    assert len(read) == 1
+    # The message that the kept state is of.
+    await store.delete_message(f"a1/u1/s1/{session.events[-2].id}")
+    recent = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=5))
+    assert recent.state == {key: value for key, value in session.state.items() if key != "k119"}
+
+
+async def test_a_read_does_not_begin_with_the_answer_to_a_call_that_is_left_out(
+    memory: Any,
+) -> None:
+    service, store, _ = memory
+    session = await service.create_session(**PLACE)
+    call = types.FunctionCall(id="c1", name="weather", args={"city": "Lisbon"})
+    answer = types.FunctionResponse(id="c1", name="weather", response={"result": "rain"})
+    asked = Event(
+        author="guide", content=types.Content(role="model", parts=[types.Part(function_call=call)])
+    )
+    answered = Event(
+        author="guide",
+        content=types.Content(role="user", parts=[types.Part(function_response=answer)]),
+    )
+    for event in (said("Rain?"), asked, answered, said("Thanks.")):
+        await service.append_event(session, event)
+
+    recent = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=2))
+    assert texts(recent) == ["Thanks."]
+    await store.flag_message(f"a1/u1/s1/{asked.id}")
+    assert texts(await service.get_session(**PLACE)) == ["Rain?", "Thanks."]
+    shown = await store.get_messages_by_conversation_id("a1/u1/s1")
+    assert [(one.role.value, one.original_content) for one in shown] == [
+        ("user", "Rain?"),
+        ("assistant", 'weather({"city":"Lisbon"})'),
+        ("tool", '{"result":"rain"}'),
+        ("user", "Thanks."),
+    ]
+
+
+async def test_a_user_is_erased_from_events_and_state(memory: Any) -> None:
+    service, store, items = memory
+    session = await service.create_session(**PLACE, state={"user:k": 1, "app:k": 1})
+    await service.append_event(session, said("Rain?"))
+    await store.erase_user("u1")
+    await items.erase_user("u1")
+
+    assert await service.get_session(**PLACE) is None
+    assert (await service.create_session(**PLACE)).state == {"app:k": 1}
+
+
+async def test_other_stores_are_refused(memory: Any) -> None:
+    _, store, items = memory
+    with pytest.raises(TypeError, match="MessageStore that is open"):
+        JazzmineSessionService(items, store)
+    with pytest.raises(TypeError, match="LongTermMemoryStore that is open"):
+        JazzmineSessionService(store, store)

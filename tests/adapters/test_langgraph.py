@@ -1,0 +1,265 @@
+"""Graphs of LangGraph with their checkpoints and their store in a long-term memory."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.types import Command
+
+from jazzmine import ConfigurationError
+from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
+from jazzmine.core.long_term_memory import LongTermMemoryStore
+from jazzmine.sync import MessageStore
+from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
+from tests.adapters.langgraph_program import SETTINGS, graph
+from tests.adapters.processes import ROOT
+from tests.behaviour.backends import Config
+
+THREAD: dict[str, Any] = {"configurable": {"thread_id": "t1", "checkpoint_ns": ""}}
+QUESTION = {"messages": [("user", "A hotel!")]}
+
+
+@pytest.fixture
+def items(item_config: Config) -> Iterator[SyncLongTermMemoryStore]:
+    with SyncLongTermMemoryStore.initialize(item_config) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def async_items(item_config: Config) -> AsyncIterator[LongTermMemoryStore]:
+    async with await LongTermMemoryStore.initialize(item_config) as opened:
+        yield opened
+
+
+@pytest.fixture
+def memory() -> Iterator[SyncLongTermMemoryStore]:
+    with SyncLongTermMemoryStore.initialize("memory:") as opened:
+        yield opened
+
+
+def checkpoint(versions: dict[str, Any], values: dict[str, Any]) -> Any:
+    made = {**empty_checkpoint(), "id": str(uuid6()), "channel_versions": versions}
+    return {**made, "channel_values": values}
+
+
+def put(saver: JazzmineSaver, parent: Any, value: Any, version: Any = 1) -> Any:
+    made = checkpoint({"c": version}, {"c": value})
+    return saver.put(parent, made, {"source": "loop", "step": 1}, {"c": version})
+
+
+def value_at(saver: JazzmineSaver, config: Any) -> Any:
+    found = saver.get_tuple(config)
+    assert found is not None
+    return found.checkpoint["channel_values"].get("c")
+
+
+def test_a_graph_goes_on_after_its_interrupt_and_from_an_earlier_state(
+    items: SyncLongTermMemoryStore,
+) -> None:
+    agent = graph(JazzmineSaver(items))
+    agent.invoke(QUESTION, SETTINGS)
+    paused = agent.get_state(SETTINGS, subgraphs=True)
+    assert agent.invoke(Command(resume="yes"), SETTINGS)["log"] == ["planned", "yes"]
+
+    agent.invoke(None, paused.config)
+    assert agent.invoke(Command(resume="no"), SETTINGS)["log"] == ["planned", "no"]
+
+    logs = [state.values.get("log") for state in agent.get_state_history(SETTINGS)]
+    assert ["planned", "yes"] in logs
+    assert ["planned", "no"] in logs
+
+
+async def test_coroutines_run_on_an_async_store(async_items: LongTermMemoryStore) -> None:
+    agent = graph(JazzmineSaver(async_items))
+    await agent.ainvoke(QUESTION, SETTINGS)
+    found = await agent.ainvoke(Command(resume="yes"), SETTINGS)
+    assert found["log"] == ["planned", "yes"]
+
+
+async def test_plain_calls_in_other_threads_use_an_async_store(
+    async_items: LongTermMemoryStore,
+) -> None:
+    saver = JazzmineSaver(async_items)
+    agent = graph(saver)
+    await asyncio.to_thread(agent.invoke, QUESTION, SETTINGS)
+    found = await asyncio.to_thread(agent.invoke, Command(resume="yes"), SETTINGS)
+    assert found["log"] == ["planned", "yes"]
+    with pytest.raises(RuntimeError, match="block the event loop"):
+        saver.get_tuple(SETTINGS)
+
+
+async def test_coroutines_run_on_a_sync_store(items: SyncLongTermMemoryStore) -> None:
+    agent = graph(JazzmineSaver(items))
+    await agent.ainvoke(QUESTION, SETTINGS)
+    assert (await agent.ainvoke(Command(resume="yes"), SETTINGS))["log"] == ["planned", "yes"]
+
+
+def test_a_killed_graph_goes_on_in_another_process(item_config: Config) -> None:
+    if item_config["storage"] == "memory":
+        pytest.skip("it is in one process's memory (on any machine)")
+    program = [sys.executable, "-m", "tests.adapters.langgraph_program", json.dumps(item_config)]
+    asked = subprocess.run([*program, "ask"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120)
+    answered = subprocess.run(
+        [*program, "answer", "yes"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120, check=True
+    )
+
+    assert (asked.returncode, asked.stdout) == (-9, b"Shall I book?\n")
+    assert json.loads(answered.stdout) == {
+        "log": ["planned", "yes"],
+        "said": ["A hotel!", "You said yes."],
+    }
+
+
+def test_branches_with_one_version_keep_their_values(items: SyncLongTermMemoryStore) -> None:
+    saver = JazzmineSaver(items)
+    root = put(saver, THREAD, ["root"])
+    left = put(saver, root, ["left"], 2)
+    right = put(saver, root, ["right"], 2)
+    again = JazzmineSaver(items)
+
+    assert [value_at(again, at) for at in (root, left, right)] == [["root"], ["left"], ["right"]]
+    assert saver.get_next_version(2, None) != saver.get_next_version(2, None)
+
+
+def test_a_list_that_grows_is_stored_once(memory: SyncLongTermMemoryStore) -> None:
+    saver = JazzmineSaver(memory)
+    said = [f"{number} {'x' * 100}" for number in range(1_000)]
+    at = put(saver, THREAD, said)
+    before = sum(len(item.data or b"") for item in memory.list_items())
+    at = put(saver, at, [*said, "more"], 2)
+    after = sum(len(item.data or b"") for item in memory.list_items())
+
+    assert after - before < 5_000
+    assert value_at(JazzmineSaver(memory), at) == [*said, "more"]
+
+
+def test_pruning_keeps_the_values_of_the_latest_checkpoint(
+    memory: SyncLongTermMemoryStore,
+) -> None:
+    saver = JazzmineSaver(memory)
+    said = [str(number) for number in range(100)]
+    at = THREAD
+    for count in range(40, 101, 10):
+        at = put(saver, at, said[:count], count)
+    stored = len(memory.list_items())
+    saver.prune(["t1"])
+
+    assert [value_at(saver, found.config) for found in saver.list(THREAD)] == [said]
+    assert len(memory.list_items()) < stored
+    at = put(saver, at, [*said, "more"], 101)
+    assert value_at(JazzmineSaver(memory), at) == [*said, "more"]
+
+
+@pytest.mark.parametrize("value", [b"\0", {1, 2}, [], list(range(70)), float("inf"), ""])
+def test_values_come_out_as_they_went_in(memory: SyncLongTermMemoryStore, value: Any) -> None:
+    saver = JazzmineSaver(memory)
+    found = value_at(saver, put(saver, THREAD, value))
+    assert (type(found), found) == (type(value), value)
+
+
+def test_an_encrypting_serializer_leaves_no_text(memory: SyncLongTermMemoryStore) -> None:
+    class Reversed:
+        def encrypt(self, plaintext: bytes) -> tuple[str, bytes]:
+            return "reversed", plaintext[::-1]
+
+        def decrypt(self, ciphername: str, ciphertext: bytes) -> bytes:
+            return ciphertext[::-1]
+
+    serde = EncryptedSerializer(Reversed())
+    saver = JazzmineSaver(memory, serde=serde)
+    assert value_at(saver, put(saver, THREAD, ["a secret"])) == ["a secret"]
+    assert not any(b"a secret" in (item.data or b"") for item in memory.list_items())
+    with MessageStore.initialize("memory:") as store, pytest.raises(ConfigurationError):
+        JazzmineSaver(memory, serde=serde, messages=store)
+
+
+def test_a_user_is_erased_from_threads_items_and_messages(
+    memory: SyncLongTermMemoryStore,
+) -> None:
+    with MessageStore.initialize("memory:") as store:
+        facts = JazzmineStore(memory)
+        agent = graph(JazzmineSaver(memory, messages=store), facts)
+        agent.invoke(QUESTION, SETTINGS)
+        agent.invoke(Command(resume="yes"), SETTINGS)
+        said = [message.original_content for message in store.get_immediate_context("t1", 10)]
+        assert said == ["A hotel!", "You said yes."]
+
+        memory.erase_user("ana")
+        store.erase_user("ana")
+
+        assert memory.list_items() == []
+        assert store.get_conversations() == []
+
+
+def test_the_store_ranks_and_leaves_nothing_out(items: SyncLongTermMemoryStore) -> None:
+    store = JazzmineStore(items)
+    for key, text in (("a", "rain"), ("b", "sun"), ("c", "rain and rain")):
+        store.put(("facts",), key, {"text": text, "size": len(text)})
+
+    found = store.search(("facts",), query="rain")
+    assert {item.key for item in found[:2]} == {"a", "c"}
+    assert (found[2].key, found[2].score) == ("b", None)
+    assert [item.key for item in store.search(("facts",), filter={"size": {"$lt": 4}})] == ["b"]
+    assert store.list_namespaces() == [("facts",)]
+
+
+def test_a_query_does_not_rank_an_item_without_an_index(memory: SyncLongTermMemoryStore) -> None:
+    store = JazzmineStore(memory, ttl={"default_ttl": 60})
+    store.put(("facts",), "a", {"text": "rain"}, index=False)
+    store.put(("facts",), "b", {"text": "rain"}, index=False, ttl=None)
+    store.put(("facts",), "c", {"text": "rain"})
+    found = store.search(("facts",), query="rain")
+    assert [item.score is None for item in found] == [False, True, True]
+    assert found[0].key == "c"
+    assert [item.expires_at is None for item in memory.list_items()] == [False, True, False]
+    store.put(("facts",), "a", {"text": "rain"})
+    assert {item.key for item in store.search(("facts",), query="rain") if item.score} == {"a", "c"}
+
+
+def test_an_item_of_the_store_expires_after_its_last_use(memory: SyncLongTermMemoryStore) -> None:
+    store = JazzmineStore(memory, ttl={"default_ttl": 0.6 / 60})
+    store.put(("facts",), "a", {"text": "rain"})
+    for _ in range(3):
+        time.sleep(0.4)
+        assert store.get(("facts",), "a") is not None
+    time.sleep(0.7)
+    assert store.search(("facts",)) == []
+
+
+def test_a_task_that_writes_again_keeps_what_it_wrote(memory: SyncLongTermMemoryStore) -> None:
+    saver, task = JazzmineSaver(memory), str(uuid4())
+    at = put(saver, THREAD, 1)
+    saver.put_writes(at, [("a", 1)], task)
+    saver.put_writes(at, [("a", 2), ("b", 2)], task)
+    found = saver.get_tuple(at)
+    assert found is not None
+    assert found.pending_writes == [(task, "a", 1), (task, "b", 2)]
+
+
+def test_a_reader_never_gets_a_checkpoint_without_values_that_are_being_pruned(
+    memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = JazzmineSaver(memory)
+    at = put(saver, THREAD, ["first"])
+    read_many = memory.get_many
+
+    def prune_first(keys: Any) -> Any:
+        monkeypatch.setattr(memory, "get_many", read_many)
+        put(saver, at, ["second"], 2)
+        saver.prune(["t1"])
+        return read_many(keys)
+
+    reader = JazzmineSaver(memory)
+    monkeypatch.setattr(memory, "get_many", prune_first)
+    assert value_at(reader, THREAD) == ["second"]

@@ -1,0 +1,191 @@
+"""Traces of runs of the OpenAI Agents SDK, recorded by its own hooks in its own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from agents import FunctionTool, Runner
+
+from jazzmine import Conversation, TraceFilter
+from jazzmine.core import MessageStore
+from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.openai_agents_program import ScriptedModel, agent
+from tests.adapters.openai_agents_sessions import CALL, OUTPUT, said, session_of
+from tests.adapters.processes import run_together
+from tests.adapters.traces import check_recorded_turn, only_trace
+from tests.behaviour.backends import Config
+
+PROGRAM = "tests.adapters.openai_agents_program"
+
+
+def refuse() -> None:
+    raise OSError("no network")
+
+
+async def run(session: Any, guide: Any, question: str = "Rain?") -> None:
+    async with session.recorder() as hooks:
+        await Runner.run(guide, question, session=session, hooks=hooks)
+
+
+async def test_a_run_leaves_a_trace_beside_its_messages(store: MessageStore) -> None:
+    await run(session_of(store), agent()[0])
+
+    trace = await only_trace(store, "s1")
+    check_recorded_turn(trace)
+    assert [call.reasoning_tokens for call in trace.llm_calls] == [2, 2]
+    assert trace.turn_number == 1
+    conversation = await store.get_conversation_by_id("s1")
+    assert conversation is not None
+    assert conversation.title == "Rain?"
+
+
+async def test_runs_are_numbered_and_summed_up(store: MessageStore) -> None:
+    session, (guide, _) = session_of(store), agent()
+    for question in ("Rain?", "And now?"):
+        await run(session, guide, question)
+
+    traces = await store.get_turn_traces_by_conversation_id("s1")
+    (used,) = await store.summarize_usage(TraceFilter(conversation_id="s1"), by="agent")
+
+    assert [trace.turn_number for trace in traces] == [1, 2]
+    assert (used.key, used.turns, used.total_tokens) == ("a1", 2, 60)
+
+
+async def test_a_title_is_given_once_and_kept(store: MessageStore) -> None:
+    await store.store_conversation(
+        Conversation(id="s2", user_id="u1", agent_id="a1", title="Weather")
+    )
+    for name, question in (("s1", "Will it rain " + 30 * "and rain "), ("s1", "b"), ("s2", "a")):
+        await run(session_of(store, name), agent()[0], question)
+
+    found = [await store.get_conversation_by_id(name) for name in ("s1", "s2")]
+    first, second = (one.title for one in found if one is not None)
+    assert first.startswith("Will it rain and rain")
+    assert first.endswith("…")
+    assert len(first) <= 60
+    assert second == "Weather"
+
+
+async def test_a_model_that_fails_leaves_its_error(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*args: Any, **kwargs: Any) -> None:
+        raise OSError("no network")
+
+    guide, _ = agent()
+    monkeypatch.setattr(ScriptedModel, "get_response", fail)
+    with pytest.raises(OSError, match="no network"):
+        await run(session_of(store), guide)
+
+    trace = await only_trace(store, "s1")
+    assert [call.error for call in trace.llm_calls] == ["OSError: no network"]
+    assert len(trace.errors) == 1
+
+
+async def test_a_tool_that_fails_leaves_its_error(store: MessageStore) -> None:
+    await run(session_of(store), agent(refuse)[0])
+
+    (tool,) = (await only_trace(store, "s1")).tool_traces
+    assert not tool.success
+    assert "An error occurred" in str(tool.error)
+
+
+async def test_a_run_that_a_tool_ends_leaves_its_error(store: MessageStore) -> None:
+    guide, _ = agent(refuse)
+    (tool,) = guide.tools
+    assert isinstance(tool, FunctionTool)
+    tool.on_invoke_tool = lambda *arguments: _raise()
+    with pytest.raises(Exception, match="no network"):
+        await run(session_of(store), guide)
+
+    trace = await only_trace(store, "s1")
+    assert "no network" in str(trace.tool_traces[0].error)
+    assert trace.total_tokens == 15
+
+
+async def _raise() -> None:
+    raise OSError("no network")
+
+
+def test_a_run_without_a_loop_is_recorded(sync_store: SyncMessageStore) -> None:
+    session = session_of(sync_store)
+
+    def run_sync() -> None:
+        # It takes the thread's event loop, and leaves it open.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        with session.recorder() as hooks:
+            Runner.run_sync(agent()[0], "Rain?", session=session, hooks=hooks)
+        loop.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(run_sync).result()
+
+    check_recorded_turn(asyncio.run(only_trace(sync_store, "s1")))
+
+
+async def test_an_async_store_needs_an_async_block(store: MessageStore) -> None:
+    with pytest.raises(TypeError, match=r"jazzmine\.sync"), session_of(store).recorder():
+        pass
+
+
+async def test_a_session_outside_of_the_block_is_not_recorded(store: MessageStore) -> None:
+    session = session_of(store)
+    async with session.recorder():
+        await session_of(store, "s2").add_items([*said("1"), {"role": "assistant", "content": "2"}])
+    await session.add_items([*said("1"), {"role": "assistant", "content": "2"}])
+
+    for name in ("s1", "s2"):
+        assert await store.get_turn_traces_by_conversation_id(name) == []
+
+
+async def test_an_answer_that_was_deleted_does_not_end_a_run(store: MessageStore) -> None:
+    session = session_of(store)
+
+    async def forget() -> None:
+        await session.clear_session()
+
+    guide, model = agent()
+    async with session.recorder() as hooks:
+        await Runner.run(guide, "Rain?", session=session, hooks=hooks)
+        await forget()
+        await Runner.run(guide, "And now?", session=session, hooks=hooks)
+
+    trace = await only_trace(store, "s1")
+    assert len(trace.llm_calls) == len(model.inputs) == 4
+
+
+async def test_an_output_is_left_out_with_its_call(store: MessageStore) -> None:
+    session = session_of(store)
+    await session.add_items([CALL, OUTPUT, *said("thanks")])
+
+    assert await session.get_items(limit=2) == said("thanks")
+    assert await session.get_items(limit=3) == [CALL, OUTPUT, *said("thanks")]
+    (call, *_) = await store.get_messages_by_conversation_id("s1")
+    await store.flag_message(call.id)
+    assert await session.get_items() == said("thanks")
+
+
+async def test_a_call_without_an_answer_is_not_sent_and_still_stored(store: MessageStore) -> None:
+    """It may wait for a person's approval, and gets its answer then."""
+    session, (guide, model) = session_of(store), agent()
+    await session.add_items([*said("Rain?"), CALL])
+
+    await Runner.run(guide, "And now?", session=session)
+
+    assert CALL not in model.inputs[0]
+    assert CALL in await session.get_items()
+    await session.add_items([OUTPUT])
+    await Runner.run(guide, "Still?", session=session)
+    sent = [item.get("call_id") for item in model.inputs[-1]]
+    assert sent.count(CALL["call_id"]) in (0, 2)
+
+
+def test_a_run_that_was_killed_in_a_tool_goes_on(config: Config) -> None:
+    run_together(PROGRAM, config, ("killed", "Rain?"))
+    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
+
+    assert printed.count('"function_call"') == printed.count('"function_call_output"') == 1

@@ -1,0 +1,109 @@
+"""Traces of runs of Pydantic AI, recorded by a capability in its own loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic_ai import ModelRetry
+from pydantic_ai.conversation import Conversation
+
+from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
+from jazzmine.core import MessageStore
+from tests.adapters.pydantic_ai_program import agent
+from tests.adapters.traces import check_recorded_turn, only_trace
+
+
+@pytest.fixture
+def conversations(store: MessageStore) -> JazzmineConversationStore:
+    return JazzmineConversationStore(store, agent_id="a1", user_id="u1")
+
+
+def recorded(conversations: JazzmineConversationStore, **more: Any) -> Any:
+    return agent(capabilities=[conversations.recorder()], **more)
+
+
+async def turn(
+    conversations: JazzmineConversationStore, guide: Any, question: str = "Rain?", **save: Any
+) -> None:
+    found = await conversations.load("c1")
+    conversation = found or Conversation(conversation_id="c1")
+    await conversations.save(await guide.run(question, conversation=conversation), **save)
+
+
+async def test_a_run_leaves_a_trace_beside_its_messages(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    guide = recorded(conversations)
+    await turn(conversations, guide)
+
+    trace = await only_trace(store, "c1")
+    check_recorded_turn(trace)
+    (*_, answer) = await store.get_messages_by_conversation_id("c1")
+    assert trace.message_id == answer.id
+    conversation = await store.get_conversation_by_id("c1")
+    assert conversation is not None
+    assert conversation.title == "Rain?"
+    await turn(conversations, guide, "And now?")
+    traces = await store.get_turn_traces_by_conversation_id("c1")
+    assert [trace.turn_number for trace in traces] == [1, 2]
+
+
+async def test_runs_that_are_saved_at_once_have_a_trace_each(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    guide, conversation = recorded(conversations), Conversation(conversation_id="c1")
+    for question in ("Rain?", "And now?"):
+        conversation = (await guide.run(question, conversation=conversation)).conversation
+    await conversations.save(conversation)
+
+    traces = await store.get_turn_traces_by_conversation_id("c1")
+    assert [(trace.turn_number, len(trace.llm_calls)) for trace in traces] == [(1, 2), (2, 2)]
+    assert traces[0].started_at_ms <= traces[1].started_at_ms
+
+
+async def test_a_trace_has_the_user_of_the_scope(store: MessageStore) -> None:
+    conversations = JazzmineConversationStore(store, agent_id="a1")
+    await turn(conversations, recorded(conversations), scope="u1")
+
+    check_recorded_turn(await only_trace(store, "c1"))
+
+
+def refuse() -> None:
+    raise OSError("no network")
+
+
+async def test_a_run_that_fails_leaves_its_error_where_no_agent_sees_it(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    with pytest.raises(OSError, match="no network"):
+        await turn(conversations, recorded(conversations, on_question=refuse))
+
+    trace = await only_trace(store, "c1")
+    assert [call.error for call in trace.llm_calls] == ["OSError: no network"]
+    assert await conversations.load("c1") is None
+    await turn(conversations, recorded(conversations))
+    loaded = await conversations.load("c1")
+    assert loaded is not None
+    assert len(loaded.messages) == 4
+
+
+async def test_a_run_of_an_unknown_user_that_fails_is_not_stored(store: MessageStore) -> None:
+    conversations = JazzmineConversationStore(store, agent_id="a1")
+    with pytest.raises(OSError, match="no network"):
+        await turn(conversations, recorded(conversations, on_question=refuse), scope="u1")
+
+    assert await store.get_conversation_by_id("c1") is None
+
+
+async def test_a_tool_that_fails_leaves_its_error(
+    conversations: JazzmineConversationStore, store: MessageStore
+) -> None:
+    def retry() -> None:
+        raise ModelRetry("another city")
+
+    await turn(conversations, recorded(conversations, on_call=retry))
+
+    (tool,) = (await only_trace(store, "c1")).tool_traces
+    assert not tool.success
+    assert "another city" in str(tool.error)

@@ -1,0 +1,86 @@
+"""Traces of runs of Strands Agents, recorded by its own hooks in its own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jazzmine.adapters.strands import JazzmineSessionRepository
+from jazzmine.sync import MessageStore
+from tests.adapters.processes import run_together
+from tests.adapters.strands_program import ScriptedModel, agent, failing
+from tests.adapters.traces import check_recorded_turn, only_trace
+from tests.behaviour.backends import Config
+
+PROGRAM = "tests.adapters.strands_program"
+
+
+@pytest.fixture
+def repository(sync_store: MessageStore) -> JazzmineSessionRepository:
+    return JazzmineSessionRepository(sync_store, user_id="u1", agent_id="a1")
+
+
+def recorded(repository: JazzmineSessionRepository, **more: Any) -> Any:
+    return agent(repository, hooks=[repository.recorder("s1")], **more)[0]
+
+
+def test_a_run_leaves_a_trace_beside_its_messages(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    guide = recorded(repository)
+    guide("Rain?")
+
+    check_recorded_turn(asyncio.run(only_trace(sync_store, "s1/guide")))
+    conversation = sync_store.get_conversation_by_id("s1/guide")
+    assert conversation is not None
+    assert conversation.title == "Rain?"
+    guide("And now?")
+    traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
+    assert [trace.turn_number for trace in traces] == [1, 2]
+    assert [trace.total_tokens for trace in traces] == [30, 30]
+
+
+def test_a_model_that_fails_leaves_its_error(
+    repository: JazzmineSessionRepository,
+    sync_store: MessageStore,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise OSError("no network")
+
+    monkeypatch.setattr(ScriptedModel, "stream", fail)
+    with pytest.raises(Exception, match="no network"):
+        recorded(repository)("Rain?")
+
+    trace = asyncio.run(only_trace(sync_store, "s1/guide"))
+    assert "no network" in str(trace.llm_calls[0].error)
+    assert trace.errors
+
+
+def test_a_tool_that_fails_leaves_its_error(
+    repository: JazzmineSessionRepository, sync_store: MessageStore
+) -> None:
+    recorded(repository, tools=[failing])("Rain?")
+
+    (tool,) = asyncio.run(only_trace(sync_store, "s1/guide")).tool_traces
+    assert not tool.success
+    assert "no network" in str(tool.error)
+
+
+def test_a_session_without_an_id_is_a_value_error(repository: JazzmineSessionRepository) -> None:
+    with pytest.raises(ValueError, match="session_id is missing"):
+        repository.recorder("")
+
+
+def test_a_run_that_was_killed_in_a_tool_leaves_its_trace_and_goes_on(
+    config: Config,
+) -> None:
+    run_together(PROGRAM, config, ("killed", "Rain?"))
+    with MessageStore.initialize(config) as store:
+        (call,) = asyncio.run(only_trace(store, "s1/guide")).llm_calls
+    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
+
+    assert call.model
+    assert printed.count('"toolUse"') == printed.count('"toolResult"') == 2

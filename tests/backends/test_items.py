@@ -1,0 +1,228 @@
+"""Long-term memory on single back ends: round trips, shared databases, indexes, large items."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pydantic import ValidationError
+
+from jazzmine import (
+    Conversation,
+    DeleteItem,
+    MemoryItem,
+    PutItem,
+    RecordTooLargeError,
+)
+from jazzmine.backends.postgres import items as postgres_items
+from jazzmine.backends.postgres.schema import bind
+from jazzmine.config import PostgresConfig, SQLiteConfig, long_term_memory_config
+from jazzmine.errors import ConfigurationError, InvalidAddressError
+from jazzmine.records.item_paths import namespace_path
+from jazzmine.records.item_rows import Cursor, ItemQuery
+from jazzmine.sync.long_term_memory import InMemoryLongTermMemoryStore, LongTermMemoryStore
+from jazzmine.sync.message_store import MessageStore
+from tests.faults.networks import NETWORKS
+from tests.servers import mongodb, postgres
+
+Config = dict[str, object]
+
+
+def item(key: str = "k", **fields: Any) -> MemoryItem:
+    return MemoryItem(**{"namespace": ("n", "m"), "key": key, "value": {"text": "tea"}, **fields})
+
+
+CALLS = {
+    "put": lambda store: store.put(item(data=b"x" * 10_000)),
+    "put what expects nothing": lambda store: store.put(item("new"), expected_revision=None),
+    "apply": lambda store: store.apply(
+        [PutItem(item()), DeleteItem(("n",), "x"), PutItem(item("l"))]
+    ),
+    "get": lambda store: store.get(("n", "m"), "k"),
+    "get_many": lambda store: store.get_many([(("n", "m"), "k"), (("n", "m"), "l")]),
+    "list_items": lambda store: store.list_items(("n",), where={"text": "tea"}, limit=10),
+    "list_namespaces": lambda store: store.list_namespaces(("n",)),
+    "delete": lambda store: store.delete(("n", "m"), "k"),
+    "ping": lambda store: store.ping(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_call_is_one_round_trip_on_postgresql(call: str) -> None:
+    with (
+        NETWORKS["postgres"]() as network,
+        LongTermMemoryStore.initialize(network.through) as store,
+    ):
+        store.put(item())
+        CALLS[call](store)
+        store.delete(("n", "m"), "new")
+        before = network.proxy.round_trips
+
+        CALLS[call](store)
+
+        assert network.proxy.round_trips == before + 1
+
+
+# Other kinds of store in the same database
+
+
+def share(config: Config, first: Any, second: Any) -> None:
+    with first.initialize(config) as one, second.initialize(config) as other:
+        messages, items = (one, other) if isinstance(one, MessageStore) else (other, one)
+        stored = items.put(item(user_id="ann"))
+        messages.store_conversation(Conversation(id="c1", user_id="ann", agent_id="a"))
+        assert messages.erase_user("ann").conversations == 1
+        assert items.get(("n", "m"), "k") == stored
+        assert items.erase_user("ann") == 1
+    with first.initialize(config), second.initialize(config):
+        pass
+
+
+ORDERS = pytest.mark.parametrize(
+    ("first", "second"),
+    [(MessageStore, LongTermMemoryStore), (LongTermMemoryStore, MessageStore)],
+)
+
+
+@ORDERS
+def test_messages_and_items_share_a_file(tmp_path: Path, first: Any, second: Any) -> None:
+    share({"storage": "sqlite", "path": str(tmp_path / "agent.db")}, first, second)
+
+
+@ORDERS
+def test_messages_and_items_share_a_schema(first: Any, second: Any) -> None:
+    with postgres.new_schema() as schema:
+        share({"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}, first, second)
+
+
+@ORDERS
+def test_messages_and_items_share_a_database(first: Any, second: Any) -> None:
+    with mongodb.database() as config:
+        share(config, first, second)
+
+
+# What cannot be stored, and what cannot be read
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mongodb"])
+def test_an_item_that_is_too_large_is_refused(kind: str) -> None:
+    with NETWORKS[kind]() as network, LongTermMemoryStore.initialize(network.beside) as store:
+        kept = store.put(item())
+        # PostgreSQL has the path in an index, MongoDB limits the document.
+        names = "".join(chr(0x4E00 + n) for n in range(6_000))
+        large = item(names) if kind == "postgres" else item(data=bytes(17 << 20))
+
+        with pytest.raises(RecordTooLargeError):
+            store.apply([PutItem(item("other")), PutItem(large)])
+
+        assert store.list_items() == [kept]
+
+
+def test_a_row_that_cannot_be_read_hides_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "agent.db"
+    with LongTermMemoryStore.initialize(f"sqlite:{path}") as store:
+        stored = [store.put(item(f"{number}")) for number in range(6)]
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for wrong, key in (("[1]", "1"), ("{", "2"), ('{"a": 1e999}', "4")):
+                connection.execute(
+                    "UPDATE stored_items SET value = ? WHERE path LIKE ?", [wrong, f"%{key}"]
+                )
+
+        with caplog.at_level(logging.ERROR):
+            page = store.list_items(limit=2)
+
+        assert page == [stored[0], stored[3]]
+        assert store.list_items(limit=2, after=page[-1]) == [stored[5]]
+        assert "n/m/1" in caplog.text
+        assert store.get_many([(("n", "m"), "1"), (("n", "m"), "5")]) == [None, stored[5]]
+        assert len(store.search_items("tea")) == 3
+        with pytest.raises(ValidationError, match="n/m/1"):
+            store.get(("n", "m"), "1")
+        assert store.put(item("1")).key == "1"
+
+
+def test_the_view_of_sqlite_shows_namespace_and_key(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with LongTermMemoryStore.initialize(f"sqlite:{path}") as store:
+        store.put(item(user_id="ann"))
+
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT namespace, key, json_extract(value, '$.text'), user_id FROM memory_items"
+        assert connection.execute(query).fetchall() == [("n/m", "k", "tea", "ann")]
+
+
+# Indexes
+
+
+@pytest.mark.parametrize(
+    ("query", "index"),
+    [
+        (ItemQuery(prefix=namespace_path(["n"])), "memory_items_pkey"),
+        (ItemQuery(), "memory_items_pkey"),
+        (ItemQuery(order="updated"), "idx_items_updated"),
+        (ItemQuery(user_id="ann"), "idx_items_user"),
+        (ItemQuery(source_message_id="m1"), "idx_items_source"),
+    ],
+)
+@pytest.mark.parametrize("after", [None, Cursor(namespace_path(["n"]), 2**41, 7)])
+def test_a_page_is_read_by_index_on_postgresql(
+    query: ItemQuery, index: str, after: Cursor | None
+) -> None:
+    with postgres.empty_schema() as schema:
+        config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        with LongTermMemoryStore.initialize(config) as store:
+            for begin in range(0, 2_000, 500):
+                store.apply(
+                    [
+                        PutItem(item(f"{n}", namespace=(f"{n % 50}",), user_id=f"u{n}"))
+                        for n in range(begin, begin + 500)
+                    ]
+                )
+        statement, parameters = postgres_items.page(query, 20, after)
+        assert index in plan(schema, statement, parameters)
+
+
+def test_namespaces_and_expired_items_are_found_by_index_on_postgresql() -> None:
+    with postgres.empty_schema() as schema:
+        config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        with LongTermMemoryStore.initialize(config) as store:
+            store.apply([PutItem(item(f"{n}")) for n in range(1_000)])
+        statement, parameters = postgres_items.namespaces_page("", "", 10)
+        found = plan(schema, statement, parameters)
+
+    assert "Seq Scan" not in found
+    assert "memory_items_pkey" in found
+
+
+def plan(schema: str, statement: str, parameters: dict[str, object]) -> str:
+    query = bind(f"EXPLAIN {statement}", schema)
+    with closing(psycopg.connect(postgres.dsn(), autocommit=True)) as connection:
+        connection.execute(f'ANALYZE "{schema}".memory_items'.encode())
+        cursor = psycopg.RawCursor(connection)
+        rows = cursor.execute(query.text, [parameters[name] for name in query.names]).fetchall()
+    return "\n".join(row[0] for row in rows)
+
+
+# Configuration
+
+
+def test_the_configuration_is_a_mapping_a_url_or_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("JAZZMINE_LONG_TERM_MEMORY", raising=False)
+    with LongTermMemoryStore.initialize() as store:
+        assert isinstance(store, InMemoryLongTermMemoryStore)
+    assert long_term_memory_config("sqlite:a.db?timeout=5") == SQLiteConfig("a.db", timeout=5.0)
+    monkeypatch.setenv("JAZZMINE_LONG_TERM_MEMORY", "postgresql://h/d?schema=s")
+    assert long_term_memory_config(None) == PostgresConfig("postgresql://h/d", schema="s")
+    with pytest.raises(InvalidAddressError, match="redis: is no long-term memory"):
+        long_term_memory_config("redis://h")
+    with pytest.raises(ConfigurationError, match="did you mean 'sqlite'"):
+        long_term_memory_config({"storage": "sqlit"})

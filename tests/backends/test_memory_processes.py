@@ -1,0 +1,364 @@
+"""Updates and blocks of several processes that stop, die, fork or never pause."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
+from tests.backends.memory_processes import line_from, process, send_line, stop
+from tests.backends.memory_tables import APIS, BACKENDS, Config, Locks, open_sync, opened_backend
+from tests.faults.sizes import LENIENCE, size
+from tests.servers import pgbouncer
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
+    if request.param == "pgbouncer" and pgbouncer.MISSING:
+        pytest.skip(pgbouncer.MISSING)
+    with opened_backend(request.param, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def config(backend: tuple[Config, Locks]) -> Config:
+    return backend[0]
+
+
+@pytest.fixture
+def locks(backend: tuple[Config, Locks]) -> Locks:
+    return backend[1]
+
+
+@pytest.fixture
+def open_store(api: Any, config: Config) -> Iterator[Callable[..., Any]]:
+    """Opens stores of an API on the same data."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(api(config, **options))
+
+
+def test_an_update_takes_no_lock_and_a_block_has_a_token_of_its_own(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    store.update("c", lambda memory: memory.data.update(holder=locks.holder()))
+
+    with store.locked("c"):
+        first = locks.holder()
+    with store.locked("c"):
+        second = locks.holder()
+
+    assert store.get("c").data == {"holder": None}
+    assert first is not None
+    assert second is not None
+    assert first != second
+    assert locks.holder() is None
+
+
+def test_a_stopped_holder_cannot_write_over_what_came_after_it(
+    open_store: Callable[..., Any], config: Config
+) -> None:
+    store = open_store(lock_timeout=5)
+    store.get_or_create("c", "user", "agent")
+    with process("hold", {**config, "lease_seconds": 0.4}) as holder:
+        assert line_from(holder) == "held"
+        stop(holder)
+
+        newer = store.end_turn("c", "the newer one", "newer")
+        os.kill(holder.pid, signal.SIGCONT)
+        send_line(holder)
+        said = line_from(holder)
+
+    assert said == "LockLostError"
+    assert store.get("c") == newer
+
+
+def test_a_stopped_holder_after_which_nobody_came_saves(
+    open_store: Callable[..., Any], config: Config, locks: Locks
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    with process("hold", {**config, "lease_seconds": 0.2}) as holder:
+        assert line_from(holder) == "held"
+        stop(holder)
+        time.sleep(0.4)
+        expired = locks.holder() is None
+
+        os.kill(holder.pid, signal.SIGCONT)
+        send_line(holder)
+        said = line_from(holder)
+
+    assert expired
+    assert said == "saved"
+    assert store.get("c").last_agent_response == "the late one"
+
+
+def test_a_holder_that_was_killed_delays_others_for_its_lease_and_fails_none(
+    open_store: Callable[..., Any], config: Config
+) -> None:
+    store = open_store(lock_timeout=5 + LENIENCE)
+    store.get_or_create("c", "user", "agent")
+    with process("hold", {**config, "lease_seconds": 0.5}) as holder:
+        assert line_from(holder) == "held"
+        holder.kill()
+    started = time.monotonic()
+
+    store.end_turn("c", "Hello", "greet")
+
+    assert time.monotonic() - started < 1 + LENIENCE
+
+
+def test_what_a_killed_process_has_saved_is_kept(
+    open_store: Callable[..., Any], config: Config
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    with process("count", config) as counting:
+        while int(line_from(counting)) < 50:
+            pass
+        counting.kill()
+        assert counting.stdout is not None
+        told = [int(line) for line in counting.stdout.read().splitlines() if line]
+
+    assert store.end_turn("c", "Hello", "greet").revision > max(told, default=50)
+
+
+def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
+    api: Any, config: Config, locks: Locks
+) -> None:
+    with api(config) as store:
+        store.get_or_create("c", "user", "agent")
+        block = store.locked("c")
+        block.__enter__().end_turn("Hello", "greet")
+        held = locks.holder()
+
+        store.close()
+
+        released = locks.holder() is None
+        with pytest.raises(StoreClosedError):
+            block.__exit__(None, None, None)
+
+    assert held is not None
+    assert released
+
+
+def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    open_store().get_or_create("c", "user", "agent")
+    store = open_store(lock_timeout=0.3)
+    locks.take_lock("another")
+    started = time.monotonic()
+
+    with pytest.raises(LockTimeoutError, match=r"'c'.*0\.3 s: the store 'another' has held it for"):
+        store.end_turn("c", "Hello", "greet")
+
+    assert 0.3 <= time.monotonic() - started < 2 + LENIENCE
+    assert locks.holder() == "another.1"
+
+
+def test_a_lock_that_was_taken_away_lets_no_write_through(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+
+    def lose_it() -> None:
+        with store.locked("c") as memory:
+            locks.take_lock("another")
+            memory.end_turn("Hello", "greet")
+
+    with pytest.raises(LockLostError, match="'c'"):
+        lose_it()
+
+    assert locks.holder() == "another.1"
+    assert store.get("c").revision == 1
+
+
+def test_a_block_whose_lock_has_expired_saves_unless_another_store_has_saved(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    store, other = open_store(), open_store()
+    store.get_or_create("c", "user", "agent")
+
+    def change(*, meanwhile: Callable[[], object]) -> None:
+        with store.locked("c") as memory:
+            locks.end_lock()
+            meanwhile()
+            memory.end_turn("Hello", "greet")
+
+    change(meanwhile=lambda: None)
+    with pytest.raises(LockLostError, match="expired"):
+        change(meanwhile=lambda: other.end_turn("c", "meanwhile", "greet"))
+
+    assert store.get("c").last_agent_response == "meanwhile"
+    assert store.end_turn("c", "Hello", "greet").revision == 4
+
+
+def test_a_deletion_waits_for_the_lock_of_another_store(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    open_store().get_or_create("c", "user", "agent")
+    store = open_store(lock_timeout=0.2)
+    locks.take_lock("another")
+
+    with pytest.raises(LockTimeoutError):
+        store.delete("c")
+
+    assert locks.holder() == "another.1"
+    assert store.get("c") is not None
+
+
+def test_a_lock_whose_release_was_lost_does_not_delay_its_own_store(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    store = open_store(lock_timeout=2)
+    store.get_or_create("c", "user", "agent")
+    with store.locked("c"):
+        token = locks.holder()
+    assert token is not None
+    locks.take_lock(token.partition(".")[0])
+
+    assert store.end_turn("c", "Hello", "greet").revision == 3
+    assert locks.holder() is None
+
+
+def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:
+    with open_sync(config, lease_seconds=0.6) as store:
+        store.get_or_create("c", "user", "agent")
+        threads = threading.active_count()
+
+        with store.locked("c") as memory:
+            token = locks.holder()
+            time.sleep(1.2)
+            token_later = locks.holder()
+            memory.end_turn("Hello", "greet")
+
+        deadline = time.monotonic() + 2 + LENIENCE
+        while threading.active_count() > threads and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert threading.active_count() == threads
+        assert token == token_later
+        assert store.get("c").revision == 2
+
+
+def test_a_waiting_call_goes_on_soon_after_a_lock_has_ended(
+    open_store: Callable[..., Any], locks: Locks
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    locks.take_lock("another")
+    threading.Timer(0.3, locks.end_lock).start()
+    started = time.monotonic()
+
+    store.end_turn("c", "Hello", "greet")
+
+    assert 0.25 < time.monotonic() - started < 1 + LENIENCE
+
+
+def test_an_update_waits_for_a_block_of_two_seconds_in_another_process(
+    open_store: Callable[..., Any], config: Config
+) -> None:
+    store = open_store()
+    store.get_or_create("c", "user", "agent")
+    with process("hold", {**config, "lease_seconds": 0.5}) as holder:
+        assert line_from(holder) == "held"
+        threading.Timer(2, send_line, [holder]).start()
+        started = time.monotonic()
+
+        updated = store.end_turn("c", "Hello", "greet")
+
+        waited = time.monotonic() - started
+        assert line_from(holder) == "saved"
+
+    assert waited > 1.8
+    assert updated.revision == 3
+
+
+def test_processes_without_a_pause_lose_no_update_and_starve_nobody(config: Config) -> None:
+    processes, count = 8, size(50, 200)
+    with ExitStack() as stack, open_sync(config) as store:
+        store.get_or_create("c", "user", "agent")
+        updaters = [
+            stack.enter_context(process("update", config, str(count))) for _ in range(processes)
+        ]
+        assert [line_from(updater) for updater in updaters] == ["ready"] * processes
+        for updater in updaters:
+            send_line(updater)
+        times = [took for updater in updaters for took in json.loads(line_from(updater))]
+        last = store.get("c").revision
+
+    assert last == processes * count + 1
+    print(f"slowest {max(times):.3f} s, {max(times) / statistics.median(times):.0f} x the median")
+    assert max(times) <= 50 * statistics.median(times) + LENIENCE
+
+
+def test_a_process_that_is_forked_in_a_block_saves_nothing(config: Config) -> None:
+    with open_sync(config) as store:
+        store.get_or_create("c", "user", "agent")
+        read, write = os.pipe()
+        child = -1
+        try:
+            with store.locked("c") as memory:
+                child = os.fork()
+                memory.end_turn("of the child" if child == 0 else "of the parent", "late")
+        except LockLostError:
+            os.write(write, b"lost")
+        finally:
+            if child == 0:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+        assert os.read(read, 4) == b"lost"
+        assert store.get("c").last_agent_response == "of the parent"
+        assert store.end_turn("c", "Hello", "greet").revision == 3
+    os.close(read)
+    os.close(write)
+
+
+def test_a_forked_process_uses_the_store_as_well(config: Config) -> None:
+    with open_sync(config) as store:
+        store.get_or_create("c", "user", "agent")
+
+        child = os.fork()
+        if child == 0:
+            try:
+                store.end_turn("c", "of the child", "greet")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+        assert store.end_turn("c", "of the parent", "greet").revision == 3
+
+
+def test_threads_lose_no_update_of_one_conversation(config: Config) -> None:
+    with open_sync(config) as store:
+        store.get_or_create("c", "user", "agent")
+
+        def update() -> None:
+            for _ in range(10):
+                store.end_turn("c", "Hello", "greet")
+
+        threads = [threading.Thread(target=update) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert store.get("c").revision == 81

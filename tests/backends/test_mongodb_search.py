@@ -1,0 +1,139 @@
+"""The index of words in MongoDB: its fields and indexes, and what others write beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jazzmine.backends.mongodb.words import SEARCH_INDEXES
+from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
+from tests.servers import mongodb
+
+Config = dict[str, Any]
+
+SERVERS: dict[str, tuple[str, ...]] = {"replica set": (), "standalone": ("--standalone",)}
+
+
+@pytest.fixture(params=list(SERVERS.values()), ids=list(SERVERS))
+def config(request: pytest.FixtureRequest) -> Iterator[Config]:
+    with mongodb.database(mongodb.running(*request.param).url) as configuration:
+        yield configuration
+
+
+@pytest.fixture
+def store(config: Config) -> Iterator[MessageStore]:
+    with MessageStore.initialize({**config, "search": True}) as opened:
+        opened.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
+        yield opened
+
+
+def message(message_id: str, at: int, text: str = "hello") -> Message:
+    return Message(
+        id=message_id,
+        conversation_id="c1",
+        user_id="u",
+        role=MessageRole.USER,
+        original_content=text,
+        timestamp=at,
+    )
+
+
+def database(config: Config) -> Any:
+    return mongodb.client(config["uri"])[config["db"]]
+
+
+def names(config: Config) -> list[str]:
+    noted = database(config)["jazzmine_fields"].find_one({"_id": "names"})
+    return list(noted["names"])
+
+
+def searched(config: Config) -> list[Any]:
+    fields = {"_id": 0, "id": 1, "search_entry": 1}
+    return list(database(config)["messages"].find({}, fields, sort=[("timestamp", 1)]))
+
+
+def found(store: MessageStore, query: str) -> list[str]:
+    return [one.message.id for one in store.search_messages(query)]
+
+
+def fill(store: MessageStore) -> None:
+    while store.backend.fill_search(10) != (0, 0):
+        pass
+
+
+def test_a_store_without_search_has_no_part_of_it(config: Config) -> None:
+    with MessageStore.initialize(config) as store:
+        store.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
+        store.store_message(message("m1", 1))
+    messages = database(config)["messages"]
+
+    for some in (names(config), messages.index_information(), messages.find_one()):
+        assert not [name for name in some if "search" in name]
+
+
+def test_a_version_that_does_not_know_of_the_index_finds_its_field_noted(
+    config: Config, store: MessageStore
+) -> None:
+    assert "messages.search_entry" in names(config)
+    store.backend.make_search(None)
+    assert "messages.search_entry" not in names(config)
+
+
+def test_a_removed_index_leaves_nothing(config: Config, store: MessageStore) -> None:
+    store.store_message(message("m1", 1))
+    store.backend.make_search(None)
+
+    assert searched(config) == [{"id": "m1"}]
+    indexes = database(config)["messages"].index_information()
+    assert not {index.name for index in SEARCH_INDEXES} & set(indexes)
+
+
+def test_what_is_read_has_no_fields_of_the_index(store: MessageStore) -> None:
+    given = message("m1", 1)
+    store.store_message(given)
+
+    assert store.get_message_by_id("m1") == given
+    assert store.get_messages_by_conversation_id("c1") == [given]
+    assert store.append_messages("c1", [given]) == [given]
+    assert store.pop_message("c1") == given
+
+
+def test_a_message_of_a_process_that_was_open_before_is_found(config: Config) -> None:
+    with MessageStore.initialize(config) as unaware, MessageStore.initialize(config) as store:
+        unaware.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
+        unaware.store_message(message("m1", 1))
+        store.backend.make_search("")
+        fill(store)
+        unaware.store_message(message("m2", 2))
+        unaware.append_messages("c1", [message("m3", 3)])
+        unaware.store_message(message("m1", 1, "hello, hello"))
+
+        assert sorted(found(store, "hello")) == ["m1", "m2", "m3"]
+        assert searched(config)[0]["search_entry"] == "hello hello"
+
+
+def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(config: Config) -> None:
+    with MessageStore.initialize(config) as unaware, MessageStore.initialize(config) as store:
+        unaware.store_conversation(Conversation(id="c1", user_id="u", agent_id="a"))
+        unaware.store_message(message("m1", 1))
+        store.backend.make_search("")
+        backend: Any = store.backend
+        rows = backend._search._pending(10)
+        unaware.store_message(message("m1", 1, "other words"))
+
+        assert backend._search._index(rows) == 0
+        assert searched(config) == [{"id": "m1"}]
+
+
+def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
+    config: Config, store: MessageStore
+) -> None:
+    with MessageStore.initialize(config) as other:
+        other.backend.make_search("english")
+        store.store_message(message("m1", 1, "walking"))
+        fill(other)
+
+        assert found(other, "walked") == ["m1"]
+        assert searched(config) == [{"id": "m1", "search_entry": "walking|walk"}]

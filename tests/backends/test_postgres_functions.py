@@ -1,0 +1,256 @@
+"""The functions of a schema belong to it, and calls of one conversation do not hinder others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+from jazzmine.errors import ConfigurationError, IntegrityError, StoreUnavailableError
+from jazzmine.records.messages import Message
+from jazzmine.sync import MessageStore
+from tests.backends.postgres_apis import APIS, opened
+from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
+from tests.servers import pgbouncer, postgres
+from tests.servers.proxy import Proxy
+
+Admin = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def admin() -> Iterator[Admin]:
+    with postgres.connect(postgres.dsn()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def renamed(admin: Admin, schema: str) -> Iterator[str]:
+    """A schema with two messages, which had the name of `schema` when they were stored."""
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.store_messages([message("m1"), message("m2")])
+    with postgres.new_schema() as name:
+        admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{name}"'.encode())
+        yield name
+
+
+def ids(store: Any) -> list[str]:
+    return [one.id for one in store.get_messages_by_conversation_id("c1")]
+
+
+def test_a_renamed_schema_is_used_as_before(renamed: str) -> None:
+    with MessageStore.initialize(config(renamed)) as store:
+        store.append_messages("c1", [message("m3")])
+        assert ids(store) == ["m1", "m2", "m3"]
+        popped = store.pop_message("c1")
+        assert popped is not None
+        assert (popped.id, ids(store)) == ("m3", ["m1", "m2"])
+        assert store.erase_user("u").messages == 2
+
+
+def test_an_archive_does_not_touch_a_new_schema_of_its_old_name(schema: str, renamed: str) -> None:
+    with (
+        MessageStore.initialize(config(schema)) as live,
+        MessageStore.initialize(config(renamed)) as archive,
+    ):
+        live.store_conversation(conversation())
+        live.store_message(message("live"))
+        assert archive.pop_message("c1") is not None
+        assert archive.erase_user("u").conversations == 1
+        assert ids(live) == ["live"]
+
+
+def test_a_schema_that_takes_the_name_of_an_open_one_is_not_written_through_the_others_functions(
+    admin: Admin, schema: str, renamed: str
+) -> None:
+    """Its functions name the schema that it was, until a store is opened on it."""
+    MessageStore.initialize(config(renamed)).close()
+    with MessageStore.initialize(config(schema, timeout=2.0)) as store:
+        store.store_conversation(conversation())
+        with postgres.new_schema() as other:
+            admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{other}"'.encode())
+            admin.execute(f'ALTER SCHEMA "{renamed}" RENAME TO "{schema}"'.encode())
+            admin.execute(f'CREATE SCHEMA "{renamed}"'.encode())
+            with MessageStore.initialize(config(renamed)) as third:
+                third.store_conversation(conversation())
+                with pytest.raises((StoreUnavailableError, ConfigurationError)):
+                    store.store_message(message("lost"))
+                assert ids(third) == []
+
+
+@pytest.mark.parametrize("name", ["jazzmine_append", "jazzmine_forked_id"])
+def test_functions_that_are_missing_are_made_when_a_store_is_opened(
+    admin: Admin, schema: str, name: str
+) -> None:
+    MessageStore.initialize(config(schema)).close()
+    admin.execute(bound(f"DROP FUNCTION $schema.{name}", schema))
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.append_messages("c1", [message("m1")])
+        store.fork_conversation("c1", conversation("c2"))
+
+
+@pytest.mark.parametrize("table", ["conversations", "messages", "turn_traces"])
+def test_a_sequence_that_was_left_behind_its_rows_is_set_when_a_store_is_opened(
+    admin: Admin, schema: str, table: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.store_messages([message(f"m{n}") for n in range(5)])
+        store.store_turn_trace(trace("m1"))
+        admin.execute(bound(f"ALTER TABLE $schema.{table} ALTER seq RESTART", schema))
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_messages([message("new")])
+        assert ids(store) == ["m0", "m1", "m2", "m3", "m4", "new"]
+        store.store_turn_trace(trace("new"))
+        store.store_conversation(conversation("c2"))
+        found = store.get_conversations_by_user_id("u")
+        assert [one.id for one in found] == ["c2", "c1"]
+
+
+@contextmanager
+def locked(admin: Admin, schema: str) -> Iterator[None]:
+    """Lock the conversation c1 for a block."""
+    with admin.transaction():
+        admin.execute(bound("SELECT FROM $schema.conversations WHERE id = 'c1' FOR UPDATE", schema))
+        yield
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_locked_conversation_does_not_take_the_whole_pool(
+    admin: Admin, schema: str, api: str
+) -> None:
+    async with opened(api, config(schema, pool_max=4, timeout=10.0)) as store:
+        await store.store_conversation(conversation())
+        await store.store_conversation(conversation("c2"))
+        with locked(admin, schema):
+            calls = [store.append_messages("c1", [message(f"m{n}")]) for n in range(5)]
+            calls += [store.store_message(message(f"s{n}")) for n in range(5)]
+            tasks = [asyncio.ensure_future(call) for call in calls]
+            await asyncio.sleep(0.3)
+            started = time.monotonic()
+            await store.ping()
+            await store.store_message(message("x").model_copy(update={"conversation_id": "c2"}))
+            assert time.monotonic() - started < 2
+            assert not any(task.done() for task in tasks)
+        await asyncio.gather(*tasks)
+        assert len(await store.get_messages_by_conversation_id("c1")) == 10
+
+
+async def test_a_stream_of_messages_does_not_starve_what_waits_for_the_conversation(
+    schema: str,
+) -> None:
+    options = config(schema, pool_max=8, timeout=5.0)
+    async with opened("async", options) as writer, opened("async", options) as store:
+        await store.store_conversation(conversation())
+        over = False
+
+        async def write(n: int) -> None:
+            count = 0
+            while not over:
+                await writer.store_message(message(f"{n} {count}"))
+                count += 1
+
+        tasks = [asyncio.ensure_future(write(n)) for n in range(30)]
+        for n in range(3):
+            await store.append_messages("c1", [message(f"new {n}")])
+            assert await store.pop_message("c1") is not None
+        over = True
+        await asyncio.gather(*tasks)
+
+
+def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, schema: str) -> None:
+    """They are changed after the erasure has found them, and before it gets their locks."""
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.store_conversation(conversation("c2").model_copy(update={"user_id": "other"}))
+        store.store_message(message("m1"))
+        elsewhere = message("m2").model_copy(update={"conversation_id": "c2"})
+        store.store_message(elsewhere)
+        with admin.transaction():
+            for table in ("conversations", "messages"):
+                merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
+                admin.execute(bound(merge, schema))
+            erasing = threading.Thread(target=store.erase_user, args=("u",))
+            erasing.start()
+            time.sleep(0.3)
+        erasing.join(10)
+        assert not erasing.is_alive()
+        assert len(store.get_messages_by_user_id("merged")) == 2
+        assert len(store.get_conversations_by_user_id("merged")) == 1
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
+    schema: str, api: str
+) -> None:
+    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
+        async with opened(api, behind(proxy, schema, timeout=1.5)) as store:
+            await store.store_conversation(conversation())
+            await store.store_message(said("x" * 3_000_000))
+            proxy.drip = 0.2
+            started = time.monotonic()
+            with pytest.raises(StoreUnavailableError):
+                await store.get_message_by_id("m1")
+            assert time.monotonic() - started < 1.5 + 0.5 + 1.0
+            proxy.drip = 0.0
+
+
+def said(text: str) -> Message:
+    return message("m1").model_copy(update={"original_content": text})
+
+
+def test_a_large_answer_is_read_after_the_commit(admin: Admin, schema: str) -> None:
+    large = {"text": "x" * 200_000}
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation().model_copy(update={"metadata": large}))
+        edited = store.edit_conversation("c1", title="new")
+        assert (edited.title, edited.metadata) == ("new", large)
+        assert store.get_or_create_conversation(conversation()) == edited
+        store.erase_user("u")
+        kept = bound("SELECT count(*) FROM $schema.jazzmine_leases WHERE users IS NOT NULL", schema)
+        assert admin.execute(kept).fetchone() == (0,)
+
+
+def test_an_id_of_another_conversation_is_refused_in_each_write(schema: str) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.store_conversation(conversation("c2"))
+        store.store_message(message("m1"))
+        moved = message("m1").model_copy(update={"conversation_id": "c2"})
+        for write in (
+            lambda: store.store_message(moved),
+            lambda: store.store_messages([message("m2"), moved]),
+            lambda: store.store_turn(conversation=conversation("c2"), messages=[moved]),
+            lambda: store.append_messages("c2", [moved]),
+        ):
+            with pytest.raises(IntegrityError):
+                write()
+        assert ids(store) == ["m1"]
+
+
+@pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING or "it is there")
+@pytest.mark.parametrize("api", APIS)
+async def test_behind_a_pooler_the_error_of_prepared_statements_names_the_cure(
+    schema: str, api: str
+) -> None:
+    async def use() -> None:
+        for _ in range(20):
+            async with opened(api, config(schema, dsn=pgbouncer.running(), pool_min=1)) as store:
+                await asyncio.gather(*(store.ping() for _ in range(10)))
+                await store.store_conversation(conversation())
+
+    with pytest.raises(ConfigurationError, match="set 'prepare' to False"):
+        await use()

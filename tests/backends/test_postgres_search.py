@@ -1,0 +1,194 @@
+"""The index of words in PostgreSQL: its table, who refuses it, and what others write beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from jazzmine.backends.postgres import doctor, word_index
+from jazzmine.backends.postgres.rows import message_json
+from jazzmine.backends.postgres.schema import migrations
+from jazzmine.errors import JazzmineError
+from jazzmine.records.base import snapshot
+from jazzmine.records.messages import Message
+from jazzmine.search.query import SearchScope
+from jazzmine.sync import MessageStore
+from tests.backends.postgres_samples import bound, config, conversation, message
+from tests.servers import postgres
+
+Admin = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def admin() -> Iterator[Admin]:
+    with postgres.connect(postgres.dsn()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    with postgres.new_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def store(schema: str) -> Iterator[MessageStore]:
+    with MessageStore.initialize(config(schema, search=True)) as opened:
+        opened.store_conversation(conversation())
+        yield opened
+
+
+def found(store: MessageStore, query: str) -> list[str]:
+    return [one.message.id for one in store.search_messages(query)]
+
+
+def entries(admin: Admin, schema: str) -> list[Any]:
+    query = "SELECT message_id, entry FROM $schema.message_words ORDER BY timestamp, seq"
+    return admin.execute(bound(query, schema)).fetchall()
+
+
+def test_a_store_without_search_has_no_part_of_it(admin: Admin, schema: str) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.store_message(message())
+    functions = admin.execute(
+        "SELECT prosrc FROM pg_proc WHERE pronamespace = %s::regnamespace", [f'"{schema}"']
+    ).fetchall()
+    tables = admin.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema])
+
+    assert functions
+    assert not any("words" in body for (body,) in functions)
+    assert "message_words" not in {name for (name,) in tables}
+    assert "entry" not in message_json(snapshot(message(), Message), None)
+
+
+def test_a_version_that_does_not_know_of_the_index_refuses_the_schema(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    query = "SELECT max(version) FROM $schema.jazzmine_migrations"
+    last = migrations()[-1].version
+
+    # What such a version compares with the last migration that it knows.
+    assert admin.execute(bound(query, schema)).fetchall() == [(word_index.SEARCH_VERSION,)]
+    assert last < word_index.SEARCH_VERSION
+    store.backend.make_search(None)
+    assert admin.execute(bound(query, schema)).fetchall() == [(last,)]
+
+
+def test_a_removed_index_leaves_nothing(admin: Admin, schema: str, store: MessageStore) -> None:
+    store.store_message(message())
+    store.backend.make_search(None)
+    query = "SELECT count(*) FROM pg_class WHERE relnamespace = %s::regnamespace AND relname ~ %s"
+
+    assert admin.execute(query, [f'"{schema}"', "words"]).fetchall() == [(0,)]
+    store.store_message(message("m2", at=2))  # with the functions as they were
+
+
+def test_a_table_of_another_application_is_left_alone(admin: Admin, schema: str) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        admin.execute(bound("CREATE TABLE $schema.message_words AS SELECT 1 AS a", schema))
+        with pytest.raises(JazzmineError, match="message_words"):
+            store.backend.make_search("")
+
+        assert store.backend.search_state() is None
+    query = "SELECT a FROM $schema.message_words"
+    assert admin.execute(bound(query, schema)).fetchall() == [(1,)]
+
+
+def test_a_message_of_a_process_that_was_open_before_is_found(schema: str) -> None:
+    with (
+        MessageStore.initialize(config(schema)) as unaware,
+        MessageStore.initialize(config(schema)) as store,
+    ):
+        unaware.store_conversation(conversation())
+        store.backend.make_search("")
+        while store.backend.fill_search(10) != (0, 0):
+            pass
+        unaware.store_message(message("m1", at=1))
+        unaware.append_messages("c1", [message("m2", at=2)])
+        unaware.store_messages([message("m3", at=3), message("m4", at=4)])
+
+        assert found(store, "hello") == ["m4", "m3", "m2", "m1"]
+
+
+def test_a_text_that_was_changed_meanwhile_is_not_indexed_as_it_was(
+    admin: Admin, schema: str
+) -> None:
+    with MessageStore.initialize(config(schema)) as store:
+        store.store_conversation(conversation())
+        store.store_message(message())
+        store.backend.make_search("")
+        backend: Any = store.backend
+        rows = backend._client.rows(word_index.UNINDEXED, {"after": "", "limit": 10})
+        store.store_message(message().model_copy(update={"original_content": "other words"}))
+
+        assert backend._index(rows) == 0
+        assert entries(admin, schema) == [("m1", "other words")]
+
+
+def test_a_write_that_cannot_be_indexed_changes_nothing(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    admin.execute(bound("ALTER TABLE $schema.message_words ADD CHECK (seq < 0)", schema))
+
+    with pytest.raises(JazzmineError):
+        store.store_message(message())
+    with pytest.raises(JazzmineError):
+        store.append_messages("c1", [message()])
+    assert store.get_message_by_id("m1") is None
+
+
+def test_no_row_of_the_index_is_left_of_a_user_who_is_erased(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    store.store_messages([message(f"m{number}", at=number) for number in range(3)])
+    assert len(entries(admin, schema)) == 3
+    store.erase_user("u")
+
+    assert entries(admin, schema) == []
+
+
+def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    with MessageStore.initialize(config(schema)) as other:
+        other.backend.make_search("english")
+        store.store_message(message().model_copy(update={"original_content": "walking"}))
+        assert entries(admin, schema) == [("m1", None)]
+        while other.backend.fill_search(10) != (0, 0):
+            pass
+
+        assert found(other, "walked") == ["m1"]
+        assert entries(admin, schema) == [("m1", "walking|walk")]
+
+
+def test_a_search_within_a_user_reads_the_index_of_words(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    store.store_messages([message(f"m{number}", at=number) for number in range(500)])
+    admin.execute(bound("VACUUM ANALYZE $schema.message_words", schema))
+    admin.execute("SET enable_seqscan = off")  # the table is small
+    statement = word_index.list_found(SearchScope(user_id="u"), after=False)
+    statement = statement.replace("%(limit)s", "20").replace("%(query)s", "$$rare$$")
+    plan = admin.execute(b"EXPLAIN " + bound(statement, schema)).fetchall()
+
+    assert any("idx_words_terms" in line for (line,) in plan), plan
+
+
+def test_the_doctor_says_which_index_of_the_words_is_missing(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    assert [one.level for one in doctor.check_indexes(schema, _indexes(admin, schema))] == ["ok"]
+    admin.execute(bound("DROP INDEX $schema.idx_words_terms", schema))
+
+    (finding,) = doctor.check_indexes(schema, _indexes(admin, schema))
+    assert "idx_words_terms" in finding.text
+    admin.execute(finding.cure.encode())
+    assert [one.level for one in doctor.check_indexes(schema, _indexes(admin, schema))] == ["ok"]
+
+
+def _indexes(admin: Admin, schema: str) -> list[Any]:
+    return admin.execute(doctor.INDEXES.replace("%(schema)s", "%s").encode(), [schema]).fetchall()

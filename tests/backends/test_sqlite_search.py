@@ -1,0 +1,139 @@
+"""The index of words in an SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from jazzmine import ConfigurationError, NotFoundError, ScopeError
+from jazzmine.backends.sqlite import file_check, migrations, search
+from jazzmine.sync.message_store import MessageStore
+from tests.behaviour.samples import conversation, message
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "agent.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[MessageStore]:
+    """A store with an index of words, and one conversation."""
+    with opened(path, search=True) as searched:
+        searched.store_conversation(conversation())
+        yield searched
+
+
+def opened(path: Path, **options: Any) -> MessageStore:
+    storage = "json" if path.suffix == ".json" else "sqlite"
+    return MessageStore.initialize({"storage": storage, "path": str(path), **options})
+
+
+def ids(store: MessageStore, query: str) -> list[str]:
+    return [one.message.id for one in store.search_messages(query)]
+
+
+def raw(path: Path) -> bytes:
+    """All bytes of a database, and of its -wal file."""
+    return b"".join(file.read_bytes() for file in path.parent.iterdir())
+
+
+def test_no_word_of_an_erased_user_is_left_in_the_file(path: Path, store: MessageStore) -> None:
+    store.store_conversation(conversation("c2", user_id="u2"))
+    words = "xylophone", "quincunx"
+    for number in range(300):
+        text = f"{words[0]} {words[1]}{number}"
+        store.store_message(message(f"m{number}", original_content=text))
+        other = message(f"n{number}", conversation_id="c2", user_id="u2", original_content="tea")
+        store.store_message(other)
+    assert words[1].encode() in raw(path)
+
+    store.erase_user("u1")
+
+    for word in words:
+        assert word.encode() not in raw(path)
+    assert len(store.search_messages("tea", limit=1000)) == 0  # all messages have it
+    assert len(store.search_messages("tea", order="newest", limit=1000)) == 300
+
+
+def test_a_scoped_store_finds_what_is_in_its_users_conversations(store: MessageStore) -> None:
+    store.store_conversation(conversation("c2", user_id="u2"))
+    store.store_message(message("m1", original_content="refund"))
+    store.store_message(message("m2", conversation_id="c2", original_content="refund"))
+    one, two, three = (store.scoped(user_id=user) for user in ("u1", "u2", "u3"))
+
+    assert (ids(one, "refund"), ids(two, "refund"), ids(three, "refund")) == (["m1"], ["m2"], [])
+    with pytest.raises(ScopeError):
+        one.search_messages("refund", user_id="u2")
+    with pytest.raises(NotFoundError):
+        one.search_messages("refund", order="newest", after="m2")
+    store.update_conversation(conversation("c2", user_id="u3"))
+    assert (ids(two, "refund"), ids(three, "refund")) == ([], ["m2"])
+
+
+def test_a_store_without_search_has_nothing_of_it(path: Path) -> None:
+    with opened(path) as plain, closing(sqlite3.connect(path)) as connection:
+        plain.store_conversation(conversation())
+        names = connection.execute("SELECT name FROM sqlite_schema").fetchall()
+        assert not [name for (name,) in names if "search" in name]
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_a_version_that_does_not_know_of_search_refuses_the_database(path: Path) -> None:
+    opened(path, search=True).close()
+
+    with (
+        patch.object(file_check, "SEARCH_FORMAT", 1),
+        patch.object(migrations, "SEARCH_FORMAT", 1),
+        pytest.raises(ConfigurationError, match="newer version of jazzmine"),
+    ):
+        opened(path)
+    with opened(path) as again:
+        again.backend.make_search(None)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+
+
+def test_the_first_line_of_a_json_file_says_that_it_has_search(tmp_path: Path) -> None:
+    path = tmp_path / "messages.json"
+    with opened(path, search="english") as store:
+        assert path.read_bytes().startswith(b'{"version": 2, "search": "english",\n')
+        store.backend.make_search(None)
+    assert path.read_bytes().startswith(b'{"version": 1,\n')
+
+
+def test_what_a_store_writes_that_was_open_before_is_found(path: Path) -> None:
+    with opened(path) as early, opened(path) as late:
+        early.store_conversation(conversation())
+        early.store_message(message("m1", original_content="tea"))
+        late.backend.make_search("")
+        while late.backend.fill_search(10) != (0, 0):
+            pass
+
+        early.store_message(message("m2", original_content="tea"))
+        assert ids(late, "tea") == ["m2", "m1"]
+        early.delete_message("m1")
+        assert ids(late, "tea") == ["m2"]
+        late.backend.make_search(None)
+        early.store_message(message("m3", original_content="tea"))
+        late.store_message(message("m4", original_content="tea"))
+
+
+def test_the_index_is_consistent_with_its_entries(path: Path, store: MessageStore) -> None:
+    for number in range(50):
+        store.store_message(message(f"m{number % 20}", original_content=f"word{number} a"))
+        if not number % 7:
+            store.pop_message("c1")
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO search_index (search_index) VALUES ('integrity-check')")
+        assert not search.has_pending(connection)
+        (entries,) = connection.execute("SELECT count(*) FROM search_entries").fetchone()
+        (messages,) = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
+        assert entries == messages > 0

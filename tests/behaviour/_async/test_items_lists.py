@@ -1,0 +1,225 @@
+"""Lists of items and of namespaces: their order, their pages and their conditions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine.core.long_term_memory import LongTermMemoryStore, MemoryItem, PutItem
+
+NAMESPACES = [
+    ("a",),
+    ("a", "\0"),
+    ("a", "\x01", "z"),
+    ("a", "b"),
+    ("a", "b", "c"),
+    ("a", "ba"),
+    ("a\0",),
+    ("a\0", "b"),
+    ("a\x01",),
+    ("a\x02b",),
+    ("a ",),
+    ("ab",),
+    ("ab", "b"),
+    ("é",),
+    ("\ufdd0",),
+    ("\ufdd00",),
+    ("\uffff",),
+    ("\U0001f600",),
+    ("\U0010ffff", "\U0010ffff"),
+]
+KEYS = ["\0", "\x01", "\x02", "a", "a\0", "a\x01b", "z", "é", "\uffff", "\U0001f600"]
+
+
+async def put(items: LongTermMemoryStore, places: list[tuple[tuple[str, ...], str]]) -> list[Any]:
+    return await items.apply(
+        [PutItem(MemoryItem(namespace=names, key=key, value={"k": key})) for names, key in places]
+    )
+
+
+@pytest.mark.smoke
+async def test_items_are_listed_by_the_parts_of_their_namespaces_and_their_keys(
+    items: LongTermMemoryStore,
+) -> None:
+    places = [(names, key) for names in reversed(NAMESPACES) for key in reversed(KEYS)]
+    await put(items, places)
+
+    found = await items.list_items()
+
+    assert [(item.namespace, item.key) for item in found] == sorted(places)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("prefix", [*NAMESPACES, (), ("b",), ("a", "b", "c", "d")])
+async def test_a_prefix_matches_whole_parts(
+    items: LongTermMemoryStore, prefix: tuple[str, ...]
+) -> None:
+    await put(items, [(names, "k") for names in NAMESPACES])
+    below = sorted(names for names in NAMESPACES if names[: len(prefix)] == prefix)
+
+    assert [item.namespace for item in await items.list_items(prefix)] == below
+    assert await items.list_namespaces(prefix) == below
+    newest = await items.list_items(prefix, order="updated")
+    assert sorted(item.namespace for item in newest) == below
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("order", ["key", "updated"])
+@pytest.mark.parametrize("size", [1, 3, 7])
+async def test_pages_hold_each_item_once(items: LongTermMemoryStore, order: Any, size: int) -> None:
+    await put(items, [(names, key) for names in NAMESPACES[:5] for key in KEYS[:4]])
+    pages: list[MemoryItem] = []
+
+    while page := await items.list_items(
+        order=order, limit=size, after=pages[-1] if pages else None
+    ):
+        pages += page
+        # The last item of a page need not be stored any more.
+        assert await items.delete(page[-1].namespace, page[-1].key)
+
+    assert len({(item.namespace, item.key) for item in pages}) == len(pages) == 20
+    by = (lambda item: (item.namespace, item.key)) if order == "key" else _newest
+    assert pages == sorted(pages, key=by)
+
+
+def _newest(item: MemoryItem) -> tuple[int, int]:
+    return -item.updated_at, -item.revision
+
+
+async def test_the_items_changed_last_are_listed_first(items: LongTermMemoryStore) -> None:
+    for key in ("a", "b", "c", "a"):
+        await items.put(MemoryItem(namespace=("n",), key=key, value={}))
+
+    found = await items.list_items(order="updated")
+
+    assert [item.key for item in found] == ["a", "c", "b"]
+    assert [item.key for item in await items.list_items(order="updated", after=found[0])] == [
+        "c",
+        "b",
+    ]
+
+
+async def test_items_are_listed_by_user_and_by_message(items: LongTermMemoryStore) -> None:
+    for key, user, message in (("a", "ann", "m1"), ("b", "ann", None), ("c", None, "m1")):
+        await items.put(
+            MemoryItem(
+                namespace=("n", key), key=key, value={}, user_id=user, source_message_id=message
+            )
+        )
+
+    async def keys(*prefix: str, **conditions: Any) -> str:
+        return "".join(item.key for item in await items.list_items(prefix, **conditions))
+
+    assert await keys(user_id="ann") == "ab"
+    assert await keys(source_message_id="m1") == "ac"
+    assert await keys(source_message_id="m1", user_id="ann") == "a"
+    assert await keys("n", "b", user_id="ann") == "b"
+    assert await keys(user_id="an") == ""
+    assert await keys(user_id="ann", order="updated", limit=1) == "b"
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(
+    ("stored", "wanted", "is_found"),
+    [
+        ({"a": 1}, {}, True),
+        ({"a": 1}, {"a": 1.0}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": True}, {"a": 1}, False),
+        ({"a": 0}, {"a": False}, False),
+        ({"a": 0}, {"a": -0.0}, True),
+        ({"a": "1"}, {"a": 1}, False),
+        ({"a": None}, {"a": None}, True),
+        ({}, {"a": None}, False),
+        ({"a": None}, {"a": False}, False),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2, "x": 1}}, True),
+        ({"a": {"x": 1, "y": 2}}, {"a": {"x": 1}}, False),
+        ({"a": [1, 2]}, {"a": [1, 2]}, True),
+        ({"a": [1, 2]}, {"a": [2, 1]}, False),
+        ({"a": [1, 2]}, {"a": [1]}, False),
+        ({"a": [1, 2]}, {"a": 1}, False),
+        ({"a": [{"x": True}]}, {"a": [{"x": 1}]}, False),
+        ({"a": [{"x": None}]}, {"a": [{}]}, False),
+        ({"a": {}}, {"a": []}, False),
+        ({"a.b": 1}, {"a.b": 1}, True),
+        ({"a": {"b": 1}}, {"a.b": 1}, False),
+        ({"$a": {"$b": "$c"}}, {"$a": {"$b": "$c"}}, True),
+        ({"": "\0"}, {"": "\0"}, True),
+        ({"a": 2**63 - 1}, {"a": 2**63 - 1}, True),
+        ({"a": 2**53 + 1}, {"a": 2**53}, False),
+        ({"a": 1e22}, {"a": 1e22}, True),
+    ],
+)
+async def test_a_condition_is_about_equal_values_of_keys(
+    items: LongTermMemoryStore, stored: dict[str, Any], wanted: dict[str, Any], is_found: bool
+) -> None:
+    item = await items.put(MemoryItem(namespace=("n",), key="k", value=stored))
+
+    assert await items.list_items(where=wanted) == ([item] if is_found else [])
+    assert await items.list_items(("n",), where=wanted, order="updated", limit=5) == (
+        [item] if is_found else []
+    )
+
+
+@pytest.mark.smoke
+async def test_a_condition_fills_its_pages(items: LongTermMemoryStore) -> None:
+    await items.apply(
+        [
+            PutItem(MemoryItem(namespace=("n",), key=f"{n:02}", value={"even": n % 2 == 0}))
+            for n in range(40)
+        ]
+    )
+
+    first = await items.list_items(where={"even": True}, limit=15)
+    second = await items.list_items(where={"even": True}, limit=15, after=first[-1])
+
+    assert [int(item.key) for item in first + second] == list(range(0, 40, 2))
+    assert await items.list_items(limit=0) == []
+
+
+@pytest.mark.smoke
+async def test_namespaces_are_listed_in_pages(items: LongTermMemoryStore) -> None:
+    await put(items, [(names, key) for names in NAMESPACES for key in KEYS[:2]])
+    expected = sorted(NAMESPACES)
+    pages: list[tuple[str, ...]] = []
+
+    while page := await items.list_namespaces(limit=4, after=pages[-1] if pages else None):
+        pages += page
+
+    assert pages == expected
+    assert await items.list_namespaces(limit=0) == []
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("suffix", [(), ("b",), ("b", "c"), ("x", "a", "b", "c")])
+async def test_namespaces_are_cut_off_and_returned_once(
+    items: LongTermMemoryStore, depth: int, suffix: tuple[str, ...]
+) -> None:
+    await put(items, [(names, "k") for names in NAMESPACES])
+    matching = [
+        names for names in NAMESPACES if names[max(0, len(names) - len(suffix)) :] == suffix
+    ]
+    expected = sorted({names[:depth] for names in matching})
+    if not suffix:
+        expected = sorted({names[:depth] for names in NAMESPACES})
+
+    assert await items.list_namespaces(suffix=suffix, max_depth=depth) == expected
+
+    pages: list[tuple[str, ...]] = []
+    while page := await items.list_namespaces(
+        suffix=suffix, max_depth=depth, limit=2, after=pages[-1] if pages else None
+    ):
+        pages += page
+    assert pages == expected
+
+
+async def test_a_page_of_namespaces_begins_within_its_prefix(items: LongTermMemoryStore) -> None:
+    await put(items, [(names, "k") for names in NAMESPACES])
+
+    assert await items.list_namespaces(("a",), after=("a", "b")) == [("a", "b", "c"), ("a", "ba")]
+    assert await items.list_namespaces(("ab",), after=("a", "b")) == [("ab",), ("ab", "b")]
+    assert await items.list_namespaces(("a",), after=("b",)) == []

@@ -1,0 +1,146 @@
+"""Items are found by words, by vectors, and by both."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from jazzmine.sync.long_term_memory import LongTermMemoryStore, MemoryItem, PutItem
+from tests.behaviour.backends import Config
+
+TEXTS = {
+    "tea": "Ann likes green tea",
+    "teas": "tea, tea, and more Tea!",
+    "coffee": "Bob drinks black coffee in the morning",
+    "cafe": "A CAFÉ near the river",
+    "tokyo": "東京都に住んでいます",
+}
+
+
+def store_texts(items: LongTermMemoryStore) -> None:
+    items.apply(
+        [
+            PutItem(MemoryItem(namespace=("facts", key[0]), key=key, value={"text": [text]}))
+            for key, text in TEXTS.items()
+        ]
+    )
+
+
+def keys(items: LongTermMemoryStore, query: str, **arguments: Any) -> list[str]:
+    return [found.item.key for found in items.search_items(query, **arguments)]
+
+
+@pytest.mark.smoke
+def test_items_with_a_word_of_the_query_are_found(items: LongTermMemoryStore) -> None:
+    store_texts(items)
+
+    assert keys(items, "TEA") == ["teas", "tea"]
+    assert keys(items, "green teapot") == ["tea"]
+    assert keys(items, "cafe") == keys(items, "ＣＡＦE\u0301") == ["cafe"]
+    assert keys(items, "東京") == ["tokyo"]
+    assert keys(items, "text") == []  # the keys of a value are not searched
+    assert keys(items, "?!") == keys(items, "") == []
+
+
+def test_a_rarer_word_counts_more(items: LongTermMemoryStore) -> None:
+    store_texts(items)
+
+    found = items.search_items("green tea")
+
+    assert [one.item.key for one in found] == ["tea", "teas"]
+    assert found[0].score > found[1].score > 0
+
+
+def test_a_search_keeps_to_its_prefix_condition_and_limit(
+    items: LongTermMemoryStore,
+) -> None:
+    store_texts(items)
+    items.put(MemoryItem(namespace=("facts2",), key="x", value={"text": "tea", "n": 1}))
+
+    assert keys(items, "tea", prefix=("facts",)) == ["teas", "tea"]
+    assert keys(items, "tea", where={"n": 1.0}) == ["x"]
+    assert len(keys(items, "tea", limit=2)) == 2
+    assert keys(items, "tea", limit=0) == []
+
+
+def test_a_search_hands_out_whole_items(items: LongTermMemoryStore) -> None:
+    stored = items.put(
+        MemoryItem(namespace=("a",), key="k", value={"t": "tea"}, data=b"\0", user_id="ann")
+    )
+
+    [found] = items.search_items("tea")
+
+    assert found.item == stored
+
+
+DIRECTIONS = {"drink": (0.0, 1.0), "tea": (0.1, 0.9), "river": (1.0, 0.0)}
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """Return vectors in the plane, long ones and short ones."""
+    vectors = []
+    for text in texts:
+        known = [DIRECTIONS[word] for word in text.lower().split() if word in DIRECTIONS]
+        length = len(text) * 1e30
+        vectors.append([length * sum(axis) for axis in zip(*known, strict=True)] or [0.0, 0.0])
+    return vectors
+
+
+def embed_and_wait(texts: list[str]) -> list[list[float]]:
+    return embed(texts)
+
+
+@pytest.fixture(params=[embed, embed_and_wait], ids=["plain", "other"])
+def embedder(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.mark.smoke
+def test_items_are_found_by_their_vectors(item_config: Config, embedder: Any) -> None:
+    with LongTermMemoryStore.initialize(item_config, embed=embedder) as items:
+        for key, text in {"tea": "green tea", "river": "the river", "none": "nothing"}.items():
+            items.put(MemoryItem(namespace=("n",), key=key, value={"text": text}))
+        items.put(MemoryItem(namespace=("n",), key="empty", value={"n": 1}))
+
+        found = items.search_items("a drink")
+
+        assert [one.item.key for one in found] == ["tea", "river"]
+        assert math.isclose(found[0].score, 1 / 61)
+        # By words and by vectors: both rankings count.
+        both = items.search_items("nothing to drink")
+        assert {one.item.key for one in both} == {"tea", "river", "none"}
+        assert both[0].score == both[1].score
+        assert [one.item.key for one in items.search_items("drink tea", limit=1)] == ["tea"]
+        assert items.search_items("drink", prefix=("m",)) == []
+        assert items.search_items("drink", where={"n": 1}) == []
+
+        items.put(MemoryItem(namespace=("n",), key="tea", value={"text": "sold out"}))
+        items.delete(("n",), "river")
+        assert items.search_items("a drink") == []
+
+
+def test_what_embed_returns_is_checked(item_config: Config) -> None:
+    wrong: list[list[Any]] = [[], [[math.nan]], [[1.0], [1.0]], [["x"]]]
+    for vectors in wrong:
+
+        def embed_wrongly(texts: list[str], vectors: list[Any] = vectors) -> list[Any]:
+            return vectors
+
+        with LongTermMemoryStore.initialize(item_config, embed=embed_wrongly) as items:
+            with pytest.raises(ValueError, match=r"embed|float"):
+                items.put(MemoryItem(namespace=("n",), key="k", value={"t": "text"}))
+            assert items.list_items() == []
+    with pytest.raises(TypeError, match="embed"):
+        LongTermMemoryStore.initialize(item_config, embed=7)  # type: ignore[arg-type]
+
+
+def test_vectors_of_another_model_are_left_out(item_config: Config) -> None:
+    with LongTermMemoryStore.initialize(
+        item_config, embed=lambda texts: [[1.0] * (2 + ("long" in text)) for text in texts]
+    ) as items:
+        for key in ("long", "short"):
+            items.put(MemoryItem(namespace=("n",), key=key, value={"text": key}))
+
+        assert keys(items, "other") == ["short"]

@@ -1,0 +1,115 @@
+"""A message store that searches by reading every message, and random calls to compare it with."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from jazzmine import Conversation, FoundMessage, Message, MessageRole
+from jazzmine.search.analyser import Analyser
+from jazzmine.search.query import Clause, parse_query
+from jazzmine.search.ranking import clauses_to_find, matches, ranked
+
+__all__ = ["SearchModel", "found", "random_query", "random_text"]
+
+Found = list[tuple[str, float]]
+
+_ENGLISH = "refund refunds refunded shoe shoes order ordering ordered tuesday the the the a is late"
+_OTHERS = "café cafe CAFE\u0301 naïve example.com 2.5 don't 日本語 日本 สวัสดี 😀 straße STRASSE"
+_WORDS = [*_ENGLISH.split(), *_OTHERS.split()]
+
+
+def random_text(draw: random.Random) -> str:
+    """A text of few different words."""
+    return draw.choice([" ", ", ", "\n"]).join(draw.choices(_WORDS, k=draw.randrange(12)))
+
+
+def random_query(draw: random.Random) -> tuple[str, dict[str, Any]]:
+    """A query, and the arguments of a scope."""
+    parts = []
+    for _ in range(draw.randrange(1, 4)):
+        word = draw.choice(_WORDS)
+        phrase = f'"{draw.choice(_WORDS)} {draw.choice(_WORDS)}"'
+        parts.append(draw.choice([word, word, word, f"{word[:3]}*", phrase, f"-{word}"]))
+    scope: dict[str, Any] = {}
+    if draw.random() < 0.3:
+        scope["user_id"] = draw.choice(["u1", "u2"])
+    if draw.random() < 0.2:
+        scope["conversation_id"] = draw.choice(["c1", "c2", "c3"])
+    if draw.random() < 0.1:
+        scope["agent_id"] = "a1"
+    if draw.random() < 0.2:
+        scope["roles"] = [MessageRole.USER]
+    if draw.random() < 0.2:
+        scope["since"], scope["until"] = 2, 7
+    return " ".join(parts), scope
+
+
+def found(messages: Sequence[FoundMessage]) -> Found:
+    """What a search has found, as the model says it."""
+    return [(one.message.id, one.score) for one in messages]
+
+
+class SearchModel:
+    """Messages in the order in which their ids were first stored."""
+
+    def __init__(self, language: str = "english") -> None:
+        self.conversations: dict[str, Conversation] = {}
+        self.messages: dict[str, Message] = {}
+        self._analyser = Analyser(language)
+
+    def best(self, query: str, **scope: Any) -> Found:
+        """The messages by relevance, with their scores."""
+        wanted, seen = parse_query(query, self._analyser), list(self._seen(**scope))
+        forms = [self._entry(message).split() for message in seen]
+        counts = len(seen), [sum(map(clause.may_be_in, forms)) for clause in wanted.clauses]
+        needed = clauses_to_find(wanted.clauses, counts)
+
+        def has(clauses: Sequence[Clause], entry: Sequence[str]) -> bool:
+            return any(clause.may_be_in(entry) for clause in clauses)
+
+        single = [clause for clause in wanted.excluded if len(clause.terms) == 1]
+        read = [
+            message
+            for message, entry in zip(seen, forms, strict=True)
+            if has(needed, entry) and not has(single, entry)
+        ]
+        ranking = ranked([self._entry(message) for message in read], wanted, counts, needed)
+        return [(read[place].id, score) for place, score in ranking]
+
+    def newest(self, query: str, **scope: Any) -> Found:
+        """The messages that have all of a query, newest first."""
+        wanted = parse_query(query, self._analyser)
+        if not wanted.clauses:
+            return []
+        return [
+            (message.id, 0.0)
+            for message in self._seen(**scope)
+            if matches(self._entry(message), wanted)
+        ]
+
+    def _entry(self, message: Message) -> str:
+        return self._analyser.entry(message.original_content)
+
+    def _seen(
+        self,
+        user_id: str | None = None,
+        conversation_id: str | None = None,
+        agent_id: str | None = None,
+        roles: Sequence[MessageRole] = (),
+        since: int | None = None,
+        until: int | None = None,
+    ) -> Iterator[Message]:
+        ordered = sorted(self.messages.values(), key=lambda message: message.timestamp)
+        for message in reversed(ordered):
+            agent = self.conversations[message.conversation_id].agent_id
+            if (
+                user_id in (None, message.user_id)
+                and conversation_id in (None, message.conversation_id)
+                and agent_id in (None, agent)
+                and (not roles or message.role in roles)
+                and (since is None or message.timestamp >= since)
+                and (until is None or message.timestamp < until)
+            ):
+                yield message

@@ -1,0 +1,42 @@
+"""The commands that find messages by their words."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.program import objects, run
+
+
+def test_a_store_gets_an_index_and_is_searched(url: str) -> None:
+    refused = run("search", "answers", "--store", url)
+    assert refused.status == 1
+    assert "`jazzmine index` adds it" in refused.errors
+
+    indexed = run("index", "--language", "english", "--store", url)
+    assert indexed.status == 0, indexed.errors
+    assert "with the stems of english" in indexed.output
+    assert run("index", "--store", url).status == 0
+
+    ran = run("search", "answers", "--store", url)
+    assert "an answer" in ran.output
+    assert ran.status == 0
+    [found] = objects(run("search", "hello", "there", "--newest", "--json", "--store", url).output)
+    assert found["message"]["id"] == "z"
+    assert found["spans"][0] == [0, 5]
+    assert run("search", "hello", "--user", "nobody", "--store", url).status == 1
+
+
+def test_an_index_is_removed(url: str) -> None:
+    assert run("index", "--language", "none", "--store", url).status == 0
+    assert "messages are found by words" in run("doctor", "--store", url).output
+
+    assert run("index", "--off", "--store", url).status == 0
+
+    assert run("search", "hello", "--store", url).status == 1
+    assert "found by words" not in run("doctor", "--store", url).output
+
+
+@pytest.mark.parametrize("options", [["--language", "klingon"], ["--off", "--language", "english"]])
+def test_a_wrong_option_changes_nothing(url: str, options: list[str]) -> None:
+    assert run("index", *options, "--store", url).status in (1, 2)
+    assert "has no search" in run("search", "hello", "--store", url).errors

@@ -1,0 +1,70 @@
+"""Which combinations of its parameters a test runs with.
+
+A rule is checked with each value of each parameter, the others being the first of theirs. All
+combinations together run with JAZZMINE_SOAK=1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from tests.behaviour.backends import Backend
+
+__all__ = ["is_repeated"]
+
+
+def is_repeated(item: pytest.Item) -> bool:
+    """Return whether other cases of the test check the same.
+
+    At most one parameter has another value than its first. The mark `every_combination` takes all
+    combinations; `each_value` those of a back end, which is not counted. A variant of a back end,
+    and the generated sync copy on any back end but the first, run the tests marked `smoke`, with
+    the first of their values. What is checked before hooks (`before_hooks`) needs one back end.
+    """
+    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        return False
+    backends = [one for one in item.callspec.params.values() if isinstance(one, Backend)]
+    further = _further(item)
+    on_first = "backend" not in further
+    further.discard("backend")
+    if item.path.match("behaviour/_*/*.py"):
+        if item.get_closest_marker("before_hooks") and not on_first:
+            return True
+        is_copy = item.path.parent.name == "_sync"
+        if is_copy or any(backend.variant for backend in backends):
+            is_enough = (is_copy and on_first) or item.get_closest_marker("smoke")
+            return bool(further) or not is_enough
+    if item.get_closest_marker("every_combination"):
+        return False
+    if item.get_closest_marker("each_value"):
+        return len(further) > 1
+    return len(further) + (not on_first) > 1
+
+
+def _further(item: pytest.Function) -> set[str]:
+    """Return the parameters that have another value than their first; "backend" for a back end."""
+    params = item.callspec.params
+    further = set()
+    for names, first in _first_values(item):
+        if any(params[name] is not value for name, value in zip(names, first, strict=True)):
+            is_backend = isinstance(first[0], Backend)
+            further.add("backend" if is_backend else names[0])
+    return further
+
+
+def _first_values(item: pytest.Function) -> Iterator[tuple[Sequence[str], Sequence[object]]]:
+    """Yield the names that are given together, and the first of their values."""
+    for mark in item.iter_markers("parametrize"):
+        given, values = mark.args
+        names = given.replace(" ", "").split(",") if isinstance(given, str) else given
+        first: Any = next(iter(values))
+        if hasattr(first, "marks"):  # a `pytest.param`
+            yield names, first.values
+        else:
+            yield names, first if len(names) > 1 else (first,)
+    for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+        if definitions[-1].params and name in item.callspec.params:
+            yield (name,), (definitions[-1].params[0],)

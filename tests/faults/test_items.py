@@ -1,0 +1,360 @@
+"""Items of a long-term memory when replies are lost, processes are killed, and many write."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import psycopg
+import pytest
+
+from jazzmine import ConflictError, DeleteItem, MemoryItem, PutItem
+from jazzmine.backends.postgres.attempts import Attempts
+from jazzmine.core import long_term_memory as async_items
+from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.behaviour.support.async_support import Runner as AsyncRunner
+from tests.behaviour.support.sync_support import Runner as SyncRunner
+from tests.faults.item_writer import SHARED
+from tests.faults.networks import NETWORKS
+from tests.faults.sizes import size
+from tests.servers import mongodb, postgres
+
+APIS: dict[str, Any] = {
+    "sync": (SyncRunner, LongTermMemoryStore),
+    "async": (AsyncRunner, async_items.LongTermMemoryStore),
+}
+N = ("n",)
+
+
+def item(key: str, text: str = "new", **fields: Any) -> MemoryItem:
+    return MemoryItem(namespace=N, key=key, value={"text": text}, **fields)
+
+
+# Each takes the store, and the revision of the item "old".
+WRITES: dict[str, Callable[[Any, int], Any]] = {
+    "put": lambda store, _: store.put(item("old")),
+    "put what expects a revision": lambda store, revision: store.put(
+        item("old"), expected_revision=revision
+    ),
+    "put what expects nothing": lambda store, _: store.put(item("new"), expected_revision=None),
+    "delete": lambda store, _: store.delete(N, "old"),
+    "delete what expects a revision": lambda store, revision: store.delete(
+        N, "old", expected_revision=revision
+    ),
+    "apply": lambda store, revision: store.apply(
+        [PutItem(item("new"), None), DeleteItem(N, "old", revision), PutItem(item("newer"))]
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("name", ["postgres", "mongodb"])
+def test_a_write_whose_reply_was_lost_is_made_once(name: str, api: str, write: str) -> None:
+    make_runner, kind = APIS[api]
+    with (
+        NETWORKS[name]() as network,
+        make_runner() as runner,
+        LongTermMemoryStore.initialize(network.beside) as beside,
+    ):
+        store = runner.run(kind.initialize({**network.through, "timeout": 10.0}))
+        written = 0
+        # Again and again: a new connection has more replies, because statements are prepared there.
+        rounds = 6 if name == "postgres" else 2
+        for number in range(1, 12):
+            lost = network.proxy.lost
+            for _ in range(rounds):
+                old = prepare(beside)
+                runner.run(store.ping())  # puts in order what the loss before has left behind
+                between = Between(beside, old)
+                network.proxy.on_loss = between.begin
+                network.proxy.lose_reply(number)
+                result = runner.run(WRITES[write](store, old.revision))
+                network.proxy.lose_reply(0)
+                between.end()
+                between.check(result, f"{write}, reply {number}")
+                written += len(between.written)
+            if network.proxy.lost == lost:
+                break
+        runner.run(store.close())
+        assert written
+
+
+def prepare(beside: LongTermMemoryStore) -> MemoryItem:
+    for stored in beside.list_items():
+        beside.delete(stored.namespace, stored.key)
+    return beside.put(item("old", "old"))
+
+
+class Between:
+    """Another worker: if a write whose reply is lost was done, it writes over what that has stored.
+
+    An open transaction of the call, in MongoDB, keeps it waiting.
+    """
+
+    def __init__(self, beside: LongTermMemoryStore, old: MemoryItem) -> None:
+        self._beside = beside
+        self._old = old
+        self._threads: list[threading.Thread] = []
+        self._mutex = threading.Lock()
+        self._has_ended = False
+        self.was_done = False
+        self.written: list[MemoryItem] = []
+
+    def begin(self) -> None:
+        # The pool's own connections may lose a reply at any time.
+        with self._mutex:
+            found = [] if self._has_ended else self._beside.list_items()
+            if self._has_ended or found == [self._old]:
+                return
+            self.was_done = True
+            key = found[0].key if found else "old"
+            thread = threading.Thread(target=self._write, args=[key])
+            thread.start()
+            self._threads.append(thread)
+            thread.join(0.5)
+
+    def _write(self, key: str) -> None:
+        self.written.append(self._beside.put(item(key, "between")))
+
+    def end(self) -> None:
+        with self._mutex:
+            self._has_ended = True
+        for thread in self._threads:
+            thread.join()
+
+    def check(self, result: Any, where: str) -> None:
+        """Check that the call has its own result, and what was written after it stays."""
+        results = result if isinstance(result, list) else [result]
+        assert all(results), where
+        for written in self.written:
+            found = self._beside.get(N, written.key)
+            assert found == written, where
+        found_keys = {stored.key for stored in self._beside.list_items()}
+        puts = {one.key for one in results if isinstance(one, MemoryItem)}
+        assert puts <= found_keys, where
+        if not self.was_done:
+            assert [self._beside.get(N, one.key) for one in results if one is not True] == [
+                one for one in results if one is not True
+            ], where
+
+
+def test_a_write_that_is_made_twice_is_noticed() -> None:
+    with (
+        patch.object(Attempts, "answer", lambda *_: None),
+        pytest.raises(AssertionError),
+    ):
+        test_a_write_whose_reply_was_lost_is_made_once("postgres", "sync", "put")
+
+
+@pytest.mark.parametrize("name", ["postgres", "mongodb"])
+def test_a_write_that_was_given_up_does_not_take_effect_later(name: str) -> None:
+    with (
+        NETWORKS[name]() as network,
+        LongTermMemoryStore.initialize(network.beside) as beside,
+        LongTermMemoryStore.initialize({**network.through, "timeout": 1.0}) as store,
+    ):
+        old = prepare(beside)
+        network.proxy.hold()
+        with pytest.raises(ConnectionError):
+            store.put(item("old"))
+        network.proxy.deliver(delay=0.2)
+
+        found = store.get(N, "old")
+        time.sleep(0.5)
+
+        assert found is not None
+        assert beside.get(N, "old") == found
+        assert found == old or found.value == {"text": "new"}
+
+
+def start_writer(config: dict[str, object], name: str, *count: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.faults.item_writer", json.dumps(config), name, *count]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres", "mongodb"])
+def test_eight_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path: Path) -> None:
+    each = {"sqlite": size(40, 400), "postgres": size(40, 400), "mongodb": size(5, 50)}[name]
+    with CONFIGS[name](tmp_path) as config:
+        LongTermMemoryStore.initialize(config).close()
+        writers = [start_writer(config, str(number), str(each)) for number in range(8)]
+        assert [writer.wait(timeout=100) for writer in writers] == [0] * 8
+        for writer in writers:
+            assert writer.stdout is not None
+            writer.stdout.close()
+        with LongTermMemoryStore.initialize(config) as store:
+            found = store.get(SHARED, "number")
+
+    assert found is not None
+    assert found.value == {"number": 8 * each}
+
+
+class _Sqlite:
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "items.db"
+
+    def __enter__(self) -> dict[str, object]:
+        return {"storage": "sqlite", "path": str(self._path), "synchronous": "normal"}
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+class _Postgres:
+    def __init__(self, _: Path) -> None:
+        self._schema = postgres.empty_schema()
+
+    def __enter__(self) -> dict[str, object]:
+        config = {"dsn": postgres.dsn(), "schema": self._schema.__enter__()}
+        return {"storage": "postgres", "pool_max": 2, "pool_min": 1, **config}
+
+    def __exit__(self, *error: Any) -> None:
+        self._schema.__exit__(*error)
+
+
+CONFIGS: dict[str, Callable[[Path], Any]] = {
+    "sqlite": _Sqlite,
+    "postgres": _Postgres,
+    "mongodb": lambda _: mongodb.database(),
+}
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_what_a_killed_process_has_acknowledged_is_stored(name: str, tmp_path: Path) -> None:
+    chance = random.Random(4711)
+    with CONFIGS[name](tmp_path) as config:
+        LongTermMemoryStore.initialize(config).close()
+        for life in range(size(4, 200)):
+            writers = [start_writer(config, f"{life}-{number}") for number in range(2)]
+            acknowledged = [kill(writer, chance.uniform(0.0, 0.1)) for writer in writers]
+            with LongTermMemoryStore.initialize(config) as store:
+                for number, last in enumerate(acknowledged):
+                    check_pairs(store, f"{life}-{number}", last)
+
+
+def kill(writer: subprocess.Popen[str], seconds: float) -> int:
+    """Kill a process some time after its first write, and return the last number it printed."""
+    with writer:
+        assert writer.stdout is not None
+        first = writer.stdout.readline()
+        time.sleep(seconds)
+        writer.kill()
+        rest = writer.stdout.read()
+    return len((first + rest).split("\n")[:-1]) - 1
+
+
+def check_pairs(store: LongTermMemoryStore, name: str, acknowledged: int) -> None:
+    left, right, last = (
+        [stored.key for stored in store.list_items((name, side))]
+        for side in ("left", "right", "last")
+    )
+    assert left == right == [f"{number:06}" for number in range(len(left))]
+    assert len(left) in (acknowledged + 1, acknowledged + 2)
+    assert last == left[-1:]
+
+
+SECRET = "sesame-4711-open"
+
+
+def test_nothing_of_an_erased_user_is_left_in_the_files_of_sqlite(tmp_path: Path) -> None:
+    config: dict[str, object] = {"storage": "sqlite", "path": str(tmp_path / "items.db")}
+    with LongTermMemoryStore.initialize(config) as store:
+        _store_secrets(store)
+        assert store.erase_user(SECRET) == 300
+        assert len(store.list_items()) == 300
+
+        for file in tmp_path.iterdir():
+            assert SECRET.encode() not in file.read_bytes(), file.name
+
+
+def test_nothing_of_an_erased_user_is_left_in_the_tables_of_postgresql() -> None:
+    with postgres.empty_schema() as schema:
+        config: dict[str, object] = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        with LongTermMemoryStore.initialize(config) as store:
+            _store_secrets(store)
+            with pytest.raises(ConflictError):
+                store.put(item("0", SECRET, user_id=SECRET), expected_revision=-1)
+            assert store.erase_user(SECRET) == 300
+            with closing(psycopg.connect(postgres.dsn())) as connection:
+                for table in ("memory_items", "jazzmine_leases"):
+                    rows = connection.execute(f'SELECT t::text FROM "{schema}".{table} AS t')
+                    assert not [row for row in rows if SECRET in row[0]], table
+
+
+def test_nothing_of_an_erased_user_is_left_in_the_collections_of_mongodb() -> None:
+    with mongodb.database() as config:
+        with LongTermMemoryStore.initialize(config) as store:
+            _store_secrets(store)
+            assert store.erase_user(SECRET) == 300
+        database = mongodb.client(str(config["uri"]))[str(config["db"])]
+        for name in database.list_collection_names():
+            assert SECRET not in repr(list(database[name].find())), name
+
+
+def _store_secrets(store: LongTermMemoryStore) -> None:
+    for begin in range(0, 600, 100):
+        store.apply(
+            [
+                PutItem(
+                    item(
+                        str(number),
+                        SECRET * (number % 7 + 1) if number % 2 else "other",
+                        user_id=SECRET if number % 2 else "other",
+                        data=SECRET.encode() * 300 if number % 2 else None,
+                    )
+                )
+                for number in range(begin, begin + 100)
+            ]
+        )
+    # Written again: what was there before is not left either.
+    store.apply(
+        [PutItem(item(str(number), f"{SECRET} again", user_id=SECRET)) for number in (1, 3, 5)]
+    )
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_a_forked_process_goes_on_with_connections_of_its_own(name: str, tmp_path: Path) -> None:
+    with CONFIGS[name](tmp_path) as config, LongTermMemoryStore.initialize(config) as store:
+        first = store.put(item("a"))
+        child = os.fork()
+        if child == 0:
+            try:
+                same = store.get(N, "a") == first
+                store.put(item("b"), expected_revision=None)
+            finally:
+                os._exit(0 if same else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        third = store.put(item("a"), expected_revision=first.revision)
+        forked = store.get(N, "b")
+
+    assert forked is not None
+    assert first.revision < forked.revision < third.revision
+
+
+def test_a_cancelled_write_is_not_made_later(tmp_path: Path) -> None:
+    async def cancel_writes() -> None:
+        config = f"sqlite:{tmp_path / 'items.db'}"
+        async with await async_items.LongTermMemoryStore.initialize(config) as store:
+            for number in range(40):
+                call = asyncio.ensure_future(store.put(item("a", f"cancelled {number}")))
+                await asyncio.sleep(number / 20_000)
+                call.cancel()
+                with suppress(asyncio.CancelledError):
+                    await call
+                found = await store.get(N, "a")
+                await asyncio.sleep(0.002)
+                assert await store.get(N, "a") == found
+
+    asyncio.run(cancel_writes())

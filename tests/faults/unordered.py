@@ -1,0 +1,38 @@
+"""A working memory whose calls do not wait for each other, and that saves whatever is stored."""
+
+from __future__ import annotations
+
+import time
+
+from jazzmine._sync.keyed_locks import KeyedLocks
+from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written
+from jazzmine._sync.working_memory.calls import Call
+from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine.deadline import Deadline
+from jazzmine.sync.working_memory import WorkingMemoryStore
+
+__all__ = ["Unordered"]
+
+
+class WritesOverAnything(MemoryBackend):
+    """Writes whatever is stored."""
+
+    def write(self, save: Save, again: Again, deadline: Deadline) -> Written | Locked | Stored:
+        time.sleep(0.0005)
+        stored = self.load(save.conversation_id, deadline)
+        return super().write(save._replace(read_mark=stored.mark), again, deadline)
+
+
+class NoLocks(KeyedLocks[Call]):
+    """Locks nothing."""
+
+    def acquire(self, key: str, owner: Call, timeout: float) -> bool:
+        return True
+
+
+class Unordered(WorkingMemoryStore):
+    """Loses updates."""
+
+    def __init__(self) -> None:
+        super().__init__(WritesOverAnything(3600.0))
+        self._updates._calls = NoLocks()

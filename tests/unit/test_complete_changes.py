@@ -1,0 +1,174 @@
+"""What a new field or method needs besides its own line; each message names the place."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
+from jazzmine.core import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.records import messages, traces
+from jazzmine.records.base import Record
+from tests.behaviour.calls import AFTER, CALLS, COUNTS, ITERATION, WITH_AN_ID
+from tests.behaviour.model import Model
+
+ROOT = Path(__file__).resolve().parents[2]
+BACKENDS = ROOT / "src/jazzmine/backends"
+POSTGRES = BACKENDS / "postgres/migrations"
+FIRST = ("0001_adopt_0_1.sql", "0002_tables.sql")  # they name what SQLite's first tables hold
+SQLITE = BACKENDS / "sqlite/migrations/messages"
+PREDECESSOR = json.loads((ROOT / "tests/backends/predecessor_names.json").read_text("utf-8"))
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+RECORDS = [
+    kind
+    for module in (messages, traces)
+    for kind in map(vars(module).get, module.__all__)
+    if isinstance(kind, type) and issubclass(kind, Record)
+]
+each_record = pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+each_table = pytest.mark.parametrize(
+    "table", [CONVERSATIONS, MESSAGES, TURN_TRACES], ids=lambda table: table.name
+)
+
+
+def names(text: str) -> set[str]:
+    return set(re.findall(r"[^\W\d][^\W_]*(?:_[^\W_]+)*", text))
+
+
+def migrations(folder: Path) -> str:
+    """Return the names and the texts of a folder's migrations."""
+    return "\n".join(f"{path.stem[5:]}\n{path.read_text('utf-8')}" for path in folder.glob("*.sql"))
+
+
+@each_table
+def test_a_column_has_a_migration_of_postgresql(table: Table) -> None:
+    known = names(migrations(POSTGRES))
+    missing = [f"{table.name}.{name}" for name in table.defaults if name not in known]
+    assert not missing, f"name them in a new migration in {POSTGRES.relative_to(ROOT)}: {missing}"
+
+
+@each_table
+def test_a_column_has_a_migration_of_sqlite(table: Table) -> None:
+    first = "".join((POSTGRES / name).read_text("utf-8") for name in FIRST)
+    known = names(first) | names(migrations(SQLITE))
+    missing = [f"{table.name}.{name}" for name in table.defaults if name not in known]
+    assert not missing, f"name them in a new migration in {SQLITE.relative_to(ROOT)}: {missing}"
+
+
+@each_record
+def test_a_field_that_holds_text_is_a_text(kind: type[Record]) -> None:
+    """A `str` would accept a lone surrogate, which no back end can store."""
+    bare = [
+        f"{kind.__name__}.{name}"
+        for name, field in kind.model_fields.items()
+        if has_bare_text(field.annotation, field.metadata)
+    ]
+    assert not bare, f"their type is `Text` of records/types.py instead of `str`: {bare}"
+
+
+def has_bare_text(annotation: Any, metadata: list[Any]) -> bool:
+    if metadata or hasattr(annotation, "__metadata__"):
+        return False
+    return annotation is str or any(has_bare_text(part, []) for part in get_args(annotation))
+
+
+@each_record
+def test_a_field_is_in_the_changelog(kind: type[Record]) -> None:
+    new = [name for name in kind.model_fields if name not in names_before(kind.__name__)]
+    missing = [f"{kind.__name__}.{name}" for name in new if name not in names(CHANGELOG)]
+    assert not missing, f'name them under "Unreleased" in CHANGELOG.md: {missing}'
+
+
+# Methods of which an earlier version's entry speaks in other words.
+DESCRIBED = {
+    "MessageStore": {
+        "edit_conversation",
+        "find_turn_traces",
+        "get_conversations",
+        "iter_messages",
+        "summarize_usage",
+    },
+    "WorkingMemoryStore": {"active_count"},
+    "LongTermMemoryStore": {
+        "delete",
+        "get_many",
+        "list_items",
+        "list_namespaces",
+        "prune_expired",
+        "put",
+        "search_items",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
+def test_a_method_is_in_the_changelog(kind: type) -> None:
+    known = names_before(kind.__name__) | DESCRIBED[kind.__name__] | names(CHANGELOG)
+    missing = [name for name in methods(kind) if name not in known]
+    assert not missing, f'name them under "Unreleased" in CHANGELOG.md: {missing}'
+
+
+def names_before(owner: str) -> set[str]:
+    """Return the parameters, methods and attributes of a class of jazzmine 0.1.42."""
+    found: set[str] = set()
+    for module in PREDECESSOR.values():
+        members = module["classes"].get(owner, {})
+        found.update(members.get("attributes", ()), members.get("methods", ()))
+        found.update(members.get("methods", {}).get("__init__", {}).get("parameters", ()))
+    return found
+
+
+def methods(kind: type) -> list[str]:
+    """Return the names of the public methods that reach a back end."""
+    return [
+        name
+        for name, value in inspect.getmembers(kind, inspect.isfunction)
+        if not name.startswith("_") and name not in ("require_open", "open")
+    ]
+
+
+def parameters(name: str) -> set[str]:
+    return set(inspect.signature(getattr(MessageStore, name)).parameters)
+
+
+def test_a_method_is_in_the_lists_of_calls() -> None:
+    """The tests of wrong arguments, closed stores, spans and failing networks call these."""
+    calls = [name for name in (*CALLS, ITERATION) if name != SEARCH]
+    missing = {
+        "CALLS": set(methods(MessageStore)) - {*calls, SEARCH, "close"} - WITHOUT_A_CALL,
+        "WITH_AN_ID": {
+            name
+            for name in calls
+            if any(given.endswith(("_id", "_ids")) for given in parameters(name))
+        }
+        - set(WITH_AN_ID)
+        - {ITERATION},  # its arguments are checked at once
+        "AFTER": {name for name in calls if "after" in parameters(name)} - set(AFTER),
+        "COUNTS": {
+            f"{name}-{given}"
+            for name in calls
+            for given in parameters(name) & {"limit", "offset", "n", "max_tokens"}
+        }
+        - set(COUNTS)
+        - {"prune_conversations-limit"},  # `test_erasure.py`
+    }
+    left = {name: sorted(found) for name, found in missing.items() if found}
+    assert not left, f"add them to the lists of tests/behaviour/calls.py: {left}"
+
+
+# It reaches no back end.
+WITHOUT_A_CALL = {"scoped"}
+# It needs an index of words, and has a model of its own.
+SEARCH = "search_messages"
+
+
+def test_a_method_is_in_the_model() -> None:
+    """Random sequences of calls are compared with it."""
+    missing = [name for name in CALLS if name not in ("ping", SEARCH) and not hasattr(Model, name)]
+    assert not missing, f"add them to tests/behaviour/model.py and state_machine.py: {missing}"

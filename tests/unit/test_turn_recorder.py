@@ -1,0 +1,323 @@
+"""A `TurnRecorder` makes the messages and the trace of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine import Message, TurnRecorder, core, sync
+from jazzmine.records import turn_recorder
+from jazzmine.sync import Conversation, MessageStore, TraceFilter
+
+
+def begun(**fields: Any) -> TurnRecorder:
+    given = {"conversation_id": "c1", "user_id": "ada", "agent_id": "desk", **fields}
+    return TurnRecorder(**given)
+
+
+def lines(recorder: TurnRecorder) -> list[tuple[str, str]]:
+    return [(one.role.value, one.original_content) for one in recorder.messages]
+
+
+def test_both_apis_have_the_same_recorder() -> None:
+    assert TurnRecorder is core.TurnRecorder is sync.TurnRecorder
+
+
+def test_a_turn_and_its_trace_are_stored_in_ten_lines(tmp_path: Path) -> None:
+    with MessageStore.initialize(f"json:{tmp_path}/messages.json") as store:
+        store.store_conversation(Conversation(id="c1", user_id="ada", agent_id="desk"))
+
+        recorder = begun(turn_number=3)
+        recorder.user("Where is my order?")
+        with recorder.model_call("small-1", provider="openai") as model:
+            model.usage(prompt_tokens=100, completion_tokens=20, cost_usd=0.5)
+        with recorder.tool_call("find_order", {"id": 4711}, call_id="call-1") as tool:
+            tool.result({"state": "delivered"})
+        with recorder.model_call("small-1", provider="openai") as model:
+            model.usage(prompt_tokens=150, completion_tokens=10, cached_prompt_tokens=100)
+        recorder.assistant("It was delivered.")
+        store.store_turn(messages=recorder.messages, trace=recorder.trace)
+
+        assert store.get_messages_by_conversation_id("c1") == recorder.messages
+        [trace] = store.find_turn_traces(TraceFilter(tool={"tool_name": "find_order"}))
+    assert trace == recorder.trace
+    assert trace.message_id == recorder.messages[-1].id
+    assert (trace.turn_number, trace.agent_id, trace.user_id) == (3, "desk", "ada")
+    assert (trace.total_prompt_tokens, trace.total_completion_tokens) == (250, 30)
+    assert trace.total_tokens == 280
+    assert [call.cost_usd for call in trace.llm_calls] == [0.5, None]
+    assert trace.llm_calls[1].cached_prompt_tokens == 100
+    assert {call.purpose for call in trace.llm_calls} == {"agent_loop"}
+    assert trace.errors == []
+    [tool_trace] = trace.tool_traces
+    assert (tool_trace.call_id, tool_trace.success) == ("call-1", True)
+    assert (tool_trace.arguments, tool_trace.final_data) == ({"id": 4711}, {"state": "delivered"})
+
+
+def test_the_history_of_a_provider_can_be_made_from_the_messages() -> None:
+    recorder = begun()
+    recorder.user("Compare the two.")
+    with recorder.model_call("small-1"):
+        recorder.assistant("I look them up.")
+    for number in (1, 2):
+        with recorder.tool_call("look_up", {"id": number}, call_id=f"call-{number}") as call:
+            call.result([number])
+    with recorder.model_call("small-1"):
+        pass
+    with recorder.tool_call("compare", None, call_id="call-3") as call:
+        call.result("equal")
+    recorder.assistant("They are equal.")
+
+    assert lines(recorder) == [
+        ("user", "Compare the two."),
+        ("assistant", "I look them up."),
+        ("tool", "[1]"),
+        ("tool", "[2]"),
+        ("assistant", ""),
+        ("tool", "equal"),
+        ("assistant", "They are equal."),
+    ]
+    _, first, answer, _, silent, _, last = recorder.messages
+    assert first.metadata["tool_calls"] == [
+        {"id": "call-1", "name": "look_up", "arguments": {"id": 1}},
+        {"id": "call-2", "name": "look_up", "arguments": {"id": 2}},
+    ]
+    assert first.invoked_tools == ["look_up", "look_up"]
+    assert answer.metadata == {"tool_call_id": "call-1", "tool_name": "look_up"}
+    assert answer.invoked_tools == ["look_up"]
+    assert [one["name"] for one in silent.metadata["tool_calls"]] == ["compare"]
+    assert last.metadata == {}
+
+
+@pytest.mark.parametrize("block", ["model", "tool"])
+def test_an_exception_is_noted_and_goes_on(block: str) -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    open_block: Any = recorder.model_call("m") if block == "model" else recorder.tool_call("m")
+
+    with pytest.raises(ConnectionError, match="no answer"), open_block:
+        raise ConnectionError("no answer")
+
+    trace = recorder.trace
+    calls: list[Any] = [*trace.llm_calls, *trace.tool_traces]
+    [call] = calls
+    assert call.success is False
+    assert call.error == "ConnectionError: no answer"
+    assert trace.errors == ["m: ConnectionError: no answer"]
+
+
+def test_a_failed_tool_answers_its_call_with_the_error() -> None:
+    recorder = begun()
+    with recorder.tool_call("look_up", {}, call_id="call-1") as call:
+        call.error("no such order")
+    answer = recorder.messages[-1]
+
+    assert answer.original_content == "no such order"
+    assert answer.errors == ["no such order"]
+    assert answer.metadata["tool_call_id"] == "call-1"
+    assert recorder.trace.errors == ["look_up: no such order"]
+
+
+def test_the_trace_of_a_turn_without_an_answer_belongs_to_the_question() -> None:
+    recorder = begun()
+    question = recorder.user("Hello")
+    recorder.error(ValueError())
+
+    assert recorder.trace.message_id == question.id
+    assert recorder.trace.errors == ["ValueError"]
+
+
+def test_a_trace_without_any_message_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"record one with user\(\) or assistant\(\)"):
+        _ = begun().trace
+
+
+def test_an_answer_that_was_broken_off_is_noted_and_can_be_kept() -> None:
+    recorder = begun()
+    recorder.user("Tell me all.")
+    said: list[str] = []
+
+    def streamed() -> Generator[str, None, None]:
+        with recorder.model_call("small-1") as call:
+            for word in ("One", "two", "three"):
+                said.append(word)
+                yield word
+            call.usage(completion_tokens=3)
+
+    stream = streamed()
+    assert next(stream) == "One"
+    stream.close()
+    recorder.assistant(" ".join(said), metadata={"broken_off": True})
+
+    [call] = recorder.trace.llm_calls
+    assert (call.success, call.error) == (False, "GeneratorExit")
+    assert recorder.messages[-1].original_content == "One"
+
+
+def test_what_a_record_cannot_hold_is_refused_where_it_is_given() -> None:
+    recorder = begun()
+    with pytest.raises(ValidationError, match="arguments"):
+        recorder.tool_call("look_up", {"when": object()})
+    with recorder.tool_call("look_up") as call:
+        with pytest.raises(ValidationError, match="final_data"):
+            call.result({1, 2})
+        call.result("none")
+    with recorder.model_call("small-1") as model, pytest.raises(ValidationError, match="tokens"):
+        model.usage(prompt_tokens="many")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="original_content"):
+        recorder.user("\ud800")
+
+
+def test_an_error_whose_text_cannot_be_stored_is_stored_without_it() -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    with pytest.raises(OSError, match="lost"), recorder.model_call("m"):
+        raise OSError("lost \ud800")
+
+    assert recorder.trace.errors == ["m: OSError: lost ?"]
+
+
+def test_a_message_may_be_changed_until_the_messages_are_read() -> None:
+    recorder = begun()
+    question = recorder.user("Hello", id="m1", metadata={"page": "/tea"})
+    question.intent = "greet"
+    [copy] = recorder.messages
+    copy.intent = "changed"
+
+    [stored] = recorder.messages
+    assert (stored.id, stored.intent, stored.metadata) == ("m1", "greet", {"page": "/tea"})
+
+
+def test_metadata_of_the_turn_are_those_of_its_trace() -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    recorder.metadata["release"] = "1.4"
+
+    assert recorder.trace.metadata == {"release": "1.4"}
+
+
+def test_reading_twice_gives_the_same_records() -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    with recorder.tool_call("look_up"):
+        pass
+    recorder.assistant("Hello")
+
+    assert recorder.messages == recorder.messages
+    assert recorder.trace == recorder.trace
+
+
+def is_ordered(messages: list[Message]) -> bool:
+    times = [message.timestamp for message in messages]
+    return times == sorted(times)
+
+
+async def test_tools_that_tasks_call_at_once_answer_in_the_order_of_the_calls() -> None:
+    recorder = begun()
+    recorder.user("Compare the three.")
+
+    async def look_up(number: int, seconds: float) -> None:
+        with recorder.tool_call("look_up", number) as call:
+            await asyncio.sleep(seconds)
+            with recorder.model_call("small-1", purpose="summary"):
+                call.result(number)
+
+    await asyncio.gather(look_up(1, 0.03), look_up(2, 0.02), look_up(3, 0.01))
+    recorder.assistant("Done.")
+
+    assert [text for _, text in lines(recorder)] == [
+        "Compare the three.",
+        "",
+        "1",
+        "2",
+        "3",
+        "Done.",
+    ]
+    assert is_ordered(recorder.messages)
+    trace = recorder.trace
+    assert [call.arguments for call in trace.tool_traces] == [1, 2, 3]
+    assert [call.total_latency_ms >= 5 for call in trace.tool_traces] == [True, True, True]
+    assert trace.total_latency_ms < sum(call.total_latency_ms for call in trace.tool_traces)
+
+
+async def test_a_cancelled_call_is_noted_and_those_that_still_run_are_left_out() -> None:
+    recorder = begun()
+    recorder.user("Look it up.")
+
+    async def look_up(name: str) -> None:
+        with recorder.tool_call(name):
+            await asyncio.sleep(60)
+
+    slow, cancelled = (asyncio.ensure_future(look_up(name)) for name in ("slow", "cancelled"))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+
+    assert lines(recorder)[1:] == [("assistant", ""), ("tool", "CancelledError")]
+    assert [call.tool_name for call in recorder.trace.tool_traces] == ["cancelled"]
+    slow.cancel()
+    await asyncio.gather(slow, return_exceptions=True)
+    assert [call.tool_name for call in recorder.trace.tool_traces] == ["slow", "cancelled"]
+
+
+def test_threads_may_call_tools_at_once() -> None:
+    recorder = begun()
+    recorder.user("Compare them all.")
+    barrier = threading.Barrier(8)
+
+    def look_up(number: int) -> None:
+        barrier.wait(timeout=10)
+        for turn in range(50):
+            with recorder.tool_call("look_up", [number, turn]) as call:
+                call.result([number, turn])
+
+    threads = [threading.Thread(target=look_up, args=[number]) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=30)
+
+    messages = recorder.messages
+    assert len(messages) == 2 + 400
+    assert len(messages[1].metadata["tool_calls"]) == 400
+    assert len({message.id for message in messages}) == 402
+    assert is_ordered(messages)
+    assert all(call.arguments == call.final_data for call in recorder.trace.tool_traces)
+
+
+def test_a_clock_that_is_set_back_changes_no_time_of_the_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    monkeypatch.setattr(turn_recorder, "time_ns", lambda: 0)
+    with recorder.model_call("small-1"):
+        time.sleep(0.02)
+    recorder.assistant("Hello")
+
+    trace = recorder.trace
+    [call] = trace.llm_calls
+    assert 20 <= call.latency_ms <= trace.total_latency_ms
+    assert trace.started_at_ms <= call.timestamp_ms <= trace.ended_at_ms
+    assert trace.ended_at_ms - trace.started_at_ms == trace.total_latency_ms
+    assert is_ordered(recorder.messages)
+    assert abs(trace.started_at_ms / 1000 - time.time()) < 60
+
+
+def test_output_and_further_fields_of_a_call_are_kept() -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    with recorder.model_call("m", purpose="title", input=[{"role": "user"}]) as call:
+        call.output({"content": "Hi"})
+        call.record.metadata["finish_reason"] = "stop"
+
+    [record] = recorder.trace.llm_calls
+    assert (record.purpose, record.input) == ("title", [{"role": "user"}])
+    assert (record.output, record.metadata) == ({"content": "Hi"}, {"finish_reason": "stop"})
