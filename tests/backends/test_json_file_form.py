@@ -233,9 +233,9 @@ def test_json_of_another_program_is_refused_in_plain_words(
 
 @pytest.mark.parametrize("more", ["", ', "spans": []'])
 def test_a_file_of_a_newer_version_is_refused_in_plain_words(path: Path, more: str) -> None:
-    path.write_text(f'{{"version": 2, "conversations": []{more}}}')
+    path.write_text(f'{{"version": 3, "conversations": []{more}}}')
 
-    assert "a newer version of jazzmine wrote this file, in version 2" in refused(path)
+    assert "a newer version of jazzmine wrote this file, in version 3" in refused(path)
 
 
 def test_an_object_without_anything_is_an_empty_store(path: Path) -> None:

@@ -169,7 +169,7 @@ def text_file(path: Path) -> None:
 
 def newer_format(path: Path) -> None:
     opened(path).close()
-    execute(path, "PRAGMA user_version = 2")
+    execute(path, "PRAGMA user_version = 3")
 
 
 def newer_tables(path: Path) -> None:

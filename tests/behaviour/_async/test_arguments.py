@@ -48,7 +48,7 @@ def test_every_method_is_called_in_these_tests() -> None:
         if callable(getattr(MessageStore, name)) and not name.startswith("_")
     }
 
-    assert methods == {*CALLS, ITERATION, "initialize", "open", "close", "require_open"}
+    assert methods == {*CALLS, ITERATION, "initialize", "open", "close", "require_open", "scoped"}
 
 
 # Ids

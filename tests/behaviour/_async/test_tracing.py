@@ -47,7 +47,7 @@ def public_methods(store_class: type) -> set[str]:
         name
         for name in dir(store_class)
         if callable(getattr(store_class, name)) and not name.startswith("_")
-    } - {"memory_type", "open", "require_open"}
+    } - {"memory_type", "open", "require_open", "scoped"}
 
 
 def told(recorder: Recorder, backend: Backend) -> tuple[str, set[str]]:

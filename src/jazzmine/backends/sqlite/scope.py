@@ -28,6 +28,8 @@ WITH RECURSIVE stored_conversations AS NOT MATERIALIZED (
 _OF_VIEWER = """EXISTS (
         SELECT 1 FROM main.stored_conversations AS owners
         WHERE owners.id = records.conversation_id AND owners.user_id = {viewer})"""
+# How often a statement names the user.
+_VIEWERS = 3
 _TAKEN = "SELECT 1 FROM stored_conversations WHERE id = ? AND user_id <> ?"
 _WITH = re.compile(r"\s*WITH(?: RECURSIVE)?\b")
 
@@ -60,8 +62,9 @@ class View:
         if isinstance(parameters, Mapping):
             named = {**parameters, "viewer": self._user_id}
             return self._connection.execute(_limited(statement, ":viewer"), named)
-        numbered = [self._user_id, *parameters]
-        return self._connection.execute(_limited(statement, "?1"), numbered)
+        limited = _limited(statement, "?")
+        viewers = [self._user_id] * _VIEWERS
+        return self._connection.execute(limited, [*viewers, *parameters])
 
     def is_taken(self, conversation_id: str) -> bool:
         """Return whether another user's conversation has an id."""

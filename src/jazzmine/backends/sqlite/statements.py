@@ -69,7 +69,7 @@ TRACE_COLUMNS = (
 
 def _upsert(table: str, columns: str, condition: str, number: str = "NULL", rows: str = "") -> str:
     names = columns.split(", ")
-    values = ", ".join(f"?{place}" for place in range(1, len(names) + 1))
+    values = ", ".join("?" for _ in names)
     changes = ", ".join(f"{name} = excluded.{name}" for name in names[1:])
     given = f"SELECT {number}, {values} {rows}" if rows else f"VALUES ({number}, {values})"
     return f"""
@@ -92,13 +92,13 @@ STORE_MESSAGE = _upsert(
     f"1 + {_LAST_NUMBER}",
 )
 
-# It changes no row if the message is not in the trace's conversation, or the id is that of another
-# message's trace.
+# After the values come the ids of the message and of the conversation. It changes no row if the
+# message is not in that conversation, or the id is that of another message's trace.
 STORE_TRACE = _upsert(
     "stored_turn_traces",
     TRACE_COLUMNS,
     "message_id = excluded.message_id AND body <> excluded.body",
-    rows="FROM stored_messages WHERE id = ?2 AND conversation_id = ?3",
+    rows="FROM stored_messages WHERE id = ? AND conversation_id = ?",
 )
 DELETE_OTHER_TRACE = "DELETE FROM stored_turn_traces WHERE message_id = ? AND id <> ?"
 

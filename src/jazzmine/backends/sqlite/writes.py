@@ -75,7 +75,8 @@ def put_trace(connection: sqlite3.Connection, trace: Snapshot[TurnTrace]) -> Non
     """
     record = trace.record
     connection.execute(sql.DELETE_OTHER_TRACE, [record.message_id, record.id])
-    if connection.execute(sql.STORE_TRACE, trace_values(record, trace.json)).rowcount:
+    values = (*trace_values(record, trace.json), record.message_id, record.conversation_id)
+    if connection.execute(sql.STORE_TRACE, values).rowcount:
         return
     row = connection.execute(sql.CONVERSATION_OF_MESSAGE, [record.message_id]).fetchone()
     if row is None:
