@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -175,6 +176,7 @@ def test_interrupts_at_any_moment_apply_no_change_of_another_thread_twice(in_a_r
                 signal.setitimer(signal.ITIMER_REAL, 0.000005)
             raise InterruptError
 
+    gc.collect()  # an interrupt in the finalizer of an earlier test's batcher would be reported
     threads = [threading.Thread(target=write, args=[n], daemon=True) for n in range(3)]
     for thread in threads:
         thread.start()
@@ -267,3 +269,14 @@ def test_closing_waits_for_the_commit_of_another_thread() -> None:
 
     assert not was_closed
     assert first.result() == "first"
+
+
+def test_closing_without_a_change_starts_no_thread() -> None:
+    batcher: Batcher[Ledger] = Batcher(Committer())
+    before = threading.enumerate()
+
+    batcher.close()
+
+    assert set(threading.enumerate()) <= set(before)
+    with pytest.raises(StoreClosedError):
+        batcher.run(adding("late"))

@@ -70,7 +70,7 @@ class Batcher(Generic[T]):
         self._commit = commit
         self._calls: _Calls = SimpleQueue()
         self._running = threading.Lock()
-        self._started = self._closed = False
+        self._used = self._started = self._closed = False
         self._interrupted: set[_Call[T]] = set()
         # The thread does not refer to this object: it ends when this object is gone.
         finalize(self, self._calls.put, None).atexit = False
@@ -94,8 +94,11 @@ class Batcher(Generic[T]):
         """
         call = _Call(apply, waited)
         try:
-            self._put(call)
-            if self._closed and call.withdraw():
+            self._used = True
+            self._calls.put(call)
+            if not self._closed:
+                self._start()
+            elif call.withdraw():
                 raise StoreClosedError("this store was closed while the call was under way")
             call.done.wait()
         except BaseException:
@@ -113,12 +116,14 @@ class Batcher(Generic[T]):
     def close(self) -> None:
         """Wait for the commit of all changes, and end the thread; called once."""
         self._closed = True
-        end = ThreadEvent()
-        self._put(end)
-        end.wait()
+        # Without a change no thread is started: none can be when the interpreter ends.
+        if self._used:
+            end = ThreadEvent()
+            self._calls.put(end)
+            self._start()
+            end.wait()
 
-    def _put(self, item: _Call[T] | ThreadEvent) -> None:
-        self._calls.put(item)
+    def _start(self) -> None:
         if not self._started:
             # A signal handler may come between these two: a second thread ends at once.
             _threads[self._running] = (os.getpid(), self._calls)
