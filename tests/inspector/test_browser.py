@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(bool(chromium.MISSING), reason=chromium.MISSING)
 PATHS = (
     "/",
     "/?user=nobody",
+    "/search?words=harbour",
     "/conversation?id=c1",
     "/turn?message=m2",
     "/turns",
@@ -303,3 +304,18 @@ async def test_each_page_has_one_heading_and_names_for_its_controls(page: Page, 
             .map((each) => each.outerHTML)"""
     )
     assert unnamed == []
+
+
+async def test_times_are_those_of_the_browser(browser: Browser, program: Served) -> None:
+    context = await browser.new_context(base_url=program.base, timezone_id="Asia/Kolkata")
+    page = await context.new_page()
+    await page.goto(program.address)
+    await page.goto("/turn?message=m2")
+
+    times = [await each.inner_text() for each in await page.locator("time").all()]
+    titles = [await each.get_attribute("title") for each in await page.locator("time").all()]
+    await context.close()
+
+    assert titles
+    assert all(title and title.endswith("UTC") for title in titles)
+    assert not {*times} & {*titles}

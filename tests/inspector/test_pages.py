@@ -330,3 +330,39 @@ async def test_memories_of_other_stores_are_named(tmp_path: Path) -> None:
         opened(store, memory) as site,
     ):
         assert "working memory in" in await site.text("/")
+
+
+# Search
+
+
+async def test_found_messages_are_marked_and_lead_to_their_place(tmp_path: Path) -> None:
+    config = {"storage": "sqlite", "path": tmp_path / "messages.db", "search": True}
+    async with await MessageStore.initialize(config) as store:
+        await store.store_conversation(conversation("c1"))
+        text = f"{'before ' * 40}<b>Lost</b> luggage{' after' * 90}"
+        await store.store_messages([message("m1", original_content=text), message("m2")])
+        async with opened(store, None) as site:
+            found = await site.text("/search", words="luggage lost", user="u1")
+            of_another = await site.text("/search", words="luggage", user="u2")
+
+    assert links(found, "/conversation?") == ["/conversation?id=c1&at=m1#m-m1"]
+    assert "&lt;b&gt;<mark>Lost</mark>&lt;/b&gt; <mark>luggage</mark> after" in found
+    assert found.count("…") == 2
+    assert "No message has these words" in of_another
+
+
+async def test_a_store_without_an_index_says_how_to_make_one(site: Site) -> None:
+    assert "jazzmine index" in await site.text("/search", words="hello")
+    assert "Finds messages by their words" in await site.text("/search")
+
+
+async def test_a_message_of_a_long_conversation_is_shown_at_its_place(tmp_path: Path) -> None:
+    async with await MessageStore.initialize(f"sqlite:{tmp_path / 'messages.db'}") as store:
+        await store.store_conversation(conversation("c1"))
+        await store.store_messages(messages(*(f"m{number}" for number in range(1_200))))
+        async with opened(store, None) as site:
+            page = await site.text("/conversation", id="c1", at="m300")
+
+    assert 'id="m-m300"' in page
+    assert 'id="m-m299"' not in page
+    assert 'id="m-m1199"' in page

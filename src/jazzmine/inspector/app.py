@@ -63,6 +63,7 @@ def create_app(stores: Stores, access: Access, hosts: Sequence[str] = LOOPBACK) 
             Route("/conversation", pages.conversation, methods=["GET"]),
             Route("/conversation/new", pages.new_messages, methods=["GET"]),
             Route("/memory", pages.memory, methods=["GET"]),
+            Route("/search", pages.search, methods=["GET"]),
             Route("/turn", pages.turn, methods=["GET"]),
             Route("/turns", pages.turns, methods=["GET"]),
             Route("/usage", pages.usage, methods=["GET"]),

@@ -23,10 +23,10 @@ from jazzmine.core import (
     UsageSummary,
     WorkingMemoryStore,
 )
-from jazzmine.errors import JazzmineError, NotFoundError
+from jazzmine.errors import ConfigurationError, JazzmineError, NotFoundError
 from jazzmine.inspector.charts import bars, columns
 from jazzmine.inspector.filters import TurnFilter, days_ago
-from jazzmine.inspector.text import FILTERS, address, day_of
+from jazzmine.inspector.text import FILTERS, address, day_of, excerpt
 from jazzmine.inspector.timeline import timeline
 
 __all__ = ["Pages", "Stores"]
@@ -34,6 +34,7 @@ __all__ = ["Pages", "Stores"]
 CONVERSATIONS = 50
 TURNS = 100
 MESSAGES = 1_000
+FOUND = 50
 NEWEST = 100
 # The first text of a user is among so many messages.
 FIRST = 5
@@ -87,6 +88,19 @@ class Entry:
     message: Message
     trace: TurnTrace | None
     day: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A message that was found.
+
+    Attributes:
+        excerpt: the part of its text with the first word that was found; each piece with whether
+            it is one of the words.
+    """
+
+    message: Message
+    excerpt: list[tuple[str, bool]]
 
 
 class Pages:
@@ -185,16 +199,20 @@ class Pages:
     async def conversation(self, request: Request) -> Response:
         """Show a conversation as a thread."""
         found = await self._conversation(request)
-        after = request.query_params.get("after") or None
+        asked = request.query_params
+        after = asked.get("after") or None
         page = await self._store.get_messages_by_conversation_id(
             found.id, limit=MESSAGES + 1, after=after
         )
-        if len(page) > MESSAGES and after is None and "oldest" not in request.query_params:
-            newest = await self._store.get_immediate_context(found.id, NEWEST)
-            after = newest[0].id
-            page = await self._store.get_messages_by_conversation_id(
-                found.id, limit=MESSAGES + 1, after=after
+        if len(page) > MESSAGES and after is None and "oldest" not in asked:
+            after = (
+                asked.get("at") or (await self._store.get_immediate_context(found.id, NEWEST))[0].id
             )
+            first = await self._store.get_message_by_id(after)
+            page = await self._store.get_messages_by_conversation_id(
+                found.id, limit=MESSAGES, after=after
+            )
+            page = [first, *page] if first else page
         messages, has_more = page[:MESSAGES], len(page) > MESSAGES
         is_whole = after is None and not has_more
         return self.render(
@@ -226,6 +244,28 @@ class Pages:
             started_until=min(messages[-1].timestamp + LONGEST_TURN, 2**63 - 1),
         )
         return await self._store.find_turn_traces(near, limit=2 * len(messages))
+
+    async def search(self, request: Request) -> Response:
+        """List the messages with some words, the best first."""
+        names = ("words", "user", "agent")
+        asked = {name: request.query_params.get(name, "").strip() for name in names}
+        results: list[Result] = []
+        problem = ""
+        if asked["words"]:
+            try:
+                found = await self._store.search_messages(
+                    asked["words"],
+                    user_id=asked["user"] or None,
+                    agent_id=asked["agent"] or None,
+                    limit=FOUND,
+                )
+                results = [
+                    Result(each.message, excerpt(each.message.original_content, each.spans))
+                    for each in found
+                ]
+            except ConfigurationError as error:
+                problem = str(error)
+        return self.render("search.html", asked=asked, results=results, problem=problem, most=FOUND)
 
     async def new_messages(self, request: Request) -> Response:
         """Return the part of a thread that follows the message which a page has last."""

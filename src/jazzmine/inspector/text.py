@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from jazzmine.inspector.markdown import has_markup, markdown
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["FILTERS", "address", "day_of"]
+__all__ = ["FILTERS", "address", "day_of", "excerpt"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -21,6 +21,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 _LONGEST = 20_000
+
+# So many characters of a message are shown before the first word that was found, and in all.
+_BEFORE, _SHOWN = 80, 400
 
 
 def _moment(ms: int) -> datetime | None:
@@ -112,6 +115,21 @@ def clipped(text: str, longest: int = _LONGEST) -> str:
     if len(text) <= longest:
         return visible(text)
     return f"{visible(text[:longest])}\n… {len(text) - longest:,} more characters"
+
+
+def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
+    """Return the part of a text with the first of some spans, in pieces; True for a span."""
+    begin = max(0, spans[0][0] - _BEFORE) if spans else 0
+    end = min(len(text), begin + _SHOWN)
+    pieces = [("…", False)] if begin else []
+    place = begin
+    for first, last in spans:
+        if last > end:
+            break
+        pieces += [(text[place:first], False), (text[first:last], True)]
+        place = last
+    pieces += [(text[place:end], False), ("…" if end < len(text) else "", False)]
+    return [(visible(piece), is_found) for piece, is_found in pieces if piece]
 
 
 def pretty(value: Any) -> str:

@@ -1,5 +1,6 @@
-// Keys: "/" goes to the search, "j" and "k" to the next and the previous message or row, "n" to the
-// next page. A button copies what stands in monospace.
+// Keys: "/" goes to the first field, "j" and "k" to the next and the previous message or row, "n" to the
+// next page. A button copies what stands in monospace. Times are shown in the zone of the browser;
+// a time that is of another day there says which.
 (() => {
   const items = () => [...document.querySelectorAll(".message, .rows a, .turns tbody a")];
   const go = (step) => {
@@ -38,6 +39,28 @@
       block.before(button);
     }
   };
-  addButtons(document);
-  document.addEventListener("htmx:afterSettle", (event) => addButtons(event.target.parentNode ?? document));
+  const two = (number) => String(number).padStart(2, "0");
+  const showLocal = (root) => {
+    for (const time of root.querySelectorAll("time[datetime]:not([data-local])")) {
+      const at = new Date(time.dateTime);
+      if (!at.getTimezoneOffset()) continue;
+      time.dataset.local = "";
+      const day = [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-");
+      const clock = [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+      const shown = clock.slice(0, time.textContent.length);
+      const weekday = at.toLocaleDateString("en", { weekday: "short" });
+      if (time.textContent === time.title) time.textContent = `${day} ${clock}`;
+      else time.textContent = time.dateTime.startsWith(day) ? shown : `${weekday} ${shown}`;
+    }
+  };
+  const improve = (root) => {
+    addButtons(root);
+    showLocal(root);
+  };
+  improve(document);
+  document.addEventListener("htmx:afterSettle", (event) => improve(event.target.parentNode ?? document));
+  if (new Date().getTimezoneOffset()) {
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    document.getElementById("zone").textContent = `times are those of ${zone}, days are UTC`;
+  }
 })();
