@@ -19,7 +19,11 @@ class Slot(MemoryRecord):
     """One piece of information that a flow needs from the user.
 
     Attributes:
+        name: its name, which a flow has once.
+        description: what is asked for, as text for a prompt.
         type: the kind of the expected value, as text for a prompt ("date", "email").
+        required: whether the flow cannot go on without it.
+        collected: whether it has a value.
         value: any JSON value, once `collected`.
         collected_at_turn: the last turn in which it was collected.
         validation_error: why the latest answer was refused.
@@ -46,7 +50,9 @@ class PendingConfirmation(MemoryRecord):
 
     Attributes:
         flow_id: the flow that asks; "" for a question asked outside of a flow.
+        action_description: what the user is asked to agree to, as text for a prompt.
         action_payload: the data of the action, a JSON object.
+        requested_at_turn: the turn in which it was asked.
         requested_at: Unix seconds.
         timeout_turns: the number of turns in which it can be answered.
     """
@@ -68,7 +74,12 @@ class FlowRecord(MemoryRecord):
     """The record of a flow that has ended.
 
     Attributes:
+        flow_id: the id of the flow.
+        flow_name: its name, as text for a prompt.
+        flow_type: its kind: "flow", "sequentialflow", or what the application names it.
         status: the value of a `FlowStatus`.
+        started_at_turn: the turn in which it was started.
+        ended_at_turn: the turn in which it ended.
         slot_values: the slots that were collected, by name.
         tool_summaries: the summaries of its successful tool calls, in order.
     """
@@ -88,15 +99,21 @@ class ActiveFlowState(MemoryRecord):
     """A flow in progress.
 
     Attributes:
+        flow_id: the id of the flow.
+        flow_name: its name, as text for a prompt.
+        flow_type: its kind: "flow", "sequentialflow", or what the application names it.
+        status: its status, which each transition derives.
+        started_at_turn: the turn in which it was started; 0 is set to the current turn.
         started_at: Unix seconds.
         priority: major and minor.
+        tools_required: the names of the tools that it may call.
         current_step: the index of the current step of a sequential flow, from 0.
         total_steps: the number of steps of a sequential flow.
         step_results: the results of the completed steps.
         branch_results: the result of each branch of a parallel flow; None until it is done.
-        tool_call_history: the flow's tool calls without raw results, which only the turn keeps.
         condition_expr: the condition of a conditional flow.
         condition_branch_taken: the branch that was chosen.
+        tool_call_history: the flow's tool calls without raw results, which only the turn keeps.
         slots: the slots by name.
     """
 

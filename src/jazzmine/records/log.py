@@ -35,6 +35,9 @@ class Erasure(Record):
     """How many records were deleted with a user, those of others in the user's conversations too.
 
     Attributes:
+        conversations: how many conversations.
+        messages: how many messages.
+        traces: how many traces.
         erased_at: when nothing was left, ms since the Unix epoch, UTC.
     """
 

@@ -25,9 +25,11 @@ class ToolCallRecord(MemoryRecord):
     """A tool call with its result or error.
 
     Attributes:
+        tool_name: the name of the tool.
         arguments: the arguments of the tool, a JSON object.
         result: the raw result, any JSON value; never part of a prompt.
         result_summary: the text that a prompt contains in place of the result.
+        success: whether it returned, and did not fail.
         error: the error message, if `success` is false.
         turn_number: the turn of the call; if it is 0, `record_tool_call` sets it.
         call_index: its index within the turn, from 0; `record_tool_call` sets it.

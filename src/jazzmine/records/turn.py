@@ -19,7 +19,11 @@ class WorkspaceEntity(MemoryRecord):
     """A thing that the conversation mentioned.
 
     Attributes:
+        name: its name, which tells it from others.
         attributes: its attributes, each once, in the order of the first mention.
+        first_seen_turn: the turn in which it was mentioned first.
+        last_seen_turn: the turn in which it was mentioned last.
+        mention_count: in how many turns it was mentioned.
     """
 
     name: Text
@@ -31,7 +35,13 @@ class WorkspaceEntity(MemoryRecord):
 
 @memory_record
 class TopicShift(MemoryRecord):
-    """A turn that did not continue the previous topic."""
+    """A turn that did not continue the previous topic.
+
+    Attributes:
+        turn_number: the turn that began the topic.
+        intent: the intent of that turn.
+        summary: what it was about; `end_turn` sets it.
+    """
 
     turn_number: Int64
     intent: Text
@@ -43,11 +53,20 @@ class TurnCache(MemoryRecord):
     """The data of the current turn; the next turn replaces it.
 
     Attributes:
+        turn_number: the number of the turn, from 1.
+        enhanced_query: the user's text, rewritten so that it stands alone.
+        intent: what the user wants.
+        sentiment_score: the mood of the text, from -1 to 1.
+        is_continuation: whether it goes on with the topic; if not, a topic is added.
+        is_cancellation: whether the user calls off the flow in progress.
         raw_entities: each a dict with a `name` and, optionally, a list of `attributes`.
         retrieved_same_conv_episodes: episodes of this conversation; an episode's
             `short_summary` is read, other keys are not.
         retrieved_prev_conv_episodes: episodes of earlier conversations, as above.
         retrieved_semantic_terms: data of the application, which is not read.
+        combined_flow_prompt: the text about the selected flows, for a prompt.
+        selected_flow_ids: the ids of the flows that fit the turn.
+        unresolved_flow_ids: the ids that were selected and are those of no flow.
         flow_candidates: data of the application, which is not read.
         tool_calls: the calls of this turn, in order.
     """

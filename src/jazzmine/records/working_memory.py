@@ -112,15 +112,27 @@ class WorkingMemory(ConversationState):
     only ones with raw results).
 
     Attributes:
+        conversation_id: the conversation that it belongs to.
+        user_id: whose conversation it is.
+        agent_id: the agent of the conversation.
         created_at: Unix seconds.
         last_updated: Unix seconds; every change by a transition sets it.
         status: derived from the flow and the confirmation by every transition. The application
             may set `ERROR`, which lasts until the next one.
-        data: the application's own values, such as a cart or a draft; see `set_data`.
+        turn_number: the number of the current turn; 0 before the first.
+        active_flow: the flow in progress; None without one.
+        flow_history: the records of ended flows, oldest first.
+        pending_confirmation: the question that waits for its answer; None without one.
+        entity_workspace: the things that were mentioned, by name.
         entity_max_age_turns: an entity that was not seen for more turns than this is dropped.
+        topic_history: the topics, oldest first.
+        last_agent_response: the latest reply; None before the first.
+        last_agent_intent: the intent of the latest reply.
+        current_turn: the data of the current turn; None before the first.
         revision: counts the saves; it belongs to the store.
         topics_dropped: how many older topics `topic_history` no longer holds.
         flows_dropped: how many older flows `flow_history` no longer holds.
+        data: the application's own values, such as a cart or a draft; see `set_data`.
     """
 
     @_transition
