@@ -21,7 +21,7 @@ from redis.crc import key_slot
 
 from jazzmine.core import working_memory as core
 from jazzmine.core.working_memory import TurnCache
-from jazzmine.errors import ConfigurationError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError
 from jazzmine.sync import working_memory as sync
 from tests.servers.redis import Cluster, running
 
@@ -278,7 +278,7 @@ async def test_the_url_of_a_node_opens_its_cluster_in_an_async_store() -> None:
 
 def test_the_url_of_a_node_with_a_database_that_clusters_lack_is_refused() -> None:
     url = running(Cluster).primaries[1].url.rpartition("/")[0]
-    with pytest.raises(StoreUnavailableError, match="SELECT is not allowed in cluster mode"):
+    with pytest.raises(ConfigurationError, match="has no database of that number"):
         sync.WorkingMemoryStore.initialize(f"{url}/3")
 
 

@@ -102,7 +102,7 @@ class MessageStore(Store[MessageBackend]):
         return await store.open()
 
     def _limit_to(self, user_id: str) -> None:
-        self.backend = ScopedMessages(self.backend, user_id)
+        self.backend: MessageBackend = ScopedMessages(self.backend, user_id)
 
     # Conversations
 

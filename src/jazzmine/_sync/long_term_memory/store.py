@@ -114,7 +114,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         return store.open()
 
     def _limit_to(self, user_id: str) -> None:
-        self.backend = self.backend.limited_to(user_id)
+        self.backend: ItemBackend = self.backend.limited_to(user_id)
 
     # One item, or several
 

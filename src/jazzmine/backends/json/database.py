@@ -169,7 +169,7 @@ class JSONDatabase(MemoryDatabase):
                 connection = self._open_connection()
                 read_file(connection, self.path, lines, read_all, self._repairs)
                 state = search.read_state(connection)
-                self.has_search = state is not None
+                self.has_search: bool = state is not None
                 self._language = None if state is None else state.language
             except sqlite3.Error as error:
                 raise translated(error, self.path) from error
