@@ -52,6 +52,12 @@ def test_only_known_options_are_no_part_of_a_path(path: str) -> None:
     assert message_store_config(f"json:{path}") == JSONStoreConfig(path=path)
 
 
+@pytest.mark.parametrize("wrong", ["fsnc", "lock_timeut", "serch"])
+def test_a_mistyped_option_of_a_file_is_no_part_of_its_path(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"unknown option '{wrong}'.* did you mean"):
+        message_store_config(f"json:a.json?{wrong}=3")
+
+
 def test_a_file_may_have_options() -> None:
     assert message_store_config("json:a b.json?fsync=no&lock_timeout=3") == JSONStoreConfig(
         path="a b.json", fsync=False, lock_timeout=3.0
@@ -211,3 +217,9 @@ def test_a_working_memory_is_not_kept_in_a_json_file() -> None:
 def test_a_configuration_of_another_type_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="a URL, a path or None, not int"):
         message_store_config(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("config", ["json:messages.json", {"storage": "json"}])
+def test_a_store_is_not_opened_by_calling_its_class(config: object) -> None:
+    with pytest.raises(TypeError, match=r"initialize\(\)"):
+        MessageStore(config)  # type: ignore[arg-type]

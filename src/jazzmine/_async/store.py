@@ -83,6 +83,8 @@ class Store(ABC, Generic[AnyBackend]):
     scope: ClassVar[str]
 
     def __init__(self, backend: AnyBackend) -> None:
+        if not isinstance(backend, Backend):
+            raise TypeError("a store is opened by initialize(), with a URL, a path or a mapping")
         self.backend: AnyBackend = backend
         self._affinity = Affinity(self._after_fork)
         self._closed = False

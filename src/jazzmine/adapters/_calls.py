@@ -161,8 +161,11 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
         TypeError: it is no sync store.
     """
     if not isinstance(store, MessageStore):
-        kind = type(store).__name__
-        raise TypeError(f"store must be an open MessageStore of jazzmine.sync, not {kind}")
+        kind = f"{type(store).__module__}.{type(store).__qualname__}"
+        raise TypeError(
+            f"store must be an open MessageStore of jazzmine.sync, not {kind}; with a store of"
+            " jazzmine.core, await this, or write `async with`"
+        )
     return cast(AsyncMessageStore, _Direct(store))
 
 

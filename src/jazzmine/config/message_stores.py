@@ -53,8 +53,19 @@ class JSONStoreConfig(BackendConfig):
 
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
-        """Read `json:PATH`; only known options, as in `?fsync=false`, are not part of the path."""
-        return cls(path=path_of(url))
+        """Read `json:PATH`; only options, as in `?fsync=false`, are not part of the path.
+
+        Raises:
+            ConfigurationError: an option is mistyped.
+        """
+        from difflib import get_close_matches  # most programs never need it
+
+        path = path_of(url)
+        _, _, query = path.rpartition("?")
+        name, equals, _ = query.partition("=")
+        if equals and get_close_matches(name, cls.url_options(), cutoff=0.75):
+            refuse_options(cls, query)
+        return cls(path=path)
 
 
 @dataclass(frozen=True)

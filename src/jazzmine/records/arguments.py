@@ -169,7 +169,7 @@ def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:
         ValueError: one of them is no role.
     """
     if isinstance(value, str | MessageRole):
-        raise TypeError("roles must be several roles, not one")
+        raise TypeError("roles must be a list of roles, such as ['user'], not one role")
     return tuple({MessageRole(role).value: None for role in value or ()})
 
 

@@ -239,7 +239,8 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             changed = transition(memory)
             if changed is not None and not isinstance(changed, bool):
                 raise TypeError(
-                    f"transition must return None or a bool, not {type(changed).__name__}"
+                    f"transition must return None or a bool, not {type(changed).__name__}: it is a"
+                    " plain function, and what waits belongs into locked()"
                 )
             return None if changed is False else Change(self._given_back(memory, before))
 
