@@ -250,13 +250,13 @@ async def test_writers_with_old_sessions_all_get_in(service: JazzmineSessionServ
     assert stored.state == {**own, **{f"user:{key}": value for key, value in own.items()}}
 
 
-async def test_processes_append_to_one_session(shared_config: Config) -> None:
-    if items_config(shared_config) != shared_config:
+async def test_processes_append_to_one_session(config: Config) -> None:
+    if items_config(config) != config:
         pytest.skip("the long-term memory is in one process's memory (on any machine)")
-    async with opened(shared_config) as service:
+    async with opened(config) as service:
         await service.create_session(**PLACE)
         await asyncio.to_thread(
-            run_together, PROGRAM, shared_config, ("append", "x", "10"), ("append", "y", "10")
+            run_together, PROGRAM, config, ("append", "x", "10"), ("append", "y", "10")
         )
         stored = await service.get_session(**PLACE)
     assert stored is not None

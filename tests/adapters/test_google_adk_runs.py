@@ -85,19 +85,19 @@ async def test_a_tool_that_fails_leaves_its_error(
     assert "no weather in Lisbon" in str(trace.tool_traces[0].error)
 
 
-async def test_a_killed_run_leaves_its_trace_and_goes_on(shared_config: Config) -> None:
+async def test_a_killed_run_leaves_its_trace_and_goes_on(config: Config) -> None:
     program = [sys.executable, "-m", "tests.adapters.google_adk_program"]
     killed = await asyncio.to_thread(
         subprocess.run,
-        [*program, json.dumps(shared_config), "killed", "Rain?"],
+        [*program, json.dumps(config), "killed", "Rain?"],
         cwd=ROOT,
         timeout=120,
     )
     assert killed.returncode == -9
 
     async with (
-        opened(shared_config) as service,
-        await MessageStore.initialize(shared_config) as store,
+        opened(config) as service,
+        await MessageStore.initialize(config) as store,
     ):
         session = await service.get_session(**PLACE)
         assert session is not None
