@@ -16,6 +16,7 @@ import pytest
 from jazzmine._async.working_memory import updates as updates_async
 from jazzmine._sync.working_memory import updates as updates_sync
 from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT
+from jazzmine.encryption import states as states_form
 from jazzmine.errors import LockTimeoutError, NewerFormatError
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
@@ -82,8 +83,8 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
         states.append(data)
         return from_json(data, *kind)
 
+    monkeypatch.setattr(states_form, "from_json", parse)
     for module in (updates_async, updates_sync):
-        monkeypatch.setattr(module, "from_json", parse)
         monkeypatch.setattr(module, "_STATES_KEPT", 2)
     return states
 

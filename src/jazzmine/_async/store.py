@@ -45,6 +45,9 @@ class Backend(ABC):
         """
         return []
 
+    async def purge(self) -> None:  # noqa: B027 - only files need it
+        """Remove what was deleted or replaced from files where it may be left as raw bytes."""
+
     def after_fork(self) -> None:  # noqa: B027 - a back end may have nothing to replace
         """Replace inherited connections, files and locks in a forked process."""
 

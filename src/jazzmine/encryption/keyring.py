@@ -11,7 +11,7 @@ from typing import Any
 
 from jazzmine.errors import ConfigurationError, DecryptionError
 
-__all__ = ["ENCRYPTION", "Keyring", "keyring_of"]
+__all__ = ["ENCRYPTION", "Keyring", "context", "keyring_of", "require_accepted"]
 
 #: The environment variable with the keys.
 ENCRYPTION = "JAZZMINE_ENCRYPTION"
@@ -160,6 +160,28 @@ def keyring_of(encryption: Keyring | str | None) -> Keyring | None:
         kind = type(encryption).__name__
         raise ConfigurationError(f"encryption must be a Keyring or a string, not {kind}")
     return Keyring.from_text(encryption)
+
+
+def context(kind: str, field: str, owner: str, name: str) -> bytes:
+    """Return what a sealed value is bound to; no two values have the same.
+
+    Args:
+        kind, field: what of which kind of record it is.
+        owner: the conversation, or the place, of the record.
+        name: what tells it from others there.
+    """
+    # The length tells where the owner ends, whatever the two contain.
+    text = f"jazzmine 1 {kind} {field} {len(owner)} {owner} {name}"
+    return text.encode(errors="surrogatepass")
+
+
+def require_accepted(accepts_plain: bool, name: str) -> None:
+    """Raise `DecryptionError` for a plain value, unless the store accepts plain ones."""
+    if not accepts_plain:
+        raise DecryptionError(
+            f"{name} is not sealed, in an encrypted store; encryption_accepts_plain=True reads it,"
+            " and `jazzmine rekey` then seals it"
+        )
 
 
 def _cipher(key: bytes) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic_core import from_json, to_json
 
 from jazzmine.encryption.fields import PARTS, SEALED
-from jazzmine.encryption.keyring import Keyring
+from jazzmine.encryption.keyring import Keyring, context, require_accepted
 from jazzmine.errors import ConfigurationError, DecryptionError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
@@ -56,8 +56,8 @@ class RecordSeal:
     def sealed(self, snapshot: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
         """Return a record whose sealed fields are empty, and stand sealed in its metadata."""
         record = snapshot.record
-        context = _context(_NAMES[type(record)], _owner(record), getattr(record, "id"))  # noqa: B009
-        text = self.keyring.seal_text(to_json(_words(record)), context)
+        bound_to = _context(_NAMES[type(record)], _owner(record), getattr(record, "id"))  # noqa: B009
+        text = self.keyring.seal_text(to_json(_words(record)), bound_to)
         return Snapshot(_covered(record, {"metadata": {SEALED_KEY: text}}))
 
     def opened(
@@ -92,16 +92,12 @@ class RecordSeal:
         name = f"{_NAMES[cls]} {record_id!r}"
         sealed = sealed_text(fields.get("metadata"))
         if sealed is None:
-            if self._accepts_plain:
-                return fields
-            raise DecryptionError(
-                f"{name} is not sealed, in an encrypted store; encryption_accepts_plain=True reads"
-                " it, and `jazzmine rekey` seals it"
-            )
+            require_accepted(self._accepts_plain, name)
+            return fields
         if owner is None:
             owner = record_id if cls is Conversation else str(fields.get("conversation_id"))
-        context = _context(_NAMES[cls], owner, record_id)
-        words = from_json(self.keyring.open_text(sealed, context, name))
+        bound_to = _context(_NAMES[cls], owner, record_id)
+        words = from_json(self.keyring.open_text(sealed, bound_to, name))
         if len(fields["metadata"]) > 1 or not _uncover(cls, {**fields, "metadata": {}}, words):
             raise DecryptionError(
                 f"{name} was changed: values that are not sealed are beside its sealed ones"
@@ -142,10 +138,7 @@ def require_readable(where: TraceFilter) -> None:
 
 
 def _context(kind: str, conversation_id: str, record_id: str) -> bytes:
-    """Return what a sealed value is bound to; no two records have the same."""
-    # The length tells where the first id ends, whatever the ids contain.
-    context = f"jazzmine 1 {kind} fields {len(conversation_id)} {conversation_id} {record_id}"
-    return context.encode(errors="surrogatepass")
+    return context(kind, "fields", conversation_id, record_id)
 
 
 def _owner(record: Record) -> str:

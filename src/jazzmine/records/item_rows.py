@@ -13,6 +13,7 @@ from jazzmine.records.item_paths import split_path
 from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.repair import Repairs, unreadable
+from jazzmine.records.sealed import opened_without_keys, sealed_text
 
 __all__ = [
     "Cursor",
@@ -21,6 +22,7 @@ __all__ = [
     "ItemDecoder",
     "ItemQuery",
     "ItemRow",
+    "ItemVersion",
     "Order",
     "Outcome",
     "Stored",
@@ -75,6 +77,20 @@ class ItemConflict:
     revision: int | None
 
 
+@dataclass(frozen=True)
+class ItemVersion:
+    """Another form of some parts of an item, which says the same.
+
+    Args:
+        path, revision: of which item.
+        parts: "value" (an object) and "data", or "vector"; the others stay as they are.
+    """
+
+    path: str
+    revision: int
+    parts: Mapping[str, Any]
+
+
 Outcome: TypeAlias = "Stored | bool"
 """What became of a change: what was set, or whether there was an item to delete."""
 
@@ -119,6 +135,7 @@ class ItemDecoder:
 
         Raises:
             ValidationError: it cannot be read; the text names the item, and says what to do.
+            DecryptionError: it is sealed.
         """
         path, _, data, user_id, source, created_at, updated_at, expires_at, revision = row
         namespace, key = split_path(_text(path))
@@ -139,9 +156,17 @@ class ItemDecoder:
             raise unreadable(MemoryItem, "/".join((*namespace, key)), error) from None
 
     def value(self, row: ItemRow) -> Any:
-        """Return the value of a row, whatever it is."""
-        value = row[1]
-        return value if isinstance(value, dict) else _parsed(value)
+        """Return the value of a row, whatever it is.
+
+        Raises:
+            DecryptionError: it is sealed: the store was opened without keys.
+        """
+        value = row[1] if isinstance(row[1], dict) else _parsed(row[1])
+        sealed = sealed_text(value)
+        if sealed is not None:
+            namespace, key = split_path(path_text(row))
+            raise opened_without_keys(f"the item {key!r} of {namespace!r}", sealed)
+        return value
 
     def items(self, rows: Sequence[ItemRow]) -> list[MemoryItem]:
         """Return the items of rows; log and leave out the unreadable ones."""

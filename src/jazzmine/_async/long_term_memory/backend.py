@@ -14,6 +14,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
 )
 
@@ -53,6 +54,13 @@ class ItemBackend(Backend):
 
         Returns:
             What became of each change, or the first one that was not expected.
+        """
+
+    @abstractmethod
+    async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
+        """Store other forms of items, each where the item has the revision still.
+
+        Revisions and times stay as they are. It may end with some of them stored.
         """
 
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
+from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.config import MongoDBConfig
 from jazzmine.search.vectors import Embed
 
@@ -26,4 +27,4 @@ class MongoDBLongTermMemoryStore(LongTermMemoryStore):
                 "MongoDB needs its driver, PyMongo 4.13 or later:"
                 f" pip install 'jazzmine[mongodb]' ({error})"
             ) from error
-        super().__init__(MongoDBItemBackend(config), embed)
+        super().__init__(sealed_items(MongoDBItemBackend(config), config), embed)

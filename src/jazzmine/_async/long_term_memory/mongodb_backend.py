@@ -19,6 +19,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
     Stored,
     is_expected,
@@ -79,6 +80,17 @@ class MongoDBItemBackend(ItemBackend):
                 outcomes = await self._client.transaction(deadline, work)
                 if outcomes is not None:
                     return outcomes
+
+    async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
+        """Store other forms of items, one after another."""
+        for version in versions:
+            own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
+            work = partial(self._rewrite, own, items.rewritten(version))
+            async with self._client.line([version.path]) as deadline:
+                await self._client.write(deadline, work)
+
+    async def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
+        await self._items.update_one(own, update, session=session)
 
     async def _take_revisions(self, deadline: Deadline, count: int) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.

@@ -27,6 +27,8 @@ from jazzmine.backends.redis.driver import option_names, redis_driver, settings_
 from jazzmine.backends.redis.keys import Keys, keys_of
 from jazzmine.config import RedisConfig, require_seconds
 from jazzmine.deadline import Deadline, milliseconds
+from jazzmine.encryption import Keyring, keyring_of
+from jazzmine.encryption.states import StateForm
 from jazzmine.errors import InvalidAddressError
 
 __all__ = ["RedisWorkingMemoryStore"]
@@ -53,6 +55,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         timeout: how long, in s, a call may take, however often it repeats its commands.
         lease_seconds: how long, in s, a block of a process that died delays the others.
         strict: whether a transition that does not apply raises `NotAppliedError`.
+        encryption, encryption_accepts_plain: as `initialize` takes them.
 
     Raises:
         TypeError: `redis_client` is not a client of redis-py of the store's own kind.
@@ -67,6 +70,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         timeout: float = 30,
         lease_seconds: float = 10,
         strict: bool = False,
+        encryption: Keyring | str | None = None,
+        encryption_accepts_plain: bool = False,
     ) -> None:
         require_client(redis_client)
         self._redis = _Redis(redis_client, ttl_seconds, timeout, lease_seconds)
@@ -76,6 +81,7 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             timeout=timeout,
             lease_seconds=lease_seconds,
             strict=strict,
+            form=StateForm(keyring_of(encryption), encryption_accepts_plain),
         )
 
     @classmethod
@@ -94,6 +100,8 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
             timeout=config.timeout,
             lease_seconds=config.lease_seconds,
             strict=config.strict,
+            encryption=config.encryption,
+            encryption_accepts_plain=config.encryption_accepts_plain,
         )
         store._redis.own_client(config.url)
         return store
@@ -186,7 +194,7 @@ class _Redis(WorkingMemoryBackend):
     ) -> Written | Locked | Stored:
         """Write with a script; of what jazzmine 0.1 wrote nothing is left then."""
         keys, (store, number), data = keys_of(save.conversation_id), save.mark, save.data
-        state = () if data is None else (self._ttl, data, save.user_id, layout.FORMAT)
+        state = () if data is None else (self._ttl, data, save.user_id, save.form.format)
         read_mark = layout.known_mark(save.read_mark)
         arguments = (store, number, read_mark, self._kept, *state)
         reply = await self._redis.run(layout.WRITE, keys.of_store(store), arguments, deadline)

@@ -31,8 +31,8 @@ from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.transaction import UnflushedWrite
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
+from jazzmine.encryption.states import StateForm
 from jazzmine.errors import JazzmineError
-from jazzmine.records.unknown_fields import FORMAT
 
 __all__ = ["SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
@@ -61,6 +61,7 @@ class SQLiteWorkingMemoryStore(WorkingMemoryStore):
             lease_seconds=config.lease_seconds,
             timeout=config.timeout,
             strict=config.strict,
+            form=StateForm(config.keyring, config.encryption_accepts_plain),
         )
 
     @classmethod
@@ -151,7 +152,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         data = save.data
         row = Row(str(save.mark), data, save.user_id or None)
         kept = 2 * self._config.timeout if data is None else self._config.ttl_seconds
-        number = None if data is None else FORMAT
+        number = None if data is None else save.form.format
         about = (save.conversation_id, save.mark.store, save.read_mark)
         return memory.write(connection, *about, row, number, kept)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jazzmine._sync.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.config import MemoryMessagesConfig
@@ -21,4 +22,5 @@ class InMemoryLongTermMemoryStore(LongTermMemoryStore):
     def __init__(
         self, config: MemoryMessagesConfig | None = None, embed: Embed | None = None
     ) -> None:
-        super().__init__(SQLiteItemBackend(lambda: MemoryDatabase(ITEM_TABLES)), embed)
+        backend = SQLiteItemBackend(lambda: MemoryDatabase(ITEM_TABLES))
+        super().__init__(sealed_items(backend, config or MemoryMessagesConfig()), embed)

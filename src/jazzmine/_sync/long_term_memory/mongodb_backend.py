@@ -19,6 +19,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
     Stored,
     is_expected,
@@ -79,6 +80,17 @@ class MongoDBItemBackend(ItemBackend):
                 outcomes = self._client.transaction(deadline, work)
                 if outcomes is not None:
                     return outcomes
+
+    def rewrite(self, versions: Sequence[ItemVersion]) -> None:
+        """Store other forms of items, one after another."""
+        for version in versions:
+            own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
+            work = partial(self._rewrite, own, items.rewritten(version))
+            with self._client.line([version.path]) as deadline:
+                self._client.write(deadline, work)
+
+    def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
+        self._items.update_one(own, update, session=session)
 
     def _take_revisions(self, deadline: Deadline, count: int) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEMS
 from jazzmine.backends.postgres.text import from_text, to_text
@@ -17,6 +18,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
 )
 from jazzmine.search.vectors import Embed
@@ -36,7 +38,7 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
     """
 
     def __init__(self, config: PostgresConfig, embed: Embed | None = None) -> None:
-        super().__init__(PostgresItemBackend(config), embed)
+        super().__init__(sealed_items(PostgresItemBackend(config), config), embed)
 
 
 class PostgresItemBackend(ItemBackend):
@@ -82,6 +84,11 @@ class PostgresItemBackend(ItemBackend):
             statements.CHANGE_ITEMS, parameters, line=line, is_repeatable=False
         )
         return items.outcomes_of(answer)
+
+    def rewrite(self, versions: Sequence[ItemVersion]) -> None:
+        """Store other forms of items, one after another."""
+        for version in versions:
+            self._client.rows(*items.rewriting(version))
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None

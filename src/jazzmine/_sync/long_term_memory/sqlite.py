@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
@@ -19,6 +20,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
 )
 from jazzmine.search.vectors import Embed
@@ -73,6 +75,10 @@ class SQLiteItemBackend(ItemBackend):
         viewer = self.viewer
         return self.client.write(lambda connection: items.apply(connection, changes, viewer))
 
+    def rewrite(self, versions: Sequence[ItemVersion]) -> None:
+        """Store other forms of items in one transaction."""
+        self.client.write(lambda connection: items.rewrite(connection, versions))
+
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
@@ -99,8 +105,12 @@ class SQLiteItemBackend(ItemBackend):
         )
         if not erased:
             self.client.write(write_unchanged)
-            self.client.purge()
+            self.purge()
         return int(erased)
+
+    def purge(self) -> None:
+        """Remove what was deleted or replaced from the files."""
+        self.client.purge()
 
     def prune(self, limit: int) -> int:
         """Delete some of the expired items."""
@@ -120,9 +130,7 @@ class SQLiteLongTermMemoryStore(LongTermMemoryStore):
         SQLiteConfig.require(config)
         # A relative path is that of the folder at the time of opening, in forked processes too.
         path = os.path.realpath(config.path)
-        super().__init__(
-            SQLiteItemBackend(
-                lambda: Database(path, items.ITEM_TABLES, config.timeout, config.synchronous)
-            ),
-            embed,
+        backend = SQLiteItemBackend(
+            lambda: Database(path, items.ITEM_TABLES, config.timeout, config.synchronous)
         )
+        super().__init__(sealed_items(backend, config), embed)

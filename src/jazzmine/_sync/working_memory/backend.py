@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 from jazzmine._sync.store import Backend
 from jazzmine.deadline import Deadline
-from jazzmine.records.memory_json import to_json
+from jazzmine.encryption.states import PLAIN, StateForm
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = [
@@ -49,10 +49,10 @@ class Stored(NamedTuple):
     Attributes:
         mark: the mark of the save or the deletion that wrote it, as text; "" for nothing at all.
             A state that an earlier version wrote has a mark that no save has ("0.1.42").
-        data: the JSON (a back end that writes none keeps the working memory itself, which is
-            never changed); None for nothing.
-        user_id: whose it is, as it is kept beside the JSON; "" if it is not known.
-        problem: why it is no JSON at all; `data` is then None.
+        data: what was written (a back end that writes nothing keeps the working memory itself,
+            which is never changed); None for nothing.
+        user_id: whose it is, as it is kept beside that; "" if it is not known.
+        problem: why it is nothing that was written; `data` is then None.
     """
 
     mark: str = ""
@@ -79,17 +79,19 @@ class Save(NamedTuple):
         read_mark: the mark of what must be stored now.
         memory: the new state; None to delete, which leaves a tombstone: the mark without a state,
             for twice `timeout`.
+        form: how it is written.
     """
 
     conversation_id: str
     mark: Mark
     read_mark: str
     memory: WorkingMemory | None
+    form: StateForm = PLAIN
 
     @property
     def data(self) -> bytes | None:
-        """The new state as JSON."""
-        return None if self.memory is None else to_json(self.memory)
+        """The new state as it is stored."""
+        return None if self.memory is None else self.form.written(self.memory)
 
     @property
     def user_id(self) -> str:

@@ -22,6 +22,8 @@ from jazzmine._sync.working_memory.backend import (
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.config import MemoryStoreConfig, require_seconds
 from jazzmine.deadline import Deadline
+from jazzmine.encryption import Keyring, keyring_of
+from jazzmine.encryption.states import StateForm
 
 __all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend"]
 
@@ -38,6 +40,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         lease_seconds: as for other stores; a block ends with its process.
         timeout: how long, in s, a call may take; waiting for the lock counts.
         strict: whether a transition that does not apply raises, instead of logging a warning.
+        encryption, encryption_accepts_plain: as `initialize` takes them.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         lease_seconds: float = 10.0,
         timeout: float = 30.0,
         strict: bool = False,
+        encryption: Keyring | str | None = None,
+        encryption_accepts_plain: bool = False,
     ) -> None:
         super().__init__(
             MemoryBackend(ttl_seconds),
@@ -55,6 +60,7 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             lease_seconds=lease_seconds,
             timeout=timeout,
             strict=strict,
+            form=StateForm(keyring_of(encryption), encryption_accepts_plain),
         )
 
     @classmethod
@@ -65,6 +71,8 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
             lease_seconds=config.lease_seconds,
             timeout=config.timeout,
             strict=config.strict,
+            encryption=config.encryption,
+            encryption_accepts_plain=config.encryption_accepts_plain,
         )
 
 
@@ -129,7 +137,8 @@ class MemoryBackend(WorkingMemoryBackend):
             if memory is None:
                 self._kept.pop(conversation_id, None)
             else:
-                self._keep(conversation_id, Stored(str(save.mark), memory, memory.user_id))
+                data = memory if save.form.keyring is None else save.data
+                self._keep(conversation_id, Stored(str(save.mark), data, memory.user_id))
         return Written()
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:

@@ -24,8 +24,8 @@ from jazzmine.backends.postgres.schema import MEMORY
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
+from jazzmine.encryption.states import StateForm
 from jazzmine.errors import JazzmineError
-from jazzmine.records.unknown_fields import FORMAT
 
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
@@ -51,6 +51,7 @@ class PostgresWorkingMemoryStore(WorkingMemoryStore):
             lease_seconds=config.lease_seconds,
             timeout=config.timeout,
             strict=config.strict,
+            form=StateForm(config.keyring, config.encryption_accepts_plain),
         )
 
     @classmethod
@@ -67,8 +68,8 @@ class PostgresBackend(WorkingMemoryBackend):
         self._client = _open_client(config)
         self._place = f"{config.schema}.working_memory_corrupt"
         ttl, kept = milliseconds(config.ttl_seconds), milliseconds(2 * config.timeout)
-        self._saved = {"ttl": ttl, "kept": kept, "swept": max(ttl, kept), "format": FORMAT}
-        self._deleted = {"ttl": kept, "kept": kept, "swept": kept, "format": None}
+        self._saved = {"ttl": ttl, "kept": kept, "swept": max(ttl, kept)}
+        self._deleted = {"ttl": kept, "kept": kept, "swept": kept}
         self._start()
 
     def _start(self) -> None:
@@ -121,6 +122,7 @@ class PostgresBackend(WorkingMemoryBackend):
             "read": save.read_mark,
             "data": data,
             "user": to_text(save.user_id) or None,
+            "format": None if data is None else save.form.format,
             **(self._deleted if data is None else self._saved),
         }
         statement = sql.WRITE if save.read_mark else sql.CREATE

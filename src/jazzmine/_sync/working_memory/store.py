@@ -20,6 +20,7 @@ from jazzmine._sync.working_memory.calls import Block, Change, Limits
 from jazzmine._sync.working_memory.updates import Updates
 from jazzmine.config import require_bool
 from jazzmine.deadline import Deadline
+from jazzmine.encryption.states import PLAIN, StateForm
 from jazzmine.errors import (
     LockLostError,
     NotAppliedError,
@@ -50,8 +51,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     Every method raises `TypeError` for an id or a record of another type, `ValidationError`
     for a value that the back ends cannot hold, `StoreClosedError` after `close()`,
-    `StoreUnavailableError` when the server cannot be reached, and `NewerFormatError` for a
-    working memory that a newer version of this library wrote. Those that update raise
+    `StoreUnavailableError` when the server cannot be reached, `NewerFormatError` for a working
+    memory that a newer version of this library wrote, and `DecryptionError` for one that no key of
+    the store opens: it is left as it is, and `erase_user` deletes it. Those that update raise
     `NotFoundError` if the conversation has no working memory, `LockTimeoutError` if a `locked`
     block held its lock for longer than `lock_timeout`, and, in a strict store, `NotAppliedError`
     if the transition does not apply.
@@ -63,6 +65,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             of one that runs is renewed.
         timeout: how long, in s, a call may take, however often it repeats its requests.
         strict: whether a transition that does not apply raises, instead of logging a warning.
+        form: how a working memory is stored; sealed, in an encrypted store.
     """
 
     scope = "jazzmine.working_memory"
@@ -79,6 +82,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         lease_seconds: float = 10.0,
         timeout: float = 30.0,
         strict: bool = False,
+        form: StateForm = PLAIN,
     ) -> None:
         super().__init__(backend)
         limits = Limits(lock_timeout, lease_seconds, timeout)
@@ -86,7 +90,8 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         require_bool("strict", strict)
         self._limits = limits
         self._strict = strict
-        self._updates = Updates(backend, self.memory_type, limits, self.require_open)
+        self._form = form
+        self._updates = Updates(backend, self.memory_type, limits, self.require_open, form)
 
     @classmethod
     def initialize(

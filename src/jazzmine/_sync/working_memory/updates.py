@@ -28,13 +28,13 @@ from jazzmine._sync.working_memory.backend import (
 from jazzmine._sync.working_memory.calls import Block, Call, Change, Decide, Limits
 from jazzmine._compat.sync_concurrency import Work, sleep
 from jazzmine.deadline import Deadline, backoff
+from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
     LockLostError,
     LockTimeoutError,
     StoreClosedError,
     StoreUnavailableError,
 )
-from jazzmine.records.memory_json import from_json
 from jazzmine.records.working_memory import WorkingMemory
 
 __all__ = ["Updates"]
@@ -65,6 +65,7 @@ class Updates:
         memory_type: the class of the working memories.
         limits: the times of the store.
         check: raises if the store was closed.
+        form: how a state is written and read.
     """
 
     def __init__(
@@ -73,11 +74,13 @@ class Updates:
         memory_type: type[WorkingMemory],
         limits: Limits,
         check: Callable[[], None],
+        form: StateForm,
     ) -> None:
         self._backend = backend
         self._memory_type = memory_type
         self._limits = limits
         self._check = check
+        self._form = form
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -165,7 +168,7 @@ class Updates:
                 change = decide(stored)
             except Exception:
                 return None  # it is raised when it is applied to that outside of a transaction
-            return change and Save(conversation_id, mark, stored.mark, change.memory)
+            return change and Save(conversation_id, mark, stored.mark, change.memory, self._form)
 
         while True:
             if stored is None:
@@ -183,7 +186,7 @@ class Updates:
                 stored = None
                 continue
             mark = self._next_mark(call)
-            save = Save(conversation_id, mark, stored.mark, change.memory)
+            save = Save(conversation_id, mark, stored.mark, change.memory, self._form)
             request = partial(self._backend.write, save, again, call.deadline)
             written = self._when_free(call, request)
             if isinstance(written, Written):
@@ -255,7 +258,7 @@ class Updates:
         """
         block.deadline = Deadline(self._limits.timeout)
         mark = self._next_mark(block)
-        save = Save(block.conversation_id, mark, block.stored.mark, memory)
+        save = Save(block.conversation_id, mark, block.stored.mark, memory, self._form)
         outcome = self._backend.write(save, lambda _: None, block.deadline)
         self._doubtful.pop(block.conversation_id, None)
         if not isinstance(outcome, Written):
@@ -409,7 +412,8 @@ class Updates:
         known = self._known.get(conversation_id)
         if known is not None and known.mark == stored.mark:
             return known
-        return stored._replace(data=from_json(stored.data, self._memory_type))
+        memory = self._form.read(stored.data, conversation_id, stored.user_id, self._memory_type)
+        return stored._replace(data=memory)
 
 
 def _remember(known: dict[str, T], conversation_id: str, latest: T, most: int) -> None:

@@ -14,7 +14,7 @@ from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.backends.mongodb.trace_filters import metadata_query
 from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.item_paths import end_of
-from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow
+from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow, ItemVersion
 
 __all__ = [
     "COUNTERS",
@@ -29,6 +29,7 @@ __all__ = [
     "next_revisions",
     "page_query",
     "projection",
+    "rewritten",
     "row_of",
     "sort_of",
 ]
@@ -99,6 +100,14 @@ def document_of(change: ItemChange, revision: int, created_at: int, updated_at: 
             f" {_MAX_BYTES} is the most"
         )
     return document
+
+
+def rewritten(version: ItemVersion) -> Document:
+    """Return the update that stores another form of an item."""
+    parts = {name: part for name, part in version.parts.items() if part is not None}
+    if "value" in parts:
+        parts["value"] = escaped(parts["value"])
+    return {"$set": parts}
 
 
 def row_of(document: Document) -> ItemRow:

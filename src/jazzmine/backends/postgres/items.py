@@ -17,6 +17,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
     Stored,
 )
@@ -30,9 +31,12 @@ __all__ = [
     "namespaces_page",
     "outcomes_of",
     "page",
+    "rewriting",
 ]
 
 _MOST_BYTES = 1_000_000_000
+
+_TYPES = {"value": "jsonb", "data": "bytea", "vector": "bytea"}
 
 _PARTS = {
     "items": "value::text, data",
@@ -112,6 +116,19 @@ def outcomes_of(answer: str) -> list[Outcome] | ItemConflict:
     if isinstance(found, dict):
         return ItemConflict(found["index"], found["revision"])
     return [one if isinstance(one, bool) else Stored(*one) for one in found]
+
+
+def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:
+    """Return the statement that stores another form of an item, and its parameters."""
+    parameters = {**version.parts, "path": to_text(version.path), "revision": version.revision}
+    if "value" in parameters:
+        parameters["value"] = to_json_text(to_json(parameters["value"]), depth=0)
+    changes = ", ".join(f"{name} = %({name})s::{_TYPES[name]}" for name in version.parts)
+    statement = (
+        f"UPDATE $schema.memory_items SET {changes}"
+        " WHERE path = %(path)s AND revision = %(revision)s RETURNING 1"
+    )
+    return statement, parameters
 
 
 def page(

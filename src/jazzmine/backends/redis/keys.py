@@ -3,8 +3,8 @@
 All keys of a conversation hold its escaped id in braces, the hash tag of Redis Cluster, so that
 they lie on one server.
 
-    wm:{id}             a hash: `data` is the state as JSON, `mark` the mark of the save that wrote
-                        it, `user` its user, `format` its format
+    wm:{id}             a hash: `data` is the state (JSON, or sealed), `mark` the mark of the save
+                        that wrote it, `user` its user, `format` its format
     wm_lock:{id}        while a block holds the lock: its mark, since when (ms), and who it is
     wm_last:{id}:store  for a while, the last number that a store has written with
     wm_deleted:{id}     for a while, the mark of the deletion, where there is no state
@@ -22,7 +22,6 @@ from importlib.resources import files
 __all__ = [
     "ANY_MEMORY",
     "ANY_SET_ASIDE",
-    "FORMAT",
     "LOCK",
     "OWNER",
     "PREDECESSOR",
@@ -41,7 +40,6 @@ __all__ = [
 
 ANY_MEMORY = "wm:*"
 ANY_SET_ASIDE = "wm_corrupt:{*}"
-FORMAT = 1
 SET_ASIDE_MS = 7 * 24 * 3600 * 1000
 
 # What the scripts know, and the marks begin with, of states that earlier versions wrote.

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from time import time_ns
 from typing import Any
 
+from pydantic_core import to_json
+
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.queries import TooLarge, limit_of
 from jazzmine.records.item_paths import end_of
@@ -17,6 +19,7 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemQuery,
     ItemRow,
+    ItemVersion,
     Outcome,
     Stored,
     is_expected,
@@ -32,6 +35,7 @@ __all__ = [
     "page",
     "ping",
     "prune",
+    "rewrite",
 ]
 
 _VIEW = """
@@ -183,6 +187,19 @@ def _put(connection: sqlite3.Connection, change: ItemChange, created_at: int, no
     )
     connection.execute(_PUT, parameters)
     return Stored(revision, created_at, now)
+
+
+def rewrite(connection: sqlite3.Connection, versions: Sequence[ItemVersion]) -> None:
+    """Store other forms of items, each where the item has the revision still."""
+    for version in versions:
+        parts = dict(version.parts)
+        if "value" in parts:
+            parts["value"] = to_json(parts["value"]).decode()
+        changes = ", ".join(f"{name} = :{name}" for name in parts)
+        connection.execute(
+            f"UPDATE stored_items SET {changes} WHERE path = :path AND revision = :revision",
+            {**parts, "path": version.path, "revision": version.revision},
+        )
 
 
 def page(

@@ -1,0 +1,149 @@
+"""Encryption of long-term memories: a back end that seals items before another one stores them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Callable, Sequence
+from typing import Literal
+
+from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._compat.sync_concurrency import run_blocking
+from jazzmine.config import BackendConfig
+from jazzmine.encryption.found import KeysFound
+from jazzmine.encryption.items import ItemSeal
+from jazzmine.errors import ConfigurationError, DecryptionError
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    ItemVersion,
+    Outcome,
+    cursor_of,
+)
+
+__all__ = ["SealedItems", "sealed_items"]
+
+# Opening so many rows takes longer than passing them to a thread.
+_FEW = 200
+
+
+def sealed_items(backend: ItemBackend, config: BackendConfig) -> ItemBackend:
+    """Return a back end that seals what it is given, if a configuration has keys."""
+    if config.keyring is None:
+        return backend
+    return SealedItems(backend, ItemSeal(config.keyring, config.encryption_accepts_plain))
+
+
+class SealedItems(ItemBackend):
+    """Seals items before another back end stores them, and opens the rows that it returns.
+
+    Args:
+        backend: where the sealed items are.
+        seal: seals and opens them.
+    """
+
+    def __init__(self, backend: ItemBackend, seal: ItemSeal) -> None:
+        self.inner = backend
+        self.seal = seal
+        self.system_name = backend.system_name
+        self.deleted_at_once: int = backend.deleted_at_once  # type: ignore[misc]
+
+    def limited_to(self, user_id: str) -> SealedItems:
+        """Return the same, before a back end that is limited to a user."""
+        return SealedItems(self.inner.limited_to(user_id), self.seal)
+
+    def after_fork(self) -> None:
+        self.inner.after_fork()
+
+    def open(self) -> None:
+        self.inner.open()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def ping(self) -> None:
+        self.inner.ping()
+
+    def pending(self) -> list[str]:
+        return self.inner.pending()
+
+    def purge(self) -> None:
+        self.inner.purge()
+
+    def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
+        return self._opened(self.inner.get_items(paths))
+
+    def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
+        return self.inner.apply(list(map(self.seal.sealed, changes)))
+
+    def rewrite(self, versions: Sequence[ItemVersion]) -> None:
+        self.inner.rewrite(versions)
+
+    def list_items(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        if query.where:
+            raise ConfigurationError(
+                "the values of an encrypted long-term memory are sealed, so no item can be found by"
+                " them: where= needs a store without encryption"
+            )
+        return self._opened(self.inner.list_items(query, limit, after), query.reads)
+
+    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+        return self.inner.list_namespaces(prefix, first, limit)
+
+    def erase(self, user_id: str, limit: int) -> int:
+        return self.inner.erase(user_id, limit)
+
+    def prune(self, limit: int) -> int:
+        return self.inner.prune(limit)
+
+    def iter_keys(self, *, reseals: bool) -> Iterator[KeysFound]:
+        """Yield by which keys the items are sealed, some at a time, and then their vectors.
+
+        Args:
+            reseals: whether what another key than the first sealed is sealed with that. An item
+                that is changed meanwhile is left to that change.
+        """
+        seal = self.seal
+        for found in self._iter_keys("items", seal.key_id, seal.sealed_again, reseals):
+            yield found
+        for found in self._iter_keys(
+            "vectors", seal.vector_key_id, seal.vector_sealed_again, reseals
+        ):
+            yield found
+
+    def _iter_keys(
+        self,
+        reads: Literal["items", "vectors"],
+        key_id: Callable[[ItemRow], str | None],
+        sealed_again: Callable[[ItemRow], ItemVersion],
+        reseals: bool,
+    ) -> Iterator[KeysFound]:
+        first_id, cursor, size = self.seal.keyring.first_id, None, self.deleted_at_once
+        rows: Sequence[ItemRow] = [()] * size
+        while len(rows) == size:
+            rows = self.inner.list_items(ItemQuery(reads=reads), size, cursor)
+            versions: list[ItemVersion] = []
+            refused: list[str] = []
+            for row in rows:
+                if reseals and key_id(row) != first_id:
+                    try:
+                        versions.append(sealed_again(row))
+                    except DecryptionError as error:
+                        refused.append(str(error))
+            if versions:
+                self.inner.rewrite(versions)
+            if rows:
+                cursor = cursor_of(rows[-1])
+                yield KeysFound(reads, Counter(map(key_id, rows)), refused)
+
+    def _opened(
+        self, rows: Sequence[ItemRow], reads: Literal["items", "values", "vectors"] = "items"
+    ) -> Sequence[ItemRow]:
+        if len(rows) > _FEW:
+            # Opening them here would keep other calls waiting.
+            return run_blocking(self.seal.opened, rows, reads)
+        return self.seal.opened(rows, reads)

@@ -1,0 +1,159 @@
+"""Seal the items of a long-term memory, and open their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from jazzmine.encryption.keyring import Keyring, context, require_accepted
+from jazzmine.errors import DecryptionError
+from jazzmine.records.item_paths import split_path
+from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
+from jazzmine.records.sealed import SEALED_KEY, sealed_text
+
+__all__ = ["ItemSeal"]
+
+# What sealed bytes begin with, before `ID:`.
+_HEAD = b"jazzmine:sealed:"
+
+_NONCE_BYTES = 12
+
+
+class ItemSeal:
+    """Seals and opens items with the keys of a store.
+
+    The value is sealed together with the nonce of the data, so that data of another version of the
+    item, or none, is not taken for it. A vector is sealed by itself.
+
+    Args:
+        keyring: the keys.
+        accepts_plain: whether what is not sealed is read as it is.
+    """
+
+    def __init__(self, keyring: Keyring, accepts_plain: bool) -> None:
+        self.keyring = keyring
+        self._accepts_plain = accepts_plain
+
+    def sealed(self, change: ItemChange) -> ItemChange:
+        """Return a change whose value, data and vector are sealed."""
+        if change.item is None:
+            return change
+        value, data = self._sealed_value(change.path, change.item.value, change.item.data)
+        item = change.item.model_copy(update={"value": value, "data": data})
+        vector = (
+            None if change.vector is None else self._bytes(change.path, "vector", change.vector)
+        )
+        return replace(change, item=item, vector=vector)
+
+    def opened(self, rows: Sequence[ItemRow], reads: str = "items") -> list[ItemRow]:
+        """Return rows with what was sealed.
+
+        Args:
+            rows: as the back end returned them.
+            reads: what of the items was read, as in `ItemQuery`.
+
+        Raises:
+            DecryptionError: a value does not open, or is not sealed.
+        """
+        if reads == "vectors":
+            return [self._opened_vector(row) for row in rows]
+        return [self._opened(row, has_data=reads == "items") for row in rows]
+
+    def key_id(self, row: ItemRow) -> str | None:
+        """Return the id of the key that the value of a row is sealed with; None if it is plain."""
+        text = sealed_text(_parsed(row[1]))
+        return None if text is None else text.partition(":")[0]
+
+    def vector_key_id(self, row: ItemRow) -> str | None:
+        """Do the same for a row with a vector."""
+        parts = _parts(row[2])
+        return None if parts is None else parts[0]
+
+    def sealed_again(self, row: ItemRow) -> ItemVersion:
+        """Return the value and the data of a row, sealed with the first key; raise as `opened`."""
+        _, value, data, *_ = self._opened(row, has_data=True)
+        path = path_text(row)
+        sealed, sealed_data = self._sealed_value(path, _parsed(value), data)
+        return ItemVersion(path, row[8], {"value": sealed, "data": sealed_data})
+
+    def vector_sealed_again(self, row: ItemRow) -> ItemVersion:
+        """Return the vector of a row, sealed with the first key; raise as `opened`."""
+        path = path_text(row)
+        vector = self._bytes(path, "vector", self._opened_vector(row)[2])
+        return ItemVersion(path, row[8], {"vector": vector})
+
+    def _sealed_value(
+        self, path: str, value: dict[str, Any], data: bytes | None
+    ) -> tuple[dict[str, Any], bytes | None]:
+        words: dict[str, Any] = {"value": value}
+        if data is not None:
+            data = self._bytes(path, "data", data)
+            words["data"] = _nonce(data)
+        text = self.keyring.seal_text(to_json(words), _context(path, "value"))
+        return {SEALED_KEY: text}, data
+
+    def _opened(self, row: ItemRow, *, has_data: bool) -> ItemRow:
+        _, stored, data, *rest = row
+        path, value = path_text(row), _parsed(stored)
+        name, sealed = _name(path), sealed_text(value)
+        if sealed is None:
+            require_accepted(self._accepts_plain, name)
+            return row
+        words = from_json(self.keyring.open_text(sealed, _context(path, "value"), name))
+        if len(value) > 1 or (has_data and words.get("data") != _nonce(data)):
+            raise DecryptionError(f"{name} was changed: its value and its data are not one version")
+        if data is not None:
+            data = self._opened_bytes(path, "data", data)
+        return path, words["value"], data, *rest
+
+    def _opened_vector(self, row: ItemRow) -> ItemRow:
+        path = path_text(row)
+        return path, row[1], self._opened_bytes(path, "vector", row[2]), *row[3:]
+
+    def _bytes(self, path: str, field: str, plain: bytes) -> bytes:
+        sealed = self.keyring.seal(plain, _context(path, field))
+        return b"%b%b:%b" % (_HEAD, self.keyring.first_id.encode(), sealed)
+
+    def _opened_bytes(self, path: str, field: str, stored: bytes) -> bytes:
+        name, parts = f"the {field} of {_name(path)}", _parts(stored)
+        if parts is None:
+            require_accepted(self._accepts_plain and field == "vector", name)
+            return stored
+        return self.keyring.open(*parts, _context(path, field), name)
+
+
+def _parts(stored: bytes) -> tuple[str, bytes] | None:
+    """Return the id of the key of sealed bytes, and what it sealed; None if they are plain."""
+    if not stored.startswith(_HEAD):
+        return None
+    key_id, _, sealed = bytes(stored[len(_HEAD) :]).partition(b":")
+    return key_id.decode(errors="replace"), sealed
+
+
+def _nonce(data: bytes | None) -> str | None:
+    """Return the nonce of sealed data; "" of plain data, None of none."""
+    if data is None:
+        return None
+    parts = _parts(data)
+    return "" if parts is None else parts[1][:_NONCE_BYTES].hex()
+
+
+def _name(path: str) -> str:
+    namespace, key = split_path(path)
+    return f"the item {key!r} of {namespace!r}"
+
+
+def _context(path: str, field: str) -> bytes:
+    return context("item", field, path, "")
+
+
+def _parsed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value
+    try:
+        return from_json(value)
+    except ValueError:
+        return None
