@@ -21,6 +21,7 @@ from jazzmine.cli.moving import add_commands as add_moving
 from jazzmine.cli.options import MemoryOption, Refused, StoreOption, Stores, unavailable
 from jazzmine.cli.output import block, errors
 from jazzmine.cli.reading import add_commands as add_reading
+from jazzmine.cli.rekeying import add_commands as add_rekeying
 from jazzmine.cli.searching import add_commands as add_searching
 from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
 
@@ -144,6 +145,7 @@ _ADDERS = (
     add_copying,
     add_deleting,
     add_doctor,
+    add_rekeying,
     add_inspecting,
 )
 for _add_commands in _ADDERS:

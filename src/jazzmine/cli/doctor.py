@@ -13,12 +13,12 @@ from jazzmine._sync.long_term_memory.factory import new_store as new_items
 from jazzmine._sync.message_store.factory import new_store
 from jazzmine._sync.working_memory.factory import new_store as new_memory
 from jazzmine.cli.options import (
-    MESSAGE_STORE,
     ItemsOption,
     JSONOption,
     MemoryOption,
     StoreOption,
     given_url,
+    is_named,
     item_store,
     items_config,
     items_url,
@@ -31,6 +31,7 @@ from jazzmine.cli.options import (
     unavailable,
 )
 from jazzmine.cli.output import line, print_json, say, shown, write
+from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
 from jazzmine.errors import ConfigurationError, JazzmineError
@@ -67,7 +68,7 @@ def migrate(
     url, memory = given_url(context, store), memory_url(context, memory)
     items = items_url(items)
     found = 0
-    if _is_named(url, memory or items):
+    if is_named(url, memory or items):
         config = store_config(url)
         found += _migrate(lambda: new_store(config), dry_run)
     if memory is not None:
@@ -78,11 +79,6 @@ def migrate(
         found += _migrate(lambda: new_items(of_items), dry_run)
     if not found:
         say("everything is up to date")
-
-
-def _is_named(url: str | None, other: str | None) -> bool:
-    # The default message store is meant only where nothing is named at all.
-    return url is not None or other is None or MESSAGE_STORE in os.environ
 
 
 def _migrate(
@@ -118,7 +114,7 @@ def doctor(
     url, memory = given_url(context, store), memory_url(context, memory)
     items = items_url(items)
     checks: list[tuple[str, Iterator[Finding]]] = []
-    if _is_named(url, memory or items):
+    if is_named(url, memory or items):
         checks.append(("message store", _check(store_config(url))))
     if memory is not None:
         checks.append(("working memory", _check_memory(memory_config(memory))))
@@ -178,6 +174,7 @@ def _check(config: BackendConfig) -> Iterator[Finding]:
     if can_open:
         with new_store(config).open() as store:
             yield from check_search(store)
+            yield from check_keys(store)
 
 
 def _check_place(config: BackendConfig) -> Iterator[Finding]:
@@ -206,6 +203,7 @@ def _check_memory(config: BackendConfig) -> Iterator[Finding]:
     with open_memory(config) as store:
         store.ping()
         yield fine(f"{store.active_count()} conversations have a working memory")
+        yield from check_keys(store)
 
 
 def _check_items(url: str) -> Iterator[Finding]:
@@ -215,7 +213,8 @@ def _check_items(url: str) -> Iterator[Finding]:
     if not pending:
         with item_store(url) as store:
             store.ping()
-        yield fine("the items can be read")
+            yield fine("the items can be read")
+            yield from check_keys(store)
 
 
 def _check_file(config: BackendConfig) -> Iterator[Finding]:

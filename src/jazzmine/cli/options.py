@@ -40,6 +40,7 @@ __all__ = [
     "YesOption",
     "confirm",
     "in_ms",
+    "is_named",
     "item_store",
     "items_config",
     "items_url",
@@ -212,6 +213,18 @@ def refusals() -> Iterator[None]:
 def given_url(context: typer.Context, url: str | None) -> str | None:
     """Return the URL of the message store, or None for that of the environment or the default."""
     return _given(context, url, "store")
+
+
+def is_named(url: str | None, other: str | None) -> bool:
+    """Return whether a command regards the message store.
+
+    The default one is meant only where no store is named at all.
+
+    Args:
+        url: that of the message store, if it is named.
+        other: that of another kind of store.
+    """
+    return url is not None or other is None or MESSAGE_STORE in os.environ
 
 
 def memory_url(context: typer.Context, url: str | None) -> str | None:

@@ -22,7 +22,7 @@ from jazzmine.records.sealed import SEALED_KEY, sealed_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RecordSeal", "edited", "require_readable"]
+__all__ = ["KINDS", "RecordSeal", "edited", "require_readable"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 

@@ -149,6 +149,18 @@ class PostgresBackend(WorkingMemoryBackend):
         await self._row(sql.SET_ASIDE, conversation_id, {"mark": mark}, deadline)
         return self._place
 
+    async def conversations(self, deadline: Deadline) -> list[str]:
+        return [
+            from_text(row[0])
+            for row in await self._client.rows(sql.CONVERSATIONS, deadline=deadline)
+        ]
+
+    async def replace(
+        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
+    ) -> bool:
+        parameters = {"mark": stored.mark, "read": stored.written, "data": data, "format": number}
+        return bool(await self._row(sql.REPLACE, conversation_id, parameters, deadline))
+
     async def count(self, deadline: Deadline) -> int:
         return int((await self._client.rows(sql.COUNT, deadline=deadline))[0][0])
 

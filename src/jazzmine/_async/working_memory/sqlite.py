@@ -173,6 +173,21 @@ class SQLiteBackend(WorkingMemoryBackend):
         await self._change(deadline, request)
         return f"the table working_memory_corrupt of {self.client.database.path}"
 
+    async def conversations(self, deadline: Deadline) -> list[str]:
+        return await self._query(memory.conversations, None)
+
+    async def replace(
+        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
+    ) -> bool:
+        def change(connection: sqlite3.Connection) -> bool:
+            read = Row(stored.mark, stored.written)
+            return memory.replace(connection, conversation_id, read, data, number)
+
+        return await self._change(deadline, change)
+
+    async def purge(self) -> None:
+        await self.client.purge()
+
     async def count(self, deadline: Deadline) -> int:
         return await self._query(memory.count, None)
 
@@ -187,7 +202,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
     ) -> None:
         await self._change(deadline, partial(memory.erase_leftovers, user_id=user_id))
-        await self.client.purge()
+        await self.purge()
 
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""

@@ -90,7 +90,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         require_bool("strict", strict)
         self._limits = limits
         self._strict = strict
-        self._form = form
+        self.form: StateForm = form
         self._updates = Updates(backend, self.memory_type, limits, self.require_open, form)
 
     @classmethod

@@ -254,6 +254,10 @@ class SQLiteBackend(MessageBackend):
             messages=ids if kind == "messages" else (),
         )
 
+    def purge(self) -> None:
+        """Remove what was deleted or replaced from the files."""
+        self.client.purge()
+
     # A conversation as a log
 
     def append(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
+
+from pydantic import ValidationError
 
 from jazzmine._sync.message_store.backend import (
     Batch,
@@ -16,20 +19,24 @@ from jazzmine._sync.message_store.backend import (
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.config import BackendConfig
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.records import RecordSeal, edited, require_readable
-from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError
+from jazzmine.encryption.found import KeysFound
+from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_readable
+from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs
-from jazzmine.records.rows import Row, RowDecoder, are_many
+from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["SealedMessages", "sealed_messages"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+# So many records are sealed anew in a step: others that write wait for some 10 ms.
+_RESEALED_AT_ONCE = 200
 
 _NO_SEARCH = "search and encryption exclude each other: an index of words is not sealed"
 
@@ -155,6 +162,45 @@ class SealedMessages(MessageBackend):
             return self._sealed(change(self.seal.opened(kind, [row])[0]))
 
         self.inner.rewrite(kind, ids, sealed)
+
+    def purge(self) -> None:
+        self.inner.purge()
+
+    def iter_keys(self, *, reseals: bool) -> Iterator[KeysFound]:
+        """Yield by which keys the records are sealed, some at a time.
+
+        Args:
+            reseals: whether what another key than the first sealed is sealed with that, in place of
+                the very version that was opened.
+        """
+        size = max(_RESEALED_AT_ONCE, self.deleted_at_once)
+        for kind in KINDS:
+            for rows in self.inner.iter_stored(kind, size):
+                keys = {row_id(row): self.seal.key_id(row) for row in rows}
+                refused: list[str] = []
+                if reseals:
+                    first_id = self.seal.keyring.first_id
+                    others = [name for name, key_id in keys.items() if key_id != first_id]
+                    refused = self._reseal(kind, others)
+                yield KeysFound(kind, Counter(keys.values()), refused)
+
+    def _reseal(self, kind: RecordKind, ids: Sequence[str]) -> list[str]:
+        """Seal records with the first key; return why some were not."""
+        refused: dict[str, str] = {}
+
+        def change(row: Row) -> Snapshot[Any] | None:
+            if self.seal.key_id(row) == self.seal.keyring.first_id:
+                return None
+            try:
+                [opened] = self.seal.opened(kind, [row])
+                return self.seal.sealed(Snapshot(_DECODERS[kind].record(opened)))
+            except (DecryptionError, ValidationError) as error:
+                refused[row_id(row)] = str(error)
+                return None
+
+        if ids:
+            self.inner.rewrite(kind, ids, change)
+        return list(refused.values())
 
     # A conversation as a log
 
@@ -336,3 +382,8 @@ _REPAIRS = Repairs()
 _CONVERSATIONS = RowDecoder(Conversation, _REPAIRS)
 _MESSAGES = RowDecoder(Message, _REPAIRS)
 _TRACES = RowDecoder(TurnTrace, _REPAIRS)
+_DECODERS: Mapping[RecordKind, RowDecoder[Any]] = {
+    "conversations": _CONVERSATIONS,
+    "messages": _MESSAGES,
+    "traces": _TRACES,
+}

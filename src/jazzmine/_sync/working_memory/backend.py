@@ -66,6 +66,11 @@ class Stored(NamedTuple):
         return self.data is not None or bool(self.problem)
 
     @property
+    def written(self) -> bytes | None:
+        """What was written; None for nothing, and for a working memory itself."""
+        return self.data if isinstance(self.data, bytes) else None
+
+    @property
     def owner(self) -> str:
         """Whose it is; "" if it is not known."""
         return self.data.user_id if isinstance(self.data, WorkingMemory) else self.user_id
@@ -213,6 +218,27 @@ class WorkingMemoryBackend(Backend):
         """Move away a state that cannot be read, for 7 days, if it has this mark still.
 
         Nothing is stored there afterwards. Returns where it is, for the log.
+        """
+
+    @abstractmethod
+    def conversations(self, deadline: Deadline) -> list[str]:
+        """Return the conversations that have a state."""
+
+    @abstractmethod
+    def replace(
+        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
+    ) -> bool:
+        """Store the very state that was read in another form, which says the same.
+
+        Its mark, its time to live and its lock stay as they are.
+
+        Args:
+            stored: what was read; it has data.
+            data: its other form.
+            number: that of the format.
+
+        Returns:
+            Whether it was stored; False if something else is there by now.
         """
 
     @abstractmethod

@@ -147,6 +147,21 @@ class MemoryBackend(WorkingMemoryBackend):
     def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
         raise AssertionError("a working memory that is not parsed can be read")
 
+    def conversations(self, deadline: Deadline) -> list[str]:
+        with self._mutex:
+            self._drop_expired()
+            return list(self._kept)
+
+    def replace(
+        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
+    ) -> bool:
+        with self._mutex:
+            kept = self._kept.get(conversation_id)
+            if kept is None or kept.stored != stored:
+                return False
+            self._kept[conversation_id] = kept._replace(stored=stored._replace(data=data))
+        return True
+
     def count(self, deadline: Deadline) -> int:
         with self._mutex:
             self._drop_expired()

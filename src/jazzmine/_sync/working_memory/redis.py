@@ -36,6 +36,9 @@ __all__ = ["RedisWorkingMemoryStore"]
 # The numbers of a store are kept for longer than any call repeats its requests.
 _NUMBERS_KEPT = 2
 
+# The keys of the states that this library writes.
+_OWN = "wm:{*}"
+
 _FIELDS = ("mark", "data", "user")
 
 
@@ -239,10 +242,22 @@ class _Redis(WorkingMemoryBackend):
             self._redis.run(layout.SET_ASIDE, names, arguments, deadline)
         return keys.corrupt.decode()
 
+    def conversations(self, deadline: Deadline) -> list[str]:
+        """Look at all keys."""
+        keys = self._redis.keys(_OWN, deadline)
+        return list(map(layout.conversation_of, keys))
+
+    def replace(
+        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
+    ) -> bool:
+        """Replace with a script; what jazzmine 0.1 wrote is left to the first save."""
+        names, read = keys_of(conversation_id).of_store(""), stored.written or b""
+        arguments = (layout.known_mark(stored.mark), read, data, stored.user_id, number)
+        return bool(self._redis.run(layout.REPLACE, names, arguments, deadline))
+
     def count(self, deadline: Deadline) -> int:
         """Count the keys."""
-        found = self._redis.keys("wm:{*}", deadline)
-        return len(found)
+        return len(self._redis.keys(_OWN, deadline))
 
     def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
         """Look at all keys, those of states first."""

@@ -173,6 +173,21 @@ class SQLiteBackend(WorkingMemoryBackend):
         self._change(deadline, request)
         return f"the table working_memory_corrupt of {self.client.database.path}"
 
+    def conversations(self, deadline: Deadline) -> list[str]:
+        return self._query(memory.conversations, None)
+
+    def replace(
+        self, conversation_id: str, stored: Stored, data: bytes, number: int, deadline: Deadline
+    ) -> bool:
+        def change(connection: sqlite3.Connection) -> bool:
+            read = Row(stored.mark, stored.written)
+            return memory.replace(connection, conversation_id, read, data, number)
+
+        return self._change(deadline, change)
+
+    def purge(self) -> None:
+        self.client.purge()
+
     def count(self, deadline: Deadline) -> int:
         return self._query(memory.count, None)
 
@@ -187,7 +202,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
     ) -> None:
         self._change(deadline, partial(memory.erase_leftovers, user_id=user_id))
-        self.client.purge()
+        self.purge()
 
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""

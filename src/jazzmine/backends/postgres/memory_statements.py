@@ -9,6 +9,7 @@ for all of its columns.
 from __future__ import annotations
 
 __all__ = [
+    "CONVERSATIONS",
     "CONVERSATIONS_OF",
     "COUNT",
     "CREATE",
@@ -17,6 +18,7 @@ __all__ = [
     "LOAD",
     "LOCK",
     "RENEW",
+    "REPLACE",
     "SET_ASIDE",
     "SWEEP",
     "SWEEP_CORRUPT",
@@ -151,6 +153,10 @@ WHERE conversation_id = %(id)s
 RETURNING {_IS_LOCKED}, {_LOCK}, {_STORED}, {_NO_FLUSH}
 """
 
+CONVERSATIONS = """
+SELECT conversation_id FROM $schema.working_memory WHERE data IS NOT NULL AND expires_at > now()
+"""
+
 CONVERSATIONS_OF = """
 SELECT conversation_id, false FROM $schema.working_memory
 WHERE user_id = %(user)s AND expires_at > now()
@@ -161,6 +167,13 @@ WHERE user_id = %(user)s AND expires_at > now()
 
 COUNT = """
 SELECT count(*) FROM $schema.working_memory WHERE data IS NOT NULL AND expires_at > now()
+"""
+
+# Another form of what was read.
+REPLACE = f"""
+UPDATE $schema.working_memory AS memory SET data = %(data)s::bytea, format = %(format)s::integer
+WHERE conversation_id = %(id)s AND mark = %(mark)s AND data = %(read)s::bytea AND {_IS_LIVE}
+RETURNING true
 """
 
 SET_ASIDE = f"""

@@ -26,6 +26,7 @@ __all__ = [
     "OWNER",
     "PREDECESSOR",
     "READ",
+    "REPLACE",
     "SET_ASIDE",
     "SET_ASIDE_MS",
     "UNMARKED",
@@ -115,5 +116,6 @@ def _script(*names: str) -> Script:
 LOCK = _script("common", "lock")
 OWNER = _script("owner")
 READ = _script("common", "read")
+REPLACE = _script("common", "replace")
 SET_ASIDE = _script("common", "set_aside")
 WRITE = _script("common", "write")

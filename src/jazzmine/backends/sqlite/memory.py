@@ -14,6 +14,7 @@ from typing import NamedTuple
 __all__ = [
     "Holder",
     "Row",
+    "conversations",
     "conversations_of",
     "count",
     "erase_leftovers",
@@ -22,6 +23,7 @@ __all__ = [
     "lock",
     "ping",
     "renew",
+    "replace",
     "set_aside",
     "sweep",
     "unlock",
@@ -239,6 +241,31 @@ def erase_leftovers(connection: sqlite3.Connection, user_id: str) -> None:
     connection.execute(
         "DELETE FROM working_memory WHERE user_id = ? AND expires_at <= ?", [user_id, time.time()]
     )
+
+
+def conversations(connection: sqlite3.Connection) -> list[str]:
+    """Return the conversations that have a state."""
+    found = connection.execute(
+        "SELECT conversation_id FROM working_memory WHERE data IS NOT NULL AND expires_at > ?",
+        [time.time()],
+    )
+    return [_text(row[0]) for row in found]
+
+
+def replace(
+    connection: sqlite3.Connection,
+    conversation_id: str,
+    read: Row,
+    data: bytes,
+    format_number: int,
+) -> bool:
+    """Store another form of the state that was read, if it is still there; return whether."""
+    changed = connection.execute(
+        "UPDATE working_memory SET data = ?, format = ?"
+        " WHERE conversation_id = ? AND mark = ? AND data = ? AND expires_at > ?",
+        [data, format_number, conversation_id, read.mark, read.data, time.time()],
+    )
+    return changed.rowcount > 0
 
 
 def count(connection: sqlite3.Connection) -> int:

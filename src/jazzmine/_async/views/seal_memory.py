@@ -1,0 +1,52 @@
+"""The keys of an encrypted working memory: by which of them its states are sealed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+
+from jazzmine._async.working_memory.backend import Stored
+from jazzmine._async.working_memory.store import WorkingMemoryStore
+from jazzmine.deadline import Deadline
+from jazzmine.encryption.found import KeysFound
+from jazzmine.errors import DecryptionError
+
+__all__ = ["iter_state_keys"]
+
+# The longest time that a call takes, in s.
+_TIMEOUT = 30.0
+
+
+async def iter_state_keys(store: WorkingMemoryStore, *, reseals: bool) -> AsyncIterator[KeysFound]:
+    """Yield by which keys the states of an encrypted working memory are sealed, one at a time.
+
+    Args:
+        store: an open store with keys.
+        reseals: whether what another key than the first sealed is sealed with that, in place of
+            the very state that was opened; when it expires does not change.
+    """
+    for conversation_id in await store.backend.conversations(Deadline(_TIMEOUT)):
+        stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
+        if stored.written is None:
+            continue
+        found = KeysFound("states", Counter([store.form.key_id(stored.written)]), [])
+        try:
+            while reseals and not await _is_resealed(store, conversation_id, stored):
+                read = stored
+                stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
+                if stored == read:
+                    break  # jazzmine 0.1 wrote it: its first save seals it
+        except DecryptionError as error:
+            found.refused.append(str(error))
+        yield found
+
+
+async def _is_resealed(store: WorkingMemoryStore, conversation_id: str, read: Stored) -> bool:
+    """Seal a state with the first key; return False if another one was saved meanwhile."""
+    form, data = store.form, read.written
+    assert form.keyring is not None
+    if data is None or form.key_id(data) == form.keyring.first_id:
+        return True
+    sealed = form.sealed_again(data, conversation_id, read.user_id)
+    deadline = Deadline(_TIMEOUT)
+    return await store.backend.replace(conversation_id, read, sealed, form.format, deadline)

@@ -1,0 +1,154 @@
+"""`rekey`: seal all that encrypted stores have with the first key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import typer
+
+from jazzmine._sync.views.seal import SealedMessages
+from jazzmine._sync.views.seal_items import SealedItems
+from jazzmine._sync.views.seal_memory import iter_state_keys
+from jazzmine.cli.options import (
+    ItemsOption,
+    JSONOption,
+    MemoryOption,
+    Refused,
+    StoreOption,
+    given_url,
+    is_named,
+    item_store,
+    items_url,
+    memory_store,
+    memory_url,
+    message_store,
+)
+from jazzmine.cli.output import line, print_json, say, write
+from jazzmine.cli.progress import Counter as Progress
+from jazzmine.cli.progress import counting
+from jazzmine.encryption import Keyring
+from jazzmine.encryption.found import KeysFound
+from jazzmine.findings import Finding, failed, fine, warning
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+
+__all__ = ["add_commands", "check_keys"]
+
+AnyStore = MessageStore | WorkingMemoryStore | LongTermMemoryStore
+
+_NAMES = {"states": "working memories", "vectors": "vectors of items"}
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the command to the program."""
+    app.command("rekey")(rekey)
+
+
+def rekey(
+    context: typer.Context,
+    as_json: JSONOption = False,
+    store: StoreOption = None,
+    memory: MemoryOption = None,
+    items: ItemsOption = None,
+) -> None:
+    """Seal everything with the first key of JAZZMINE_ENCRYPTION that another key has sealed.
+
+    It works beside live traffic, and may be interrupted and repeated. What is not sealed at all is
+    sealed if the store accepts it (`?encryption_accepts_plain=true` in its URL). Give all programs
+    the new key first, or they would not read what it seals.
+
+    Example: `JAZZMINE_ENCRYPTION=k2:…,k1:… jazzmine rekey`
+    """
+    url, shared = given_url(context, store), memory_url(context, memory)
+    kept = items_url(items)
+    refused = 0
+    with counting() as counter:
+        if is_named(url, shared or kept):
+            with message_store(context, store) as opened:
+                refused += _rekey(opened, as_json, counter)
+        if shared is not None:
+            with memory_store(context, memory) as other:
+                refused += _rekey(other, as_json, counter)
+        if kept is not None:
+            with item_store(kept) as third:
+                while third.prune_expired():
+                    pass  # what has expired cannot be read, but its text is there
+                refused += _rekey(third, as_json, counter)
+    if refused:
+        raise Refused(f"{refused:,} values were not sealed, for the reasons above")
+
+
+def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
+    """Seal what a store has with its first key; return how much was refused."""
+    keyring = _keyring(store)
+    if keyring is None:
+        raise Refused("there are no keys: set JAZZMINE_ENCRYPTION, the new key first")
+    counts: dict[str, Counter[str | None]] = {}
+    refused: Counter[str] = Counter()
+    for found in _iter_keys(store, reseals=True):
+        if found.kind not in counts:
+            counter.begin(f"sealing {_named(found.kind)}")
+        counts.setdefault(found.kind, Counter()).update(found.counts)
+        refused[found.kind] += len(found.refused)
+        counter.step(found.counts.total())
+        for reason in found.refused:
+            say(line(reason))
+    store.backend.purge()
+    for kind, by_key in counts.items():
+        before = by_key.pop(keyring.first_id, 0)
+        sealed = by_key.total() - refused[kind]
+        if as_json:
+            print_json({"kind": kind, "sealed": sealed, "before": before, "refused": refused[kind]})
+        else:
+            write(
+                f"{_named(kind)}: {sealed:,} sealed with {keyring.first_id!r}, {before:,} were"
+                " before"
+            )
+    return refused.total()
+
+
+def check_keys(store: AnyStore) -> Iterator[Finding]:
+    """Yield by which keys the values of an encrypted store are sealed."""
+    keyring = _keyring(store)
+    if keyring is None:
+        return
+    counts: dict[str, Counter[str | None]] = {}
+    for found in _iter_keys(store, reseals=False):
+        counts.setdefault(found.kind, Counter()).update(found.counts)
+    for kind, by_key in counts.items():
+        for key_id, count in by_key.items():
+            what = f"{_named(kind)}: {count:,}"
+            if key_id is None:
+                yield warning(
+                    f"{what} are not sealed",
+                    "jazzmine rekey, with encryption_accepts_plain=true in the URL",
+                )
+            elif key_id not in keyring.ids:
+                yield failed(
+                    f"{what} sealed with the key {key_id!r}, which the keyring does not have",
+                    "add that key to JAZZMINE_ENCRYPTION",
+                )
+            elif key_id != keyring.first_id:
+                yield warning(
+                    f"{what} sealed with {key_id!r}, and not with the first key", "jazzmine rekey"
+                )
+            else:
+                yield fine(f"{what} sealed with {key_id!r}")
+
+
+def _keyring(store: AnyStore) -> Keyring | None:
+    if isinstance(store, WorkingMemoryStore):
+        return store.form.keyring
+    backend = store.backend
+    return backend.seal.keyring if isinstance(backend, SealedMessages | SealedItems) else None
+
+
+def _iter_keys(store: AnyStore, *, reseals: bool) -> Iterator[KeysFound]:
+    if isinstance(store, WorkingMemoryStore):
+        return iter_state_keys(store, reseals=reseals)
+    assert isinstance(store.backend, SealedMessages | SealedItems)
+    return store.backend.iter_keys(reseals=reseals)
+
+
+def _named(kind: str) -> str:
+    return _NAMES.get(kind, kind)
