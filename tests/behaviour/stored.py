@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import redis
+
 from tests.behaviour.backends import Config
 from tests.behaviour.toy_backend import ToyData
 from tests.servers import mongodb, postgres
@@ -47,9 +49,19 @@ def everything(config: Config) -> bytes:
         "postgres": _postgres_bytes,
         "mongodb": _mongodb_bytes,
         "sqlite": _sqlite_bytes,
+        "redis": _redis_bytes,
         "toy": _toy_bytes,
     }
     return read[str(config["storage"])](config)
+
+
+def _redis_bytes(config: Config) -> bytes:
+    with closing(redis.Redis.from_url(str(config["url"]))) as client:
+        keys = list(client.scan_iter())
+        values = [
+            client.hgetall(key) if client.type(key) == b"hash" else client.get(key) for key in keys
+        ]
+        return repr((keys, values)).encode()
 
 
 def _json_bytes(config: Config) -> bytes:

@@ -85,6 +85,11 @@ class RecordSeal:
         sealed = sealed_text(fields.get("metadata"))
         return None if sealed is None else sealed.partition(":")[0]
 
+    def is_of(self, row: Row, snapshot: Snapshot[AnyRecord]) -> bool:
+        """Return whether a row is what `sealed` returned: nothing is sealed to the same twice."""
+        [fields] = _parsed([row])
+        return bool(fields.get("metadata") == vars(snapshot.record)["metadata"])
+
     def _open(
         self, kind: RecordKind, record_id: str, fields: dict[str, Any], owner: str | None
     ) -> dict[str, Any]:

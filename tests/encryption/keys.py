@@ -1,0 +1,86 @@
+"""The keys of the tests, and records whose words must not be readable where they are stored."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from jazzmine import Conversation, MemoryItem, Message, TurnTrace
+from jazzmine.encryption import Keyring
+from jazzmine.encryption.fields import PARTS, READABLE
+from jazzmine.records.base import Record
+from tests.behaviour.samples import conversation, full_message, full_trace
+
+__all__ = [
+    "FIRST",
+    "SECOND",
+    "WORD",
+    "as_text",
+    "forms",
+    "keyring",
+    "secret_conversation",
+    "secret_item",
+    "secret_message",
+    "secret_trace",
+]
+
+FIRST, SECOND = "k1", "k2"
+KEYS = {FIRST: bytes(range(32)), SECOND: bytes(range(32, 64)), "k3": bytes(range(64, 96))}
+
+WORD = "xylophone"
+
+
+def keyring(*ids: str) -> Keyring:
+    """A keyring with some of the keys; the first one seals."""
+    return Keyring({key_id: KEYS[key_id] for key_id in ids})
+
+
+def as_text(*ids: str) -> str:
+    """The same as the environment variable has it."""
+    return ",".join(f"{key_id}:{b64encode(KEYS[key_id]).decode()}" for key_id in ids)
+
+
+def forms(word: str) -> set[bytes]:
+    """How bytes with a word in them look, in the forms in which servers show bytes."""
+    plain = word.encode()
+    # The middle of a text in base64 depends on where it begins.
+    encoded = {b64encode(bytes(place) + plain)[4:-4] for place in range(3)}
+    return {plain, plain.hex().encode(), plain.hex().upper().encode(), *encoded}
+
+
+def named(record: Any) -> Any:
+    """A record whose readable fields do not have the word."""
+    kind: type[Record] = type(record)
+    changes: dict[str, Any] = {}
+    for name in READABLE[kind]:
+        value = getattr(record, name)
+        if value == WORD:
+            changes[name] = "name"
+        elif value == [WORD]:
+            changes[name] = ["name"]
+    for name in PARTS.get(kind, ()):
+        changes[name] = list(map(named, getattr(record, name)))
+    return record.model_copy(update=changes)
+
+
+def secret_conversation(id: str = "c1", **fields: Any) -> Conversation:
+    """A conversation with the word in all that is sealed."""
+    return conversation(id, title=WORD, metadata={WORD: [WORD, 1]}, **fields)
+
+
+def secret_message(id: str = "m1", **fields: Any) -> Message:
+    """A message like that."""
+    message: Message = named(full_message(id, WORD, **fields))
+    return message
+
+
+def secret_trace(message_id: str = "m1", **fields: Any) -> TurnTrace:
+    """A trace like that."""
+    trace: TurnTrace = named(full_trace(message_id, WORD, **fields))
+    return trace
+
+
+def secret_item(key: str = "k", **fields: Any) -> MemoryItem:
+    """An item like that."""
+    given: dict[str, Any] = {"value": {WORD: WORD}, "data": WORD.encode(), **fields}
+    return MemoryItem(namespace=("n",), key=key, **given)
