@@ -1,0 +1,313 @@
+"""A sealed value that is moved, changed or left out does not open, wherever it is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.encryption.items import ItemSeal
+from jazzmine.encryption.records import RecordSeal
+from jazzmine.encryption.states import StateForm
+from jazzmine.errors import DecryptionError
+from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.item_paths import path_of
+from jazzmine.records.item_rows import ItemChange
+from jazzmine.records.sealed import SEALED_KEY
+from jazzmine.records.working_memory import WorkingMemory
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from tests.behaviour.memory_samples import busy
+from tests.encryption.keys import (
+    FIRST,
+    SECOND,
+    WORD,
+    keyring,
+    secret_conversation,
+    secret_item,
+    secret_message,
+    secret_trace,
+)
+
+# The sealed records, by what they are.
+
+RECORDS = RecordSeal(keyring(FIRST), accepts_plain=False)
+KINDS: dict[str, tuple[RecordKind, Any]] = {
+    "conversation": ("conversations", secret_conversation()),
+    "message": ("messages", secret_message()),
+    "trace": ("traces", secret_trace()),
+}
+each_kind = pytest.mark.parametrize("name", KINDS)
+
+
+def stored(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(RECORDS.sealed(Snapshot(KINDS[name][1])).json)
+    return found
+
+
+def opened(name: str, fields: dict[str, Any], seal: RecordSeal = RECORDS) -> dict[str, Any]:
+    [(_, found)] = seal.opened(KINDS[name][0], [(fields["id"], json.dumps(fields))])
+    return found  # type: ignore[no-any-return]
+
+
+@each_kind
+def test_a_record_opens_where_it_was_sealed(name: str) -> None:
+    record = KINDS[name][1]
+
+    assert type(record)(**opened(name, stored(name))) == record
+
+
+def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda stored: stored.update(fields)
+
+
+def changed_by(change: Callable[[str], Any]) -> Callable[[dict[str, Any]], None]:
+    def apply(stored: dict[str, Any]) -> None:
+        stored["metadata"] = {SEALED_KEY: change(stored["metadata"][SEALED_KEY])}
+
+    return apply
+
+
+CHANGES = {
+    "another record": moved_to(id="other"),
+    "cut": changed_by(lambda text: text[:-4]),
+    "flipped": changed_by(lambda text: text[:9] + ("A" if text[9] != "A" else "B") + text[10:]),
+    "another key's id": changed_by(lambda text: text.replace(FIRST, SECOND, 1)),
+    "no text": changed_by(lambda text: 1),
+    "empty": changed_by(lambda text: ""),
+    "something beside it": lambda stored: stored["metadata"].update(more=1),
+    "plain": moved_to(metadata={}),
+}
+
+
+@each_kind
+@pytest.mark.every_combination
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_record_that_was_changed_does_not_open(name: str, change: str) -> None:
+    fields = stored(name)
+    CHANGES[change](fields)
+
+    with pytest.raises(DecryptionError, match=f"^{name} ") as raised:
+        opened(name, fields, RecordSeal(keyring(FIRST, SECOND), accepts_plain=False))
+
+    assert WORD not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["message", "trace"])
+def test_a_record_of_another_conversation_does_not_open(name: str) -> None:
+    with pytest.raises(DecryptionError):
+        opened(name, {**stored(name), "conversation_id": "c2"})
+
+
+@each_kind
+@pytest.mark.every_combination
+@pytest.mark.parametrize("other", KINDS)
+def test_the_sealed_fields_of_another_kind_do_not_open(name: str, other: str) -> None:
+    if name == other:
+        return
+    fields = {**stored(name), "metadata": stored(other)["metadata"]}
+
+    with pytest.raises(DecryptionError):
+        opened(name, fields)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("conversation", {"title": "mine"}),
+        ("message", {"original_content": "mine"}),
+        ("message", {"entities": [{"name": "mine", "attributes": []}]}),
+        ("trace", {"errors": ["mine"]}),
+        ("trace", {"llm_calls": []}),
+        ("trace", {"tool_traces": []}),
+    ],
+)
+def test_a_plain_value_in_place_of_a_sealed_one_is_noticed(
+    name: str, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(DecryptionError, match="was changed"):
+        opened(name, {**stored(name), **fields})
+
+
+# Items
+
+ITEMS = ItemSeal(keyring(FIRST), accepts_plain=False)
+PATH, OTHER = path_of(("n",), "k"), path_of(("n",), "other")
+VECTOR = b"\0\0\x80?"
+
+
+def item_row(**fields: Any) -> list[Any]:
+    change = ITEMS.sealed(ItemChange(PATH, None, secret_item(**fields), VECTOR))
+    assert change.item is not None
+    return [PATH, change.item.value, change.item.data, None, None, 1, 1, None, 1]
+
+
+def vector_row(path: str = PATH) -> list[Any]:
+    vector = ITEMS.sealed(ItemChange(PATH, None, secret_item(), VECTOR)).vector
+    return [path, {}, vector, None, None, 1, 1, None, 1]
+
+
+def test_an_item_opens_where_it_was_sealed() -> None:
+    [row] = ITEMS.opened([item_row()])
+    [without] = ITEMS.opened([item_row(data=None)])
+    [vector] = ITEMS.opened([vector_row()], "vectors")
+
+    assert row[:3] == (PATH, {WORD: WORD}, WORD.encode())
+    assert without[2] is None
+    assert vector[2] == VECTOR
+
+
+ITEM_ROWS: dict[str, Callable[[], list[Any]]] = {
+    "another item": lambda: [OTHER, *item_row()[1:]],
+    "without its data": lambda: [*item_row()[:2], None, *item_row()[3:]],
+    "with other data": lambda: [*item_row()[:2], item_row()[2], *item_row()[3:]],
+    "with data where there is none": lambda: [
+        *item_row(data=None)[:2],
+        item_row()[2],
+        *item_row()[3:],
+    ],
+    "with plain data": lambda: [*item_row()[:2], b"mine", *item_row()[3:]],
+    "with a vector for its data": lambda: [*item_row()[:2], vector_row()[2], *item_row()[3:]],
+    "with something beside its value": lambda: [
+        PATH,
+        {**item_row()[1], "more": 1},
+        *item_row(data=None)[2:],
+    ],
+    "plain": lambda: [PATH, {"a": 1}, None, *item_row()[3:]],
+    "not JSON": lambda: [PATH, "{", None, *item_row()[3:]],
+}
+
+
+@pytest.mark.parametrize("change", ITEM_ROWS)
+def test_an_item_that_was_changed_does_not_open(change: str) -> None:
+    with pytest.raises(DecryptionError, match="the item"):
+        ITEMS.opened([ITEM_ROWS[change]()])
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        vector_row(OTHER),
+        [*vector_row()[:2], VECTOR, *vector_row()[3:]],
+        [*vector_row()[:2], item_row()[2], *vector_row()[3:]],
+        [*vector_row()[:2], vector_row()[2][:-1], *vector_row()[3:]],
+    ],
+    ids=["another item", "plain", "data", "cut"],
+)
+def test_a_vector_that_was_changed_does_not_open(row: list[Any]) -> None:
+    with pytest.raises(DecryptionError, match="the vector of the item"):
+        ITEMS.opened([row], "vectors")
+
+
+# Working memories
+
+STATES = StateForm(keyring(FIRST))
+
+
+def test_a_state_opens_where_it_was_sealed() -> None:
+    memory = busy("c1")
+
+    assert STATES.read(STATES.written(memory), "c1", memory.user_id, WorkingMemory) == memory
+
+
+STATE_CHANGES: dict[str, Callable[[bytes], tuple[bytes, str, str]]] = {
+    "another conversation": lambda data: (data, "c2", "ann"),
+    "another user": lambda data: (data, "c1", "bob"),
+    "cut": lambda data: (data[:-7], "c1", "ann"),
+    "flipped": lambda data: (data.replace(data[50:51], b"-", 1), "c1", "ann"),
+    "cut to its head": lambda data: (data[:32], "c1", "ann"),
+    "plain": lambda data: (b"{}", "c1", "ann"),
+    "nothing": lambda data: (b"", "c1", "ann"),
+    "another form of JSON": lambda data: (b" " + data, "c1", "ann"),
+}
+
+
+@pytest.mark.parametrize("change", STATE_CHANGES)
+def test_a_state_that_was_changed_does_not_open(change: str) -> None:
+    data = STATES.written(WorkingMemory("c1", "ann", "desk"))
+
+    with pytest.raises(DecryptionError, match=r"^the working memory of conversation 'c\d'"):
+        STATES.read(*STATE_CHANGES[change](data), WorkingMemory)
+
+
+# What a stranger does to the file of a store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "agent.db")
+
+
+def change_file(path: str, statement: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(statement).rowcount > 0
+
+
+def config(path: str) -> dict[str, object]:
+    return {"storage": "sqlite", "path": path, "encryption": keyring(FIRST)}
+
+
+def test_sealed_fields_of_one_message_do_not_open_in_another(path: str) -> None:
+    with MessageStore.initialize(config(path)) as store:
+        store.store_conversation(secret_conversation())
+        store.store_messages([secret_message("m1"), secret_message("m2")])
+    change_file(
+        path,
+        "UPDATE stored_messages SET body = json_set(body, '$.metadata', (SELECT json_extract(body,"
+        " '$.metadata') FROM stored_messages WHERE id = 'm1')) WHERE id = 'm2'",
+    )
+    with MessageStore.initialize(config(path)) as store:
+        with pytest.raises(DecryptionError, match="message 'm2'"):
+            store.get_message_by_id("m2")
+        with pytest.raises(DecryptionError, match="message 'm2'"):
+            store.get_messages_by_conversation_id("c1")
+        assert store.get_message_by_id("m1") == secret_message("m1")
+
+
+def test_a_message_that_is_listed_in_another_conversation_does_not_open(path: str) -> None:
+    with MessageStore.initialize(config(path)) as store:
+        store.store_conversation(secret_conversation())
+        store.store_conversation(secret_conversation("c2"))
+        store.store_message(secret_message())
+    change_file(path, "UPDATE stored_messages SET conversation_id = 'c2'")
+    with MessageStore.initialize(config(path)) as store, pytest.raises(DecryptionError):
+        store.get_messages_by_conversation_id("c2")
+
+
+def test_a_state_of_another_conversation_is_neither_read_nor_moved_aside(path: str) -> None:
+    with WorkingMemoryStore.initialize(config(path)) as memory:
+        memory.get_or_create("c1", "ann", "desk")
+    change_file(path, "UPDATE working_memory SET conversation_id = 'c2'")
+    with WorkingMemoryStore.initialize(config(path)) as memory:
+        for call in (memory.get, memory.confirm_action, memory.delete):
+            with pytest.raises(DecryptionError):
+                call("c2")
+        with pytest.raises(DecryptionError), memory.locked("c2"):
+            pass
+        # For another user it is as if there were none.
+        assert memory.scoped(user_id="bob").get("c2") is None
+        assert memory.erase_user("ann") == 1
+        assert memory.get("c2") is None
+
+
+def test_the_sealed_value_of_one_item_does_not_open_in_another(path: str) -> None:
+    with LongTermMemoryStore.initialize(config(path)) as items:
+        items.put(secret_item("a"))
+        items.put(secret_item("b"))
+    change_file(
+        path,
+        "UPDATE stored_items SET (value, data) ="
+        " (SELECT value, data FROM stored_items ORDER BY path DESC LIMIT 1)",
+    )
+    with LongTermMemoryStore.initialize(config(path)) as items:
+        for read in (
+            lambda: items.get(("n",), "a"),
+            items.list_items,
+            lambda: items.search_items(WORD),
+        ):
+            with pytest.raises(DecryptionError, match="the item 'a'"):
+                read()

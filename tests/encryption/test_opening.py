@@ -1,0 +1,202 @@
+"""Stores with keys, without keys, with other keys, and what is plain in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine import ConfigurationError
+from jazzmine.errors import DecryptionError
+from jazzmine.records.usage import TraceFilter
+from jazzmine.sync import (
+    InMemoryWorkingMemoryStore,
+    LongTermMemoryStore,
+    MessageStore,
+    WorkingMemoryStore,
+)
+from tests.behaviour.backends import Config
+from tests.encryption.keys import (
+    FIRST,
+    SECOND,
+    WORD,
+    as_text,
+    keyring,
+    secret_conversation,
+    secret_item,
+    secret_message,
+)
+
+# The options with which none of what the first key has sealed can be read, and the error's text.
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "no keys": ({}, "sealed with the key 'k1', and this store was opened without keys"),
+    "another key": ({"encryption": keyring(SECOND)}, "sealed with the key 'k1'; .* has 'k2'"),
+}
+each_refusal = pytest.mark.parametrize("options", REFUSED)
+
+
+def sealed(config: Config) -> Config:
+    return {**config, "encryption": as_text(FIRST)}
+
+
+@each_refusal
+def test_messages_are_not_read_without_their_key(messages_config: Config, options: str) -> None:
+    given, text = REFUSED[options]
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        store.store_conversation(secret_conversation())
+        store.store_message(secret_message(is_flagged=False))
+
+    with MessageStore.initialize({**messages_config, **given}) as store:
+        for read in (
+            lambda: store.get_conversation_by_id("c1"),
+            lambda: store.get_message_by_id("m1"),
+            lambda: store.get_messages_by_conversation_id("c1"),
+            lambda: store.get_immediate_context("c1", 1),
+            lambda: store.pop_message("c1"),
+            lambda: list(store.iter_messages("c1")),
+        ):
+            with pytest.raises(DecryptionError, match=text) as raised:
+                read()
+            assert WORD not in str(raised.value)
+        # What needs no text goes on working.
+        assert store.flag_message("m1")
+        assert store.delete_message("m1")
+
+
+@each_refusal
+def test_a_working_memory_is_not_read_without_its_key(memory_config: Config, options: str) -> None:
+    given, text = REFUSED[options]
+    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
+        memory.get_or_create("c1", "ann", "desk")
+
+    with WorkingMemoryStore.initialize({**memory_config, **given}) as memory:
+        for call in (
+            lambda: memory.get("c1"),
+            lambda: memory.get_or_create("c1", "ann", "desk"),
+            lambda: memory.end_turn("c1", "Hello", "greet"),
+        ):
+            with pytest.raises(DecryptionError, match=text):
+                call()
+        assert memory.active_count() == 1
+
+    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
+        assert memory.get("c1") is not None  # it was not moved aside
+
+
+@each_refusal
+def test_an_item_is_not_read_without_its_key(items_config: Config, options: str) -> None:
+    given, text = REFUSED[options]
+    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
+        items.put(secret_item())
+
+    with LongTermMemoryStore.initialize({**items_config, **given}) as items:
+        for read in (
+            lambda: items.get(("n",), "k"),
+            items.list_items,
+            lambda: items.search_items(WORD),
+        ):
+            with pytest.raises(DecryptionError, match=text):
+                read()
+        assert items.list_namespaces() == [("n",)]
+        assert items.delete(("n",), "k")
+
+
+def test_plain_messages_are_read_if_the_store_accepts_them(messages_config: Config) -> None:
+    with MessageStore.initialize(messages_config) as store:
+        store.store_conversation(secret_conversation())
+        store.store_message(secret_message())
+
+    with (
+        MessageStore.initialize(sealed(messages_config)) as store,
+        pytest.raises(DecryptionError, match="'m1' is not sealed, in an encrypted store"),
+    ):
+        store.get_message_by_id("m1")
+    accepting = {**sealed(messages_config), "encryption_accepts_plain": True}
+    with MessageStore.initialize(accepting) as store:
+        assert store.get_message_by_id("m1") == secret_message()
+
+
+def test_a_plain_working_memory_is_read_if_the_store_accepts_it(memory_config: Config) -> None:
+    with WorkingMemoryStore.initialize(memory_config) as memory:
+        memory.get_or_create("c1", "ann", "desk")
+
+    with (
+        WorkingMemoryStore.initialize(sealed(memory_config)) as memory,
+        pytest.raises(DecryptionError, match="'c1' is not sealed, in an encrypted store"),
+    ):
+        memory.get("c1")
+    accepting = {**sealed(memory_config), "encryption_accepts_plain": True}
+    with WorkingMemoryStore.initialize(accepting) as memory:
+        assert memory.get("c1") is not None
+        memory.end_turn("c1", "Hello", "greet")
+    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
+        assert memory.get("c1") is not None  # its next save has sealed it
+
+
+def test_plain_items_are_read_if_the_store_accepts_them(items_config: Config) -> None:
+    def embed(texts: list[str]) -> list[list[int]]:
+        return [[3, 4]] * len(texts)
+
+    with LongTermMemoryStore.initialize(items_config, embed=embed) as items:
+        stored = items.put(secret_item())
+
+    with (
+        LongTermMemoryStore.initialize(sealed(items_config)) as items,
+        pytest.raises(DecryptionError, match="is not sealed, in an encrypted store"),
+    ):
+        items.get(("n",), "k")
+    accepting = {**sealed(items_config), "encryption_accepts_plain": True}
+    with LongTermMemoryStore.initialize(accepting, embed=embed) as items:
+        assert items.get(("n",), "k") == stored
+        assert [one.item for one in items.search_items(WORD)] == [stored]
+
+
+def test_what_is_sealed_is_not_searched_by(messages_config: Config) -> None:
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        for call in (
+            lambda: store.get_conversations(where={"a": 1}),
+            lambda: store.find_turn_traces(TraceFilter(tool={"error": "x"})),
+            lambda: store.search_messages("word"),
+        ):
+            with pytest.raises(ConfigurationError):
+                call()
+    with pytest.raises(ConfigurationError, match="search and encryption exclude each other"):
+        MessageStore.initialize({**sealed(messages_config), "search": True})
+
+
+def test_items_are_not_found_by_their_sealed_values(items_config: Config) -> None:
+    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
+        for call in (
+            lambda: items.list_items(where={"a": 1}),
+            lambda: items.search_items("word", where={"a": 1}),
+        ):
+            with pytest.raises(ConfigurationError, match="where= needs a store without encryption"):
+                call()
+
+
+def test_the_memory_of_a_process_is_sealed_too() -> None:
+    with InMemoryWorkingMemoryStore(encryption=keyring(FIRST)) as memory:
+        memory.get_or_create("c1", "ann", "desk")
+        memory.end_turn("c1", WORD, "greet")
+        assert WORD not in repr(vars(memory.backend))
+        state = memory.get("c1")
+    assert state is not None
+    assert state.last_agent_response == WORD
+
+
+@pytest.mark.parametrize("kind", [MessageStore, WorkingMemoryStore, LongTermMemoryStore])
+def test_keys_are_no_part_of_a_url(kind: Any) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        kind.initialize(f"memory:?encryption={as_text(FIRST)}")
+
+    assert as_text(FIRST).partition(":")[2] not in str(raised.value)
+
+
+def test_scoped_views_of_encrypted_stores(memory_config: Config) -> None:
+    with WorkingMemoryStore.initialize(sealed(memory_config)) as memory:
+        ann, bob = memory.scoped(user_id="ann"), memory.scoped(user_id="bob")
+        ann.get_or_create("c1", "ann", "desk")
+        ann.end_turn("c1", WORD, "greet")
+
+        assert bob.get("c1") is None
+        assert ann.get("c1") is not None
