@@ -7,6 +7,7 @@ import re
 from base64 import b64decode
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from jazzmine.errors import ConfigurationError, DecryptionError
@@ -170,8 +171,13 @@ def context(kind: str, field: str, owner: str, name: str) -> bytes:
         owner: the conversation, or the place, of the record.
         name: what tells it from others there.
     """
-    # The length tells where the owner ends, whatever the two contain.
-    text = f"jazzmine 1 {kind} {field} {len(owner)} {owner} {name}"
+    return _beginning(kind, field, owner) + name.encode(errors="surrogatepass")
+
+
+@lru_cache(maxsize=1000)
+def _beginning(kind: str, field: str, owner: str) -> bytes:
+    # The length tells where the owner ends, whatever it and the name contain.
+    text = f"jazzmine 1 {kind} {field} {len(owner)} {owner} "
     return text.encode(errors="surrogatepass")
 
 

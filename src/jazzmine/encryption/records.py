@@ -37,6 +37,9 @@ _NAMES: dict[type[Record], str] = {
     TurnTrace: "trace",
 }
 
+# The sealed fields of a message without its metadata, and what is stored in their place.
+_MESSAGE_WORDS = [pair for pair in SEALED[Message].items() if pair[0] != "metadata"]
+
 # What stands in the trace of a failed turn.
 _SOME_ERRORS = [""]
 
@@ -63,7 +66,9 @@ class RecordSeal:
     def opened(
         self, kind: RecordKind, rows: Sequence[Row], conversation_id: str | None = None
     ) -> list[Row]:
-        """Return rows whose bodies are those of the records that were sealed, as dicts.
+        """Return rows whose bodies are those of the records that were sealed.
+
+        They are dicts, or JSON if they are of messages that are stored as JSON.
 
         Args:
             kind: what the rows are of.
@@ -74,8 +79,10 @@ class RecordSeal:
         Raises:
             DecryptionError: a record does not open, or is not sealed.
         """
+        are_texts = kind == "messages" and not (rows and isinstance(rows[0][1], dict))
+        opened = self._opened_text if are_texts else self._opened_fields
         return [
-            (row[0], self._open(kind, row_id(row), fields, conversation_id), *row[2:])
+            (row[0], opened(kind, row, fields, conversation_id), *row[2:])
             for row, fields in zip(rows, _parsed(rows), strict=True)
         ]
 
@@ -90,24 +97,59 @@ class RecordSeal:
         [fields] = _parsed([row])
         return bool(fields.get("metadata") == vars(snapshot.record)["metadata"])
 
-    def _open(
-        self, kind: RecordKind, record_id: str, fields: dict[str, Any], owner: str | None
+    def _opened_fields(
+        self, kind: RecordKind, row: Row, fields: dict[str, Any], owner: str | None
     ) -> dict[str, Any]:
-        cls = KINDS[kind]
-        name = f"{_NAMES[cls]} {record_id!r}"
-        sealed = sealed_text(fields.get("metadata"))
+        sealed = self._words(kind, row, fields, owner)
         if sealed is None:
-            require_accepted(self._accepts_plain, name)
             return fields
-        if owner is None:
-            owner = record_id if cls is Conversation else str(fields.get("conversation_id"))
-        bound_to = _context(_NAMES[cls], owner, record_id)
-        words = from_json(self.keyring.open_text(sealed, bound_to, name))
-        if len(fields["metadata"]) > 1 or not _uncover(cls, {**fields, "metadata": {}}, words):
-            raise DecryptionError(
-                f"{name} was changed: values that are not sealed are beside its sealed ones"
-            )
+        words = from_json(sealed)
+        if not _uncover(KINDS[kind], {**fields, "metadata": {}}, words):
+            raise self._changed(kind, row)
         return {**fields, "metadata": {}, **words}
+
+    def _opened_text(
+        self, kind: RecordKind, row: Row, fields: dict[str, Any], owner: str | None
+    ) -> bytes:
+        """Return the JSON of a message, which need not be parsed for that.
+
+        The words come last, and of equal keys of an object the last one counts.
+        """
+        body: bytes = row[1].encode() if isinstance(row[1], str) else bytes(row[1])
+        sealed = self._words(kind, row, fields, owner)
+        if sealed is None:
+            return body
+        for name, empty in _MESSAGE_WORDS:
+            if fields.get(name, empty) != empty:
+                raise self._changed(kind, row)
+        words = b"}" if sealed == b"{}" else b"," + sealed[1:]
+        return body.rstrip()[:-1] + b',"metadata":{}' + words
+
+    def _words(
+        self, kind: RecordKind, row: Row, fields: dict[str, Any], owner: str | None
+    ) -> bytes | None:
+        """Return what is sealed in a record, as JSON; None if the record is plain.
+
+        Raises:
+            DecryptionError: it does not open, or the store does not accept a plain one.
+        """
+        metadata, record_id = fields.get("metadata"), row_id(row)
+        sealed = sealed_text(metadata)
+        if sealed is None:
+            require_accepted(self._accepts_plain, _named(kind, row))
+            return None
+        if len(metadata) > 1:  # type: ignore[arg-type]
+            raise self._changed(kind, row)
+        if owner is None:
+            owner = record_id if kind == "conversations" else str(fields.get("conversation_id"))
+        bound_to = _context(_NAMES[KINDS[kind]], owner, record_id)
+        return self.keyring.open_text(sealed, bound_to, _named(kind, row))
+
+    def _changed(self, kind: RecordKind, row: Row) -> DecryptionError:
+        return DecryptionError(
+            f"{_named(kind, row)} was changed: values that are not sealed are beside its sealed"
+            " ones"
+        )
 
 
 def edited(
@@ -140,6 +182,10 @@ def require_readable(where: TraceFilter) -> None:
                 f"{', '.join(sealed)} of {kind.__name__} is sealed in an encrypted store: traces"
                 " cannot be found by it"
             )
+
+
+def _named(kind: RecordKind, row: Row) -> str:
+    return f"{_NAMES[KINDS[kind]]} {row_id(row)!r}"
 
 
 def _context(kind: str, conversation_id: str, record_id: str) -> bytes:
