@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -70,11 +71,12 @@ def test_a_working_memory_is_not_read_without_its_key(memory_config: Config, opt
         memory.get_or_create("c1", "ann", "desk")
 
     with WorkingMemoryStore.initialize({**memory_config, **given}) as memory:
-        for call in (
+        calls: list[Callable[[], object]] = [
             lambda: memory.get("c1"),
             lambda: memory.get_or_create("c1", "ann", "desk"),
             lambda: memory.end_turn("c1", "Hello", "greet"),
-        ):
+        ]
+        for call in calls:
             with pytest.raises(DecryptionError, match=text):
                 call()
         assert memory.active_count() == 1
