@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -23,7 +24,11 @@ from jazzmine.errors import (
     NotFoundError,
     StaleWorkingMemoryError,
 )
-from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemory
+from jazzmine.sync.working_memory import (
+    InMemoryWorkingMemoryStore,
+    WorkingMemory,
+    WorkingMemoryStore,
+)
 
 
 class InterruptError(BaseException):
@@ -315,3 +320,20 @@ def test_of_many_threads_in_a_child_one_resets_the_store_and_the_others_wait() -
 
     assert in_a_child(was_reset_once)
     assert resets == []
+
+
+def test_a_function_of_update_that_calls_its_store_is_told_at_once(tmp_path: Path) -> None:
+    with (
+        InMemoryWorkingMemoryStore(timeout=5) as in_process,
+        WorkingMemoryStore.initialize(f"sqlite:{tmp_path / 'memory.db'}?timeout=5") as in_file,
+    ):
+        for store in (in_process, in_file):
+            store.save(working_memory())
+
+            def nested(wm: WorkingMemory, store: WorkingMemoryStore = store) -> None:
+                store.set_data("c", cart=1)
+
+            with pytest.raises(RuntimeError, match="the working memory that it is given"):
+                store.update("c", nested)
+
+            assert store.set_data("c", cart=2).data == {"cart": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import get_ident
 from time import monotonic
 from typing import NamedTuple, TypeAlias
 
@@ -58,12 +59,22 @@ class Call:
         deadline: when it has to end.
         waits_until: how long it waits for a block.
         mark: that of its last request.
+        decides_in: the thread in which it applies a transition now.
     """
 
     conversation_id: str
     deadline: Deadline
     waits_until: Deadline
     mark: Mark | None = None
+    decides_in: int | None = None
+
+    def apply(self, decide: Decide, stored: Stored) -> Change | None:
+        """Return what a transition makes of what is stored."""
+        self.decides_in = get_ident()
+        try:
+            return decide(stored)
+        finally:
+            self.decides_in = None
 
 
 @dataclass(eq=False)

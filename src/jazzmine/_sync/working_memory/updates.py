@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
+from threading import get_ident
 from time import monotonic
 from typing import TypeVar
 
@@ -165,7 +166,7 @@ class Updates:
             nonlocal stored, change
             try:
                 stored = self._parsed(conversation_id, now) if parse else now
-                change = decide(stored)
+                change = call.apply(decide, stored)
             except Exception:
                 return None  # it is raised when it is applied to that outside of a transaction
             return change and Save(conversation_id, mark, stored.mark, change.memory, self._form)
@@ -175,7 +176,7 @@ class Updates:
                 stored = self._load(conversation_id, call.deadline, call, parse=parse)
                 is_current = True
             try:
-                change = decide(stored)
+                change = call.apply(decide, stored)
             except Exception:
                 if is_current:
                     raise
@@ -307,6 +308,12 @@ class Updates:
         conversation_id = call.conversation_id
         if self._calls.try_acquire(conversation_id, call):
             return
+        holder = self._calls.holder(conversation_id)
+        if holder is not None and holder.decides_in == get_ident():
+            raise RuntimeError(
+                f"the function of update() has called the store about conversation"
+                f" {conversation_id!r}: it uses the methods of the working memory that it is given"
+            )
         if not self._calls.acquire(conversation_id, call, call.waits_until.remaining()):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
