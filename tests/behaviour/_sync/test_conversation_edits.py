@@ -24,11 +24,11 @@ def test_only_the_title_is_changed(chat: MessageStore) -> None:
 
 @pytest.mark.smoke
 def test_metadata_is_merged_by_key(chat: MessageStore) -> None:
-    chat.store_conversation(conversation(metadata={"a": 1, "b": {"c": 2}, "d": 3}))
+    chat.store_conversation(conversation(metadata={"a": None, "b": {"c": 2}, "d": 3}))
 
     edited = chat.edit_conversation("c1", metadata={"b": [4], "d": None, "e": "five\0"})
 
-    assert edited.metadata == {"a": 1, "b": [4], "e": "five\0"}
+    assert edited.metadata == {"a": None, "b": [4], "e": "five\0"}
     assert edited.title == conversation().title
     assert chat.get_conversation_by_id("c1") == edited
 

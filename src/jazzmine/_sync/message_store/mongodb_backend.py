@@ -288,7 +288,7 @@ class MongoDBBackend(MessageBackend):
                 fields: Document = {} if title is None else {"title": title}
                 if metadata:
                     merged = {**unescaped(before.get("metadata") or {}), **metadata}
-                    kept = {key: value for key, value in merged.items() if value is not None}
+                    kept = {k: merged[k] for k in merged if metadata.get(k, 0) is not None}
                     fields["metadata"] = escaped(kept)
                 if not fields:
                     return before

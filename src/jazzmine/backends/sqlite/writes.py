@@ -119,7 +119,8 @@ def edit(
     if title is not None:
         fields["title"] = title
     merged = {**fields.get("metadata", {}), **metadata}
-    fields["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    # Only those keys are removed that this call says.
+    fields["metadata"] = {k: merged[k] for k in merged if metadata.get(k, 0) is not None}
     body = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     connection.execute(sql.EDIT_CONVERSATION, [body, conversation_id])
     return conversation_id, body
