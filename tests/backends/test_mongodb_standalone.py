@@ -12,6 +12,7 @@ import pytest
 
 from jazzmine.errors import IntegrityError, StoreUnavailableError
 from jazzmine.sync.message_store import MessageStore
+from tests.backends.test_scope_waits import call_all, entangle
 from tests.behaviour.samples import conversation, ids, message, messages, trace
 from tests.servers import mongodb
 
@@ -314,3 +315,13 @@ def test_an_erasure_that_ends_half_way_is_completed_by_repeating_it(
     assert store.get_conversation_by_id("c1") is None
     assert store.get_messages_by_ids(["m1", "m2"]) == []
     assert store.get_turn_traces_by_agent_id("a1") == []
+
+
+def test_a_scoped_store_changes_nothing_of_others(store: MessageStore) -> None:
+    entangle(store)
+    before = [store.get_messages_by_conversation_id(one) for one in ("c1", "c2")]
+
+    call_all(store.scoped(user_id="u1"), {})
+
+    assert [store.get_messages_by_conversation_id(one) for one in ("c1", "c2")] == before
+    assert store.scoped(user_id="u1").delete_conversation("c1")

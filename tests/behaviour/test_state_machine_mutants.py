@@ -24,9 +24,10 @@ from jazzmine.sync.message_store import (
     UsageSummary,
 )
 from tests.behaviour._sync.toy_store import ToyBackend
+from tests.behaviour.scoped_machine import scoped_machine
 from tests.behaviour.state_machine import machine
 from tests.behaviour.support.sync_support import Runner
-from tests.behaviour.toy_backend import ToyConfig, ToyData
+from tests.behaviour.toy_backend import ToyData, ToyView
 from tests.mutants import run_until_it_fails
 
 
@@ -48,8 +49,8 @@ class MovesWhatIsStoredAgain(ToyBackend):
 class KeepsTracesOfDeletedMessages(ToyBackend):
     """Finds a trace by its id even after its message was deleted."""
 
-    def __init__(self, config: ToyConfig) -> None:
-        super().__init__(config)
+    def __init__(self, data: ToyData | ToyView) -> None:
+        super().__init__(data)
         self.orphans: dict[str, Row] = {}
 
     def delete_message(self, message_id: str) -> bool:
@@ -206,7 +207,62 @@ def test_a_store_that_breaks_a_rule_is_found_out(broken: type[ToyBackend]) -> No
     data = ToyData()
 
     def open_store() -> MessageStore:
-        return MessageStore(broken(ToyConfig(data))).open()
+        return MessageStore(broken(data)).open()
 
     with pytest.raises(AssertionError, match=r"returned|yielded"):
         run_until_it_fails(machine(open_store, Runner()))
+
+
+class SeesEverything(ToyBackend):
+    """Is not limited to a user."""
+
+    def limited_to(self, user_id: str) -> ToyBackend:
+        return self
+
+
+class SeesMessagesOfTheUserElsewhere(ToyBackend):
+    """Lists the user's messages in the conversations of others."""
+
+    def limited_to(self, user_id: str) -> ToyBackend:
+        limited, whole = super().limited_to(user_id), self
+
+        class Limited(ToyBackend):
+            def list_messages(
+                self, by: str, owner: str, limit: int | None, after: str | None
+            ) -> Sequence[Row]:
+                if by == "user_id":
+                    return whole.list_messages(by, owner, limit, after)
+                return super().list_messages(by, owner, limit, after)
+
+        return Limited(limited._data)
+
+
+class OverwritesWhatIsOfOthers(ToyBackend):
+    """Stores records in place of those of others."""
+
+    def limited_to(self, user_id: str) -> ToyBackend:
+        limited, whole = super().limited_to(user_id), self
+
+        class Limited(ToyBackend):
+            def store(
+                self,
+                conversation: Snapshot[Conversation] | None,
+                messages: Sequence[Snapshot[Message]],
+                trace: Snapshot[TurnTrace] | None,
+            ) -> None:
+                whole.store(conversation, messages, trace)
+
+        return Limited(limited._data)
+
+
+@pytest.mark.parametrize(
+    "broken", [SeesEverything, SeesMessagesOfTheUserElsewhere, OverwritesWhatIsOfOthers]
+)
+def test_a_scope_that_leaks_is_found_out(broken: type[ToyBackend]) -> None:
+    data = ToyData()
+
+    def open_store() -> MessageStore:
+        return MessageStore(broken(data)).open()
+
+    with pytest.raises(AssertionError):
+        run_until_it_fails(scoped_machine(open_store, Runner()))

@@ -13,7 +13,7 @@ from jazzmine.errors import StoreClosedError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.seen import require_own
 
-__all__ = ["Backend", "Store"]
+__all__ = ["Backend", "Store", "limited_copy"]
 
 AnyPlace = TypeVar("AnyPlace", bound="Backend")
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
@@ -51,25 +51,18 @@ class Backend(ABC):
     def after_fork(self) -> None:  # noqa: B027 - a back end may have nothing to replace
         """Replace inherited connections, files and locks in a forked process."""
 
-    #: Whether it regards `viewer`.
-    can_be_limited: ClassVar[bool] = False
-
     #: The user to whose records it is limited; None is no limit.
     viewer: str | None = None
 
-    def limited_to(self: AnyPlace, user_id: str) -> AnyPlace:
-        """Return a back end with the same connections that is limited to a user's records.
 
-        Its reads find nothing else, by a condition of each query. Its writes check in their
-        transaction that what they change is the user's, and raise `NotSeenError` if it is not
-        there, or another user's: the two cannot be told apart. What a copy shares with its original
-        must stay the same object after a fork.
-        """
-        if not self.can_be_limited:
-            raise NotImplementedError(f"{type(self).__name__} cannot be limited to a user")
-        limited = copy(self)
-        limited.viewer = user_id
-        return limited
+def limited_copy(backend: AnyPlace, user_id: str) -> AnyPlace:
+    """Return a back end with the same connections, and a user as its viewer.
+
+    What it shares with its original must stay the same object after a fork.
+    """
+    limited = copy(backend)
+    limited.viewer = user_id
+    return limited
 
 
 AnyBackend = TypeVar("AnyBackend", bound=Backend)

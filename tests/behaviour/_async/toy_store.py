@@ -29,7 +29,7 @@ from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import UsageKey, UsageSummary
-from tests.behaviour.toy_backend import Tables, ToyConfig, page, rows_of
+from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, ToyView, page, rows_of
 
 __all__ = ["ToyMessageStore"]
 
@@ -38,7 +38,7 @@ class ToyMessageStore(MessageStore):
     """A message store in three dicts."""
 
     def __init__(self, config: ToyConfig) -> None:
-        super().__init__(ToyBackend(config))
+        super().__init__(ToyBackend(config.data))
 
 
 class ToyBackend(MessageBackend):
@@ -46,8 +46,12 @@ class ToyBackend(MessageBackend):
 
     system_name = "toy"
 
-    def __init__(self, config: ToyConfig) -> None:
-        self._data = config.data
+    def __init__(self, data: ToyData | ToyView) -> None:
+        self._data = data
+
+    def limited_to(self, user_id: str) -> ToyBackend:
+        assert isinstance(self._data, ToyData)
+        return ToyBackend(ToyView(self._data, user_id))
 
     async def open(self) -> None: ...
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
+from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
 from jazzmine.backends.sqlite.database import Database
@@ -36,13 +37,16 @@ class SQLiteItemBackend(ItemBackend):
     """
 
     system_name = "sqlite"
-    can_be_limited = True
 
     # All other writes wait for each step, and not just those of its items.
     deleted_at_once: ClassVar[int] = 50
 
     def __init__(self, new_database: Callable[[], Any]) -> None:
         self.client: SQLiteClient = SQLiteClient(new_database)
+
+    def limited_to(self, user_id: str) -> SQLiteItemBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Replace what the parent's threads may have locked at the fork."""

@@ -48,6 +48,15 @@ class MessageBackend(Backend):
     that record is not in the listing. `limit=None` is no limit, `after=None` is the first page.
     """
 
+    @abstractmethod
+    def limited_to(self, user_id: str) -> MessageBackend:
+        """Return a back end with the same connections that is limited to a user's conversations.
+
+        Its reads find nothing else, by a condition of each query. Its writes check in their step
+        that what they change is the user's, and raise `NotSeenError` if it is not there, or another
+        user's: the two cannot be told apart, also not by waiting for another user's call.
+        """
+
     # Writes
 
     @abstractmethod

@@ -21,6 +21,7 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
+from jazzmine._async.store import limited_copy
 from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
@@ -49,9 +50,12 @@ from jazzmine.backends.mongodb.queries import (
     TRACES_OF_CONVERSATION,
     Listing,
     among,
+    both,
     equal,
     flag,
     older_than,
+    seen,
+    seen_among,
     since,
     visible,
 )
@@ -64,7 +68,9 @@ from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.rows import Row
+from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
@@ -102,7 +108,6 @@ class MongoDBBackend(MessageBackend):
 
     def __init__(self, config: MongoDBConfig) -> None:
         self.client = MongoDBClient(config, INDEXES, _FIELDS)
-        self._stored = self._collections()
         self._language = config.search_language
         self._search = MongoDBSearch(self.client, config.migration_timeout)
         # A message of each conversation, by the conversation's id: the server refuses the next
@@ -134,13 +139,86 @@ class MongoDBBackend(MessageBackend):
 
     def after_fork(self) -> None:
         self.client.after_fork()
-        self._stored = self._collections()
 
     async def ping(self) -> None:
         await self.client.command("ping")
 
-    def _collections(self) -> steps.Collections:
+    @property
+    def _stored(self) -> steps.Collections:
         return steps.Collections(*map(self.client.collection, (CONVERSATIONS, MESSAGES, TRACES)))
+
+    def limited_to(self, user_id: str) -> MongoDBBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        return limited_copy(self, user_id)
+
+    async def _require_seen(self, conversation_id: str) -> None:
+        """Raise NotSeenError unless a conversation is the viewer's, if there is a viewer.
+
+        Before a call waits for those before it: it must not wait for another user's.
+        """
+        if self.viewer is not None:
+            query = {**equal(id=conversation_id), **seen(self.viewer)}
+            if await self._one(self._stored.conversations, query) is None:
+                raise unseen_conversation(conversation_id)
+
+    async def _within(self, conversation_id: str | None = None) -> Document:
+        """Return the query for what is in the viewer's conversations, or in one of them.
+
+        Without a viewer, it matches everything.
+        """
+        if self.viewer is None:
+            return {}
+        query = seen(self.viewer)
+        if conversation_id is not None:
+            query.update(equal(id=conversation_id))
+        found = await self._stored.conversations.find(query, {"id": 1}).to_list()
+        return {"conversation_id": {"$in": [document["id"] for document in found]}}
+
+    async def _seen_among(
+        self, collection: Collection, query: Document, viewer: str
+    ) -> list[Document]:
+        """Return the messages or traces of a query that are in the viewer's conversations."""
+        pipeline = seen_among(query, viewer)
+        if self._search.projection:
+            pipeline.append({"$project": self._search.projection})
+
+        async def find() -> list[Document]:
+            cursor = await collection.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
+            return await cursor.to_list()
+
+        return await self.client.read(find)
+
+    async def _owner_of(self, message_id: str) -> Document:
+        """Return the query for a message's conversation, if there is a viewer."""
+        if self.viewer is None:
+            return {}
+        query = equal(id=message_id)
+        found = await self._seen_among(self._stored.messages, query, self.viewer)
+        if not found:
+            raise unseen_message(message_id)
+        return {"conversation_id": {"$eq": found[0]["conversation_id"]}}
+
+    async def _require_storable(self, turn: steps.Turn, viewer: str) -> None:
+        """Raise an error unless a turn is for conversations of the viewer."""
+        own = set[str]() if turn.conversation is None else {turn.conversation["id"]}
+        wanted = {*turn.owners} - own
+        of_trace = None
+        if turn.trace and turn.trace["message_id"] not in map(id_of, turn.messages):
+            of_trace = turn.trace["conversation_id"]
+        ids = wanted | own | ({of_trace} if of_trace else set())
+        conversations, query = self._stored.conversations, among("id", list(ids))
+        found = await self.client.read(
+            lambda: conversations.find(query, {"id": 1, "user_id": 1}).to_list()
+        )
+        owners = {id_of(document): document.get("user_id") or UNKNOWN_ID for document in found}
+        for given in own:
+            if owners.get(given, viewer) != viewer:
+                raise taken("conversation", given)
+        for owner in sorted(wanted):
+            if owners.get(owner) != viewer:
+                raise unseen_conversation(owner)
+        if turn.trace and of_trace and owners.get(of_trace) != viewer:
+            raise unseen_message(turn.trace["message_id"])
 
     # Writes
 
@@ -159,19 +237,20 @@ class MongoDBBackend(MessageBackend):
             ids.append(first["id"])
         if last is not None:
             ids.append(last["conversation_id"])
+        turn = steps.Turn(first, documents, last, owners, self.viewer)
+        if self.viewer is not None:
+            await self._require_storable(turn, self.viewer)
+        is_single = first is None and last is None and len(documents) == 1
         async with self.client.line(ids) as deadline:
             if first is not None and not documents and last is None:
                 await self._put_conversations(deadline, [first])
-            elif first is not None or last is not None or len(documents) > 1:
-                turn = steps.Turn(first, documents, last, owners)
+            elif not (is_single and await self._put_guarded(deadline, documents[0])):
                 await self._put_turn(deadline, turn)
-            elif not await self._put_guarded(deadline, documents[0]):
-                await self._put_turn(deadline, steps.Turn(None, documents, None, owners))
 
     async def _put_conversations(self, deadline: Deadline, documents: Sequence[Document]) -> None:
         async def attempt(session: Session | None) -> None:
             for document in documents:
-                own = equal(id=document["id"])
+                own = {**equal(id=document["id"]), **seen(self.viewer)}
                 await self._stored.conversations.replace_one(own, document, True, session=session)
 
         await self.client.write(deadline, attempt)
@@ -215,7 +294,8 @@ class MongoDBBackend(MessageBackend):
             await self.store(None, (), trace)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
-        own, change = equal(id=message_id), flag(flagged)
+        own = {**equal(id=message_id), **await self._owner_of(message_id)}
+        change = flag(flagged)
 
         async def attempt(session: Session | None) -> bool:
             done = await self._stored.messages.update_one(own, change, session=session)
@@ -225,10 +305,13 @@ class MongoDBBackend(MessageBackend):
             return await self.client.write(deadline, attempt)
 
     async def delete_message(self, message_id: str) -> bool:
+        owner = await self._owner_of(message_id)
+
         async def attempt(session: Session | None) -> bool:
-            stored, of_message = self._stored, equal(message_id=message_id)
+            stored, of_message = self._stored, {**equal(message_id=message_id), **owner}
             await stored.traces.delete_many(of_message, session=session)
-            gone = await stored.messages.delete_one(equal(id=message_id), session=session)
+            own = {**equal(id=message_id), **owner}
+            gone = await stored.messages.delete_one(own, session=session)
             return bool(gone.deleted_count)
 
         async with self.client.line([message_id]) as deadline:
@@ -236,11 +319,14 @@ class MongoDBBackend(MessageBackend):
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         async def attempt(session: Session | None) -> bool:
-            return await steps.delete_conversation(self._stored, session, conversation_id)
+            stored, viewer = self._stored, self.viewer
+            return await steps.delete_conversation(stored, session, conversation_id, viewer)
 
+        await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]) as deadline:
             is_deleted = await self.client.transaction(deadline, attempt)
-            await self._remove_orphans(deadline, conversation_id)
+            if is_deleted or self.viewer is None:
+                await self._remove_orphans(deadline, conversation_id)
             return is_deleted
 
     async def _remove_orphans(self, deadline: Deadline, conversation_id: str) -> None:
@@ -261,6 +347,11 @@ class MongoDBBackend(MessageBackend):
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document = conversation_document(conversation)
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
+        if self.viewer is not None:
+            # The update would wait for a call that changes it, even if it is another user's.
+            row = await self._one(self._stored.conversations, own)
+            if row is not None:
+                return row
 
         async def attempt(session: Session | None) -> Document:
             stored = None
@@ -277,7 +368,7 @@ class MongoDBBackend(MessageBackend):
     async def edit_conversation(
         self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
     ) -> Row | None:
-        own = equal(id=conversation_id)
+        own = {**equal(id=conversation_id), **seen(self.viewer)}
 
         async def attempt(session: Session | None) -> Document | None:
             conversations = self._stored.conversations
@@ -299,6 +390,7 @@ class MongoDBBackend(MessageBackend):
                 if edited is not None:
                     return edited
 
+        await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]) as deadline:
             found = await self.client.write(deadline, attempt)
             return None if found is None else to_row(found)
@@ -309,17 +401,14 @@ class MongoDBBackend(MessageBackend):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> None:
+        collection, within = self.client.collection(_COLLECTIONS[kind]), seen(self.viewer)
+        if self.viewer is not None and kind != "conversations":
+            found = await self._seen_among(collection, among("id", ids), self.viewer)
+            ids, within = list(map(id_of, found)), {}
         for record_id in ids:
+            own = {**equal(id=record_id), **within}
             async with self.client.line([record_id]) as deadline:
-                await self.client.write(
-                    deadline,
-                    partial(
-                        self._rewrite,
-                        self.client.collection(_COLLECTIONS[kind]),
-                        equal(id=record_id),
-                        change,
-                    ),
-                )
+                await self.client.write(deadline, partial(self._rewrite, collection, own, change))
 
     async def _rewrite(
         self,
@@ -357,7 +446,9 @@ class MongoDBBackend(MessageBackend):
         analyser = self._search.analyser
         documents = [message_document(message, analyser) for message in messages]
         of_turn = None if trace is None else trace_document(trace)
-        given = steps.Append(conversation_id, documents, expected_last, of_turn, replace_after)
+        given = steps.Append(
+            conversation_id, documents, expected_last, of_turn, replace_after, self.viewer
+        )
         looks_up = False
 
         async def attempt(session: Session | None) -> int:
@@ -366,6 +457,7 @@ class MongoDBBackend(MessageBackend):
             looked_up, looks_up = looks_up, True
             return await steps.append(self._stored, session, given, looked_up)
 
+        await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]) as deadline:
             try:
                 return await self.client.transaction(deadline, attempt)
@@ -380,8 +472,7 @@ class MongoDBBackend(MessageBackend):
         async def attempt(session: Session | None) -> Row | None:
             nonlocal newest
             stored, owned = self._stored, equal(conversation_id=conversation_id)
-            if session is not None:
-                await self._touch(session, conversation_id)
+            await self._begin(session, conversation_id)
             # Without transactions, an attempt goes on with what the one before has chosen.
             if session is not None or newest is None:
                 sort = NEWEST_MESSAGES.sort
@@ -393,6 +484,7 @@ class MongoDBBackend(MessageBackend):
             await steps.remove(stored, session, [newest])
             return row
 
+        await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]) as deadline:
             return await self.client.transaction(deadline, attempt)
 
@@ -402,8 +494,7 @@ class MongoDBBackend(MessageBackend):
         async def attempt(session: Session | None) -> int:
             nonlocal later
             stored, last = self._stored, None
-            if session is not None:
-                await self._touch(session, conversation_id)
+            await self._begin(session, conversation_id)
             if session is not None or later is None:
                 if after is not None:
                     last = await self._find_cursor(
@@ -413,12 +504,17 @@ class MongoDBBackend(MessageBackend):
             await steps.remove(stored, session, later)
             return len(later)
 
+        await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]) as deadline:
             return await self.client.transaction(deadline, attempt)
 
-    async def _touch(self, session: Session, conversation_id: str) -> None:
-        own = equal(id=conversation_id)
-        await self._stored.conversations.update_one(own, TOUCH, session=session)
+    async def _begin(self, session: Session | None, conversation_id: str) -> None:
+        """Write to a conversation, if in a transaction; it has to be the viewer's still."""
+        if session is not None:
+            own = {**equal(id=conversation_id), **seen(self.viewer)}
+            done = await self._stored.conversations.update_one(own, TOUCH, session=session)
+            if self.viewer is not None and not done.matched_count:
+                raise unseen_conversation(conversation_id)
 
     async def fork(
         self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
@@ -426,9 +522,14 @@ class MongoDBBackend(MessageBackend):
         document = conversation_document(copy)
 
         async def attempt(session: Session | None) -> dict[str, str]:
-            return await steps.copy(self._stored, session, conversation_id, until, document, salt)
+            return await steps.copy(
+                self._stored, session, conversation_id, until, document, salt, self.viewer
+            )
 
-        async with self.client.line([conversation_id, document["id"]]) as deadline:
+        await self._require_seen(conversation_id)
+        # The new id may be another user's, whose calls are not waited for.
+        new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
+        async with self.client.line([conversation_id, new]) as deadline:
             return await self.client.transaction(deadline, attempt)
 
     # Erasure and retention
@@ -453,6 +554,8 @@ class MongoDBBackend(MessageBackend):
             erased = await self._erase_conversation(id_of(found[0]), place, limit)
             if any(erased):
                 return erased
+        if self.viewer is not None:
+            return Erased()
         async with self.client.line([]) as deadline:
             for step in (erase_messages, erase_traces):
                 erased = await self.client.transaction(deadline, step)
@@ -483,27 +586,36 @@ class MongoDBBackend(MessageBackend):
             return erased
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
-        own = {**older_than(before), **equal(id=ids[0])}
+        own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
         pruned = await self._erase_conversation(ids[0], own, limit, before)
         is_done = pruned.conversations or not any(pruned)
         return pruned.conversations, int(is_done)
 
     async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        listing, query = OLDEST_CONVERSATIONS, older_than(before)
+        old = {**older_than(before), **seen(self.viewer)}
+        listing, query = OLDEST_CONVERSATIONS, old
         while found := await self._find(self._stored.conversations, query, listing, size):
-            query = listing.after(older_than(before), found[-1])
+            query = listing.after(old, found[-1])
             yield [id_of(document) for document in found]
 
     # Reads
 
     async def get_conversation(self, conversation_id: str) -> Row | None:
-        return await self._one(self._stored.conversations, equal(id=conversation_id))
+        query = {**equal(id=conversation_id), **seen(self.viewer)}
+        return await self._one(self._stored.conversations, query)
 
     async def get_message(self, message_id: str) -> Row | None:
-        return await self._one(self._stored.messages, equal(id=message_id))
+        return await self._one_within(self._stored.messages, equal(id=message_id))
 
     async def get_trace(self, by: TraceKey, key: str) -> Row | None:
-        return await self._one(self._stored.traces, equal(**{by: key}))
+        return await self._one_within(self._stored.traces, equal(**{by: key}))
+
+    async def _one_within(self, collection: Collection, query: Document) -> Row | None:
+        """Return a message or a trace, if the viewer sees it."""
+        if self.viewer is None:
+            return await self._one(collection, query)
+        found = await self._seen_among(collection, query, self.viewer)
+        return to_row(found[0]) if found else None
 
     async def _one(self, collection: Collection, query: Document) -> Row | None:
         fields = self._search.projection
@@ -514,8 +626,11 @@ class MongoDBBackend(MessageBackend):
         wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            for row in to_rows(await self._find(self._stored.messages, query)):
-                rows[row[0]] = row
+            if self.viewer is None:
+                found = await self._find(self._stored.messages, query)
+            else:
+                found = await self._seen_among(self._stored.messages, query, self.viewer)
+            rows.update((row[0], row) for row in to_rows(found))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     async def list_conversations(
@@ -526,8 +641,14 @@ class MongoDBBackend(MessageBackend):
         limit: int | None,
         after: str | None,
     ) -> Sequence[Row]:
-        listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
-        return await self._page(self._stored.conversations, listing, owner, limit, after, condition)
+        return await self._page(
+            self._stored.conversations,
+            CONVERSATIONS_BY[by],
+            owner,
+            limit,
+            after,
+            metadata_query(where),
+        )
 
     async def list_messages(
         self, by: MessageOwner, owner: str, limit: int | None, after: str | None
@@ -537,7 +658,12 @@ class MongoDBBackend(MessageBackend):
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         listing = MESSAGES_OF_CONVERSATION
         query = listing.of(conversation_id, cursor)
-        found = await self._find(self._stored.messages, query, listing, size)
+
+        async def batch() -> list[Document]:
+            limited = both(query, await self._within(conversation_id))
+            return await self._send(self._stored.messages, limited, listing, size, 0)
+
+        found = await self.client.read(batch)
         if found:
             cursor = listing.cursor(found[-1])
         return Batch(to_rows(found), cursor)
@@ -564,7 +690,12 @@ class MongoDBBackend(MessageBackend):
 
     async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         listing, traces = TRACES_OF_AGENT, self._stored.traces
-        return to_rows(await self._find(traces, listing.of(agent_id), listing, limit, offset))
+
+        async def page() -> list[Document]:
+            query = both(listing.of(agent_id), await self._within())
+            return await self._send(traces, query, listing, limit, offset)
+
+        return to_rows(await self.client.read(page))
 
     async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
         condition, traces = filter_query(where), self._stored.traces
@@ -572,9 +703,10 @@ class MongoDBBackend(MessageBackend):
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
-        pipeline = usage_pipeline(filter_query(where), by, percentiles=percentiles)
 
         async def groups() -> list[Document]:
+            query = both(filter_query(where), await self._within())
+            pipeline = usage_pipeline(query, by, percentiles=percentiles)
             cursor = await self._stored.traces.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
             return await cursor.to_list()
 
@@ -607,10 +739,12 @@ class MongoDBBackend(MessageBackend):
         return await self._search.find(clauses, every, without, seen, limit, after)
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        query: Document = {}
-        collection = self.client.collection(_COLLECTIONS[kind])
+        within = seen(self.viewer)
+        if kind != "conversations":
+            within = await self.client.read(self._within)
+        collection, query = self.client.collection(_COLLECTIONS[kind]), within
         while found := await self._find(collection, query, FIRST_STORED, size):
-            query = {"_id": {"$gt": found[-1]["_id"]}}
+            query = {**within, "_id": {"$gt": found[-1]["_id"]}}
             yield to_rows(found)
 
     async def _page(
@@ -630,15 +764,22 @@ class MongoDBBackend(MessageBackend):
         """
 
         async def page() -> list[Document]:
-            last = None
+            within, last = await self._within_listing(listing, owner), None
             if after is not None:
-                last = await self._find_cursor(collection, listing, owner, after, None)
+                last = await self._find_cursor(collection, listing, owner, after, None, within)
             query = {**listing.of(owner), **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
+            query = both(query, within)
             return [] if limit == 0 else await self._send(collection, query, listing, limit, 0)
 
         return to_rows(await self.client.read(page, deadline))
+
+    async def _within_listing(self, listing: Listing, owner: str) -> Document:
+        """Return the query for what the viewer sees of a listing."""
+        if listing in CONVERSATIONS_BY.values():
+            return seen(self.viewer)
+        return await self._within(owner if listing.owner == "conversation_id" else None)
 
     async def _find_cursor(
         self,
@@ -647,13 +788,14 @@ class MongoDBBackend(MessageBackend):
         owner: str,
         after: str,
         session: Session | None,
+        within: Document | None = None,
     ) -> Document:
         """Return the cursor of a document of an owner.
 
         Raises:
             NotFoundError: `after` does not belong to the owner.
         """
-        query = {**listing.of(owner), **equal(id=after)}
+        query = both({**listing.of(owner), **equal(id=after)}, within or {})
         last = await collection.find_one(query, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")

@@ -39,10 +39,12 @@ from jazzmine.backends.mongodb.queries import (
     elsewhere,
     equal,
     other_traces,
+    seen,
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
+from jazzmine.records.seen import unseen_conversation, unseen_message
 from jazzmine.records.types import MIN_INT
 
 __all__ = [
@@ -74,22 +76,24 @@ class Collections(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """The documents of a turn, and the conversations that its messages name."""
+    """The documents of a turn, the conversations that its messages name, and who stores it."""
 
     conversation: Document | None
     messages: Sequence[Document]
     trace: Document | None
     owners: Sequence[str]
+    viewer: str | None
 
 
 class Append(NamedTuple):
-    """What an append stores, as the hook gets it."""
+    """What an append stores, as the hook gets it, and for which viewer."""
 
     conversation_id: str
     messages: Sequence[Document]
     expected_last: str | AnyMessage | None
     trace: Document | None
     replace_after: str | Nothing | None
+    viewer: str | None
 
 
 class RefusedError(Exception):
@@ -143,13 +147,14 @@ async def put_turn(
         # Without a transaction, nothing must be refused after something was stored.
         await _require_unmoved(stored, turn)
     else:
-        await _require_conversations(stored, session, set(turn.owners) - {own})
+        await _require_conversations(stored, session, set(turn.owners) - {own}, turn.viewer)
     if turn.trace is not None:
-        await _require_message(stored, session, turn.trace, turn.messages)
+        await _require_message(stored, session, turn)
     if turn.conversation is not None:
         # With the number it is another document than before, even if the record is the same.
         touched = {**turn.conversation, TOUCHED: time_ns()}
-        await stored.conversations.replace_one(equal(id=own), touched, True, session=session)
+        query = {**equal(id=own), **seen(turn.viewer)}
+        await stored.conversations.replace_one(query, touched, True, session=session)
     guards: dict[str, Document] = {}
     if turn.messages:
         replacements = list(map(_replacement, turn.messages))
@@ -171,12 +176,12 @@ async def put_turn(
 
 
 async def _require_conversations(
-    stored: Collections, session: Session | None, owners: set[str]
+    stored: Collections, session: Session | None, owners: set[str], viewer: str | None
 ) -> None:
     """Write to the conversations of messages; raise IntegrityError if one is not stored."""
     if not owners:
         return
-    query = among("id", list(owners))
+    query = {**among("id", list(owners)), **seen(viewer)}
     if session is not None:
         touched = await stored.conversations.update_many(query, TOUCH, session=session)
         if touched.matched_count >= len(owners):
@@ -184,6 +189,8 @@ async def _require_conversations(
     known = await stored.conversations.find(query, {"id": 1}, session=session).to_list()
     missing = owners.difference(map(id_of, known))
     if missing:
+        if viewer is not None:
+            raise unseen_conversation(min(missing))
         raise IntegrityError(
             f"the conversation {min(missing)!r} of a message is not stored;"
             " store the conversation first"
@@ -193,7 +200,7 @@ async def _require_conversations(
 async def _require_unmoved(stored: Collections, turn: Turn) -> None:
     """Raise IntegrityError if a standalone server would refuse a record after others."""
     own = set() if turn.conversation is None else {turn.conversation["id"]}
-    await _require_conversations(stored, None, set(turn.owners) - own)
+    await _require_conversations(stored, None, set(turn.owners) - own, turn.viewer)
     for begin in range(0, len(turn.messages), _AT_ONCE):
         others = elsewhere(turn.messages[begin : begin + _AT_ONCE])
         moved = await stored.messages.find_one(others, {"id": 1})
@@ -208,12 +215,12 @@ async def _require_unmoved(stored: Collections, turn: Turn) -> None:
             raise IntegrityError(f"trace {trace['id']!r} belongs to another message")
 
 
-async def _require_message(
-    stored: Collections, session: Session | None, trace: Document, messages: Sequence[Document]
-) -> None:
-    """Raise IntegrityError unless a trace's message is stored, or among these, and agrees."""
+async def _require_message(stored: Collections, session: Session | None, turn: Turn) -> None:
+    """Raise IntegrityError unless a trace's message is stored, or in the turn, and agrees."""
+    trace = turn.trace
+    assert trace is not None
     message_id, owner = trace["message_id"], trace["conversation_id"]
-    for message in messages:
+    for message in turn.messages:
         if message["id"] == message_id:
             if message["conversation_id"] != owner:
                 raise _disagreement(trace)
@@ -225,6 +232,8 @@ async def _require_message(
         touched = await stored.messages.update_one(query, TOUCH, session=session)
         is_stored = bool(touched.matched_count)
     if not is_stored:
+        if turn.viewer is not None:
+            raise unseen_message(message_id)  # even if another user's message has the id
         query = equal(id=message_id)
         if await stored.messages.find_one(query, {"_id": 1}, session=session) is not None:
             raise _disagreement(trace)
@@ -265,7 +274,8 @@ async def append(
     Raises:
         RefusedError: nothing was written.
     """
-    own, owned = equal(id=given.conversation_id), equal(conversation_id=given.conversation_id)
+    own = {**equal(id=given.conversation_id), **seen(given.viewer)}
+    owned = equal(conversation_id=given.conversation_id)
     latest = given.messages[-1]["timestamp"]
     looks_up = looks_up or session is None or given.replace_after is not NOTHING
     if session is None:
@@ -274,6 +284,8 @@ async def append(
         # First, so that a call that has to wait for another one learns of it at once.
         raised = await stored.conversations.update_one(own, _raise(latest), session=session)
         is_known = bool(raised.matched_count)
+    if not is_known and given.viewer is not None:
+        raise unseen_conversation(given.conversation_id)
     place = {"id": 1, "timestamp": 1}
     sort = NEWEST_MESSAGES.sort
     newest = last = await stored.messages.find_one(owned, place, sort=sort, session=session)
@@ -381,6 +393,7 @@ async def copy(
     until: str | None,
     conversation: Document,
     salt: UUID,
+    viewer: str | None,
 ) -> dict[str, str]:
     """Store a conversation with copies of messages and traces; return the new ids by the old.
 
@@ -389,7 +402,8 @@ async def copy(
     """
     new_id, ids = conversation["id"], dict[str, str]()
     owned, place = equal(conversation_id=source), {"_id": 1}
-    if await stored.conversations.find_one(equal(id=source), place, session=session) is None:
+    own = {**equal(id=source), **seen(viewer)}
+    if await stored.conversations.find_one(own, place, session=session) is None:
         raise NotFoundError(f"conversation {source!r} is not stored")
     if until is not None:
         query = {**owned, **equal(id=until)}
@@ -435,11 +449,16 @@ async def _copy_traces(
 
 
 async def delete_conversation(
-    stored: Collections, session: Session | None, conversation_id: str
+    stored: Collections, session: Session | None, conversation_id: str, viewer: str | None
 ) -> bool:
     """Delete a conversation, its messages and their traces; return whether it was stored."""
+    own = {**equal(id=conversation_id), **seen(viewer)}
+    if viewer is not None:
+        own_still = await stored.conversations.update_one(own, TOUCH, session=session)
+        if not own_still.matched_count:
+            return False
     await remove(stored, session, await tail(stored, session, conversation_id, None))
-    gone = await stored.conversations.delete_one(equal(id=conversation_id), session=session)
+    gone = await stored.conversations.delete_one(own, session=session)
     return bool(gone.deleted_count)
 
 

@@ -16,6 +16,7 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
+from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
@@ -112,6 +113,49 @@ class PostgresBackend(MessageBackend):
         """Return the migrations that opening the store would apply."""
         return await self._client.pending()
 
+    def limited_to(self, user_id: str) -> PostgresBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        return limited_copy(self, user_id)
+
+    def _seen(
+        self, query: str, parameters: Mapping[str, object]
+    ) -> tuple[str, Mapping[str, object]]:
+        """Return a query of what the viewer sees, if there is a viewer, and its parameters."""
+        if self.viewer is None:
+            return query, parameters
+        return sql.seen(query), {**parameters, "viewer": to_text(self.viewer)}
+
+    async def _rows(
+        self,
+        query: str,
+        parameters: Mapping[str, object],
+        *,
+        prepare: bool | None = None,
+        deadline: Deadline | None = None,
+    ) -> list[Any]:
+        """Run a query of what the viewer sees."""
+        query, parameters = self._seen(query, parameters)
+        return await self._client.rows(query, parameters, prepare=prepare, deadline=deadline)
+
+    async def _write(
+        self,
+        statement: str,
+        parameters: Mapping[str, object],
+        *,
+        line: str = "",
+        is_repeatable: bool = True,
+        deadline: Deadline | None = None,
+    ) -> str:
+        """Run a write of what the viewer sees."""
+        if self.viewer is not None:
+            viewer = to_text(self.viewer)
+            statement, parameters = sql.scoped(statement), {**parameters, "viewer": viewer}
+            # A call does not wait for those of others before it is known whose the records are.
+            line = line and f"{line}\0{viewer}"
+        return await self._client.write(
+            statement, parameters, line=line, is_repeatable=is_repeatable, deadline=deadline
+        )
+
     # Writes
 
     async def store(
@@ -124,7 +168,7 @@ class PostgresBackend(MessageBackend):
             owner = to_text(messages[0].record.conversation_id)
             message = message_json(messages[0], self._analyser)
             given: dict[str, object] = {"owner": owner, "message": message}
-            await self._client.write(sql.STORE_MESSAGE, given, line=owner)
+            await self._write(sql.STORE_MESSAGE, given, line=owner)
             return
         parameters = store_parameters(conversation, messages, trace, self._analyser)
         line = ""
@@ -132,7 +176,7 @@ class PostgresBackend(MessageBackend):
             line = to_text(conversation.record.id)
         elif messages:
             line = to_text(messages[0].record.conversation_id)
-        await self._client.write(sql.STORE, parameters, line=line)
+        await self._write(sql.STORE, parameters, line=line)
 
     async def store_many(
         self,
@@ -152,15 +196,15 @@ class PostgresBackend(MessageBackend):
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
-        return await self._client.write(sql.FLAG_MESSAGE, parameters) == "1"
+        return await self._write(sql.FLAG_MESSAGE, parameters) == "1"
 
     async def delete_message(self, message_id: str) -> bool:
         parameters = {"id": to_text(message_id)}
-        return await self._client.write(sql.DELETE_MESSAGE, parameters, is_repeatable=False) == "1"
+        return await self._write(sql.DELETE_MESSAGE, parameters, is_repeatable=False) == "1"
 
     async def delete_conversation(self, conversation_id: str) -> bool:
         owner = to_text(conversation_id)
-        answer = await self._client.write(
+        answer = await self._write(
             sql.DELETE_CONVERSATION, {"owner": owner}, line=owner, is_repeatable=False
         )
         return answer == "1"
@@ -176,7 +220,7 @@ class PostgresBackend(MessageBackend):
     ) -> Row | None:
         parameters = edit_parameters(conversation_id, title, metadata)
         owner = to_text(conversation_id)
-        answer = await self._client.write(sql.EDIT_CONVERSATION, parameters, line=owner)
+        answer = await self._write(sql.EDIT_CONVERSATION, parameters, line=owner)
         return _row(conversation_id, answer)
 
     async def rewrite(
@@ -187,7 +231,7 @@ class PostgresBackend(MessageBackend):
     ) -> None:
         deadline, left = self._client.deadline(), list(map(to_text, ids))
         while left:
-            rows = await self._client.rows(sql.VERSIONS[kind], {"ids": left}, deadline=deadline)
+            rows = await self._rows(sql.VERSIONS[kind], {"ids": left}, deadline=deadline)
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
@@ -212,7 +256,7 @@ class PostgresBackend(MessageBackend):
         )
         deadline, owner = self._client.deadline(), to_text(conversation_id)
         while True:
-            answer = await self._client.write(sql.APPEND, parameters, line=owner, deadline=deadline)
+            answer = await self._write(sql.APPEND, parameters, line=owner, deadline=deadline)
             if not answer.startswith("{"):
                 return int(answer)
             found = json.loads(answer)
@@ -234,7 +278,7 @@ class PostgresBackend(MessageBackend):
         must_read = checks_all
         while True:
             if not must_read:
-                answer = await self._client.write(
+                answer = await self._write(
                     sql.POP, parameters, line=owner, is_repeatable=False, deadline=deadline
                 )
                 if not answer:
@@ -242,7 +286,7 @@ class PostgresBackend(MessageBackend):
                 if answer != "unread":
                     return _row(from_text(json.loads(answer)["id"]), answer)
             # One that cannot be read stays stored; this one may be of that kind.
-            found = await self._client.rows(sql.NEWEST_MESSAGE, {"owner": owner}, deadline=deadline)
+            found = await self._rows(sql.NEWEST_MESSAGE, {"owner": owner}, deadline=deadline)
             for row in stored_rows(found):
                 check(row)
                 parameters.update(id=found[0][0], version=found[0][2])
@@ -251,7 +295,7 @@ class PostgresBackend(MessageBackend):
     async def rewind(self, conversation_id: str, after: str | None) -> int:
         owner = to_text(conversation_id)
         parameters = {"owner": owner, "after": None if after is None else to_text(after)}
-        answer = await self._client.write(sql.REWIND, parameters, line=owner, is_repeatable=False)
+        answer = await self._write(sql.REWIND, parameters, line=owner, is_repeatable=False)
         if not answer:
             raise NotFoundError(f"message {after!r} is no message of this conversation")
         return int(answer)
@@ -267,7 +311,7 @@ class PostgresBackend(MessageBackend):
             "copy": conversation_json(copy),
             "salt": salt.hex,
         }
-        answer = await self._client.write(sql.FORK, parameters, line=owner, is_repeatable=False)
+        answer = await self._write(sql.FORK, parameters, line=owner, is_repeatable=False)
         if answer == "conversation":
             raise NotFoundError(f"conversation {conversation_id!r} is not stored")
         if answer == "message":
@@ -284,7 +328,7 @@ class PostgresBackend(MessageBackend):
         must_repeat = True
         erased = Erased()
         while must_repeat and not any(erased):
-            answer = await self._client.write(sql.ERASE, parameters, is_repeatable=False)
+            answer = await self._write(sql.ERASE, parameters, is_repeatable=False)
             *counts, must_repeat = json.loads(answer)
             erased = Erased(*counts)
         if not any(erased):
@@ -293,13 +337,13 @@ class PostgresBackend(MessageBackend):
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         parameters = {"ids": list(map(to_text, ids)), "before": before, "limit": limit}
-        answer = await self._client.write(sql.PRUNE, parameters, is_repeatable=False)
+        answer = await self._write(sql.PRUNE, parameters, is_repeatable=False)
         pruned, done = json.loads(answer)
         return pruned, done
 
     async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
         parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
-        while rows := await self._client.rows(sql.OLD_CONVERSATIONS, parameters):
+        while rows := await self._rows(sql.OLD_CONVERSATIONS, parameters):
             _, parameters["time"], parameters["seq"] = rows[-1]
             yield [from_text(row[0]) for row in rows]
 
@@ -316,7 +360,7 @@ class PostgresBackend(MessageBackend):
 
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         ids = list(map(to_text, message_ids))
-        return stored_rows(await self._client.rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
+        return stored_rows(await self._rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     async def list_conversations(
         self,
@@ -332,18 +376,18 @@ class PostgresBackend(MessageBackend):
         prepare = False if where else None
         if where:
             page["where"] = where_parameter(where)
-        return page_of(await self._client.rows(statement, page, prepare=prepare), after)
+        return page_of(await self._rows(statement, page, prepare=prepare), after)
 
     async def list_messages(
         self, by: MessageOwner, owner: str, limit: int | None, after: str | None
     ) -> Sequence[Row]:
         statement = sql.messages_page(by, limit, after is not None)
-        return page_of(await self._client.rows(statement, _page(owner, limit, after)), after)
+        return page_of(await self._rows(statement, _page(owner, limit, after)), after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
         page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
-        rows = await self._client.rows(sql.next_messages(size), page)
+        rows = await self._rows(sql.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     async def list_newest(
@@ -356,25 +400,25 @@ class PostgresBackend(MessageBackend):
     ) -> Sequence[Row]:
         statement = sql.newest(limit, calls, after is not None)
         page = _page(conversation_id, limit, after)
-        return page_of(await self._client.rows(statement, page, deadline=deadline), after)
+        return page_of(await self._rows(statement, page, deadline=deadline), after)
 
     def deadline(self) -> Deadline:
         return self._client.deadline()
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         parameters = {"owner": to_text(conversation_id)}
-        return stored_rows(await self._client.rows(sql.TRACES_OF_CONVERSATION, parameters))
+        return stored_rows(await self._rows(sql.TRACES_OF_CONVERSATION, parameters))
 
     async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(await self._client.rows(sql.traces_of_agent(limit, offset), page))
+        return stored_rows(await self._rows(sql.traces_of_agent(limit, offset), page))
 
     async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.find_traces(conditions, after is not None, limit)
         prepare = None if trace_sql.is_planned_once(conditions) else False
         page = {**parameters, **_page("", limit, after)}
-        return page_of(await self._client.rows(statement, page, prepare=prepare), after)
+        return page_of(await self._rows(statement, page, prepare=prepare), after)
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         from jazzmine.backends.postgres.errors import is_out_of_range
@@ -382,14 +426,14 @@ class PostgresBackend(MessageBackend):
         conditions, parameters = filter_parameters(where)
         statement = trace_sql.summarize(conditions, by)
         try:
-            rows = await self._client.rows(statement, parameters, prepare=False)
+            rows = await self._rows(statement, parameters, prepare=False)
             if are_finite(rows):
                 return summaries(rows)
         except StoreUnavailableError as error:
             if not is_out_of_range(error):
                 raise
         lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(await self._client.rows(lenient, parameters, prepare=False))
+        return summaries(await self._rows(lenient, parameters, prepare=False))
 
     # Words
 
@@ -476,11 +520,12 @@ class PostgresBackend(MessageBackend):
         return [(from_text(row[0]), row[1]) for row in rows]
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        async for rows in self._client.stream(sql.ALL_STORED[kind], size):
+        statement, parameters = self._seen(sql.ALL_STORED[kind], {})
+        async for rows in self._client.stream(statement, size, parameters):
             yield stored_rows(rows)
 
     async def _one(self, statement: str, key: str) -> Row | None:
-        rows = await self._client.rows(statement, {"id": to_text(key)})
+        rows = await self._rows(statement, {"id": to_text(key)})
         return stored_rows(rows)[0] if rows else None
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Collection, Session
 from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._sync.store import limited_copy
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.config import MongoDBConfig
@@ -24,6 +25,7 @@ from jazzmine.records.item_rows import (
     Stored,
     is_expected,
 )
+from jazzmine.records.seen import taken
 
 __all__ = ["MongoDBItemBackend"]
 
@@ -57,6 +59,10 @@ class MongoDBItemBackend(ItemBackend):
         """Close all connections."""
         self._client.close()
 
+    def limited_to(self, user_id: str) -> MongoDBItemBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        return limited_copy(self, user_id)
+
     def after_fork(self) -> None:
         """Open other connections in a forked process."""
         self._client.after_fork()
@@ -73,7 +79,9 @@ class MongoDBItemBackend(ItemBackend):
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         """Make the changes in one transaction, after their revisions were taken."""
-        with self._client.line([change.path for change in changes]) as deadline:
+        # A viewer's call does not wait for those of others: it is not known whose the items are.
+        ending = f"\0{self.viewer}" if self.viewer else ""
+        with self._client.line([change.path + ending for change in changes]) as deadline:
             while True:
                 first, now = self._take_revisions(deadline, len(changes))
                 work = partial(self._change, changes=changes, first=first, now=now)
@@ -128,9 +136,12 @@ class MongoDBItemBackend(ItemBackend):
             latest = 0 if document is None else document["revision"]
             if latest == first + index:
                 continue  # an attempt before this one has stored it
-            revision = latest if items.is_live(document, now) else None
+            is_there, is_seen = items.is_live(document, now), items.is_seen(document, self.viewer)
+            revision = latest if is_there and is_seen else None
             if not is_expected(change.expected, revision):
                 return ItemConflict(index, revision)
+            if is_there and not is_seen and change.item is not None:
+                raise taken("item", change.item.key)
             if latest > first + index:
                 return None
         outcomes: list[Outcome] = []
@@ -156,7 +167,7 @@ class MongoDBItemBackend(ItemBackend):
             # Without a transaction another call may have changed it since it was read.
             own["revision"] = {"$eq": stored["revision"]}
         if change.item is None:
-            if stored is None:
+            if stored is None or not items.is_seen(stored, self.viewer):
                 return False
             gone = collection.delete_one(own, session=session)
             return is_there if gone.deleted_count else None
@@ -172,7 +183,8 @@ class MongoDBItemBackend(ItemBackend):
 
     def _find(self, paths: Sequence[str], session: Session | None) -> dict[str, Document]:
         """Return what decides about changes of items, by their paths."""
-        fields = dict.fromkeys(("id", "revision", "created_at", "updated_at", "expires_at"), 1)
+        names = ("id", "revision", "created_at", "updated_at", "expires_at", "user_id")
+        fields = dict.fromkeys(names, 1)
         found: list[Document] = self._items.find(
             {"id": {"$in": list(paths)}}, fields, session=session
         ).to_list()
@@ -185,13 +197,15 @@ class MongoDBItemBackend(ItemBackend):
         rows: list[ItemRow] = []
         for begin in range(0, len(paths), _PATHS_A_COMMAND):
             some = list(paths[begin : begin + _PATHS_A_COMMAND])
-            rows += self._rows({"$and": [{"id": {"$in": some}}, items.live()]}, ItemQuery())
+            wanted = {"id": {"$in": some}, **items.seen(self.viewer)}
+            rows += self._rows({"$and": [wanted, items.live()]}, ItemQuery())
         return rows
 
     def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
+        query = self.seen(query)
         return self._rows(items.page_query(query, after), query, limit)
 
     def _rows(
@@ -211,7 +225,7 @@ class MongoDBItemBackend(ItemBackend):
 
     def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         """Return namespaces that have items."""
-        pipeline = items.namespaces_pipeline(prefix, first, limit)
+        pipeline = items.namespaces_pipeline(prefix, first, limit, self.viewer)
 
         def find() -> list[Document]:
             cursor: Any = self._items.aggregate(pipeline)
@@ -228,7 +242,9 @@ class MongoDBItemBackend(ItemBackend):
 
     def prune(self, limit: int) -> int:
         """Delete some of the expired items."""
-        return self._delete_some(items.expired(), limit, [("expires_at", 1)])
+        return self._delete_some(
+            {**items.expired(), **items.seen(self.viewer)}, limit, [("expires_at", 1)]
+        )
 
     def _delete_some(
         self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None

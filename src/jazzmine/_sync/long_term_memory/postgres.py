@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
+from jazzmine._sync.store import limited_copy
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEMS
@@ -50,6 +51,10 @@ class PostgresItemBackend(ItemBackend):
         PostgresConfig.require(config)
         self._client = _open_client(config)
 
+    def limited_to(self, user_id: str) -> PostgresItemBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        return limited_copy(self, user_id)
+
     def after_fork(self) -> None:
         """Replace the pool in a forked process."""
         self._client.after_fork()
@@ -72,18 +77,15 @@ class PostgresItemBackend(ItemBackend):
 
     def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
-        rows = self._client.rows(items.GET, {"paths": list(map(to_text, paths))})
-        return items.item_rows(rows)
+        statement, parameters = items.get(paths, self.viewer)
+        return items.item_rows(self._client.rows(statement, parameters))
 
     def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         """Make the changes in one statement."""
         # The others of this process that change the same item wait outside of the pool.
         line = to_text(changes[0].path) if len(changes) == 1 else ""
         parameters = items.change_parameters(changes)
-        answer = self._client.write(
-            statements.CHANGE_ITEMS, parameters, line=line, is_repeatable=False
-        )
-        return items.outcomes_of(answer)
+        return items.outcomes_of(self._write(statements.CHANGE_ITEMS, parameters, line))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
@@ -94,6 +96,7 @@ class PostgresItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
+        query = self.seen(query)
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
@@ -101,7 +104,7 @@ class PostgresItemBackend(ItemBackend):
 
     def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         """Return namespaces that have items."""
-        statement, parameters = items.namespaces_page(prefix, first, limit)
+        statement, parameters = items.namespaces_page(prefix, first, limit, self.viewer)
         return [from_text(row[0]) for row in self._client.rows(statement, parameters)]
 
     def erase(self, user_id: str, limit: int) -> int:
@@ -113,9 +116,16 @@ class PostgresItemBackend(ItemBackend):
 
     def prune(self, limit: int) -> int:
         """Delete some of the expired items."""
-        return int(
-            self._client.write(statements.PRUNE_ITEMS, {"limit": limit}, is_repeatable=False)
-        )
+        return int(self._write(statements.PRUNE_ITEMS, {"limit": limit}))
+
+    def _write(self, statement: str, parameters: Mapping[str, object], line: str = "") -> str:
+        """Run a write of what the viewer sees, if there is a viewer."""
+        if self.viewer is not None:
+            viewer = to_text(self.viewer)
+            statement, parameters = statements.scoped(statement), {**parameters, "viewer": viewer}
+            # A call does not wait for those of others before it is known whose the item is.
+            line = line and f"{line}\0{viewer}"
+        return self._client.write(statement, parameters, line=line, is_repeatable=False)
 
 
 def _open_client(config: PostgresConfig) -> PostgresClient:

@@ -19,6 +19,7 @@ from jazzmine._sync.message_store.backend import (
 )
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
+from jazzmine._sync.store import limited_copy
 from jazzmine._sync.views.seal import sealed_messages
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
@@ -65,7 +66,6 @@ class SQLiteBackend(MessageBackend):
     """
 
     system_name = "sqlite"
-    can_be_limited = True
 
     # All other writes wait for each step, and not just those of its records.
     deleted_at_once: int = 50
@@ -76,6 +76,10 @@ class SQLiteBackend(MessageBackend):
     def __init__(self, new_database: Callable[[], AnyDatabase], search: str | None = None) -> None:
         self.client: SQLiteClient = SQLiteClient(new_database)
         self._search = search
+
+    def limited_to(self, user_id: str) -> SQLiteBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Replace what the parent's threads may have locked at the fork."""

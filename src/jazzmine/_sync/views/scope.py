@@ -19,7 +19,7 @@ from jazzmine._sync.message_store.backend import (
     TraceKey,
 )
 from jazzmine.deadline import Deadline
-from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
@@ -187,6 +187,10 @@ class ScopedMessages(MessageBackend):
         require_own(self._user_id, copy.record.user_id)
         try:
             return self._backend.fork(conversation_id, until, copy, salt)
+        except ConflictError:
+            if self._backend.get_conversation(copy.record.id) is not None:
+                raise
+            raise taken("conversation", copy.record.id) from None
         except NotSeenError:
             pass
         raise NotFoundError(f"conversation {conversation_id!r} is not stored")

@@ -24,6 +24,7 @@ __all__ = [
     "document_of",
     "expired",
     "is_live",
+    "is_seen",
     "live",
     "namespaces_pipeline",
     "next_revisions",
@@ -31,6 +32,7 @@ __all__ = [
     "projection",
     "rewritten",
     "row_of",
+    "seen",
     "sort_of",
 ]
 
@@ -138,6 +140,16 @@ def is_live(document: Document | None, now: int) -> bool:
     return document is not None and document.get("expires_at", now + 1) > now
 
 
+def seen(viewer: str | None) -> Document:
+    """Return the query for the items of a user; None is everybody."""
+    return {} if viewer is None else {"user_id": {"$eq": viewer}}
+
+
+def is_seen(document: Document | None, viewer: str | None) -> bool:
+    """Return whether an item is the viewer's, or there is no viewer."""
+    return viewer is None or (document is not None and document.get("user_id") == viewer)
+
+
 def page_query(query: ItemQuery, after: Cursor | None) -> Document:
     """Return the query for the items of a page."""
     conditions: list[Document] = [live()]
@@ -169,13 +181,13 @@ def projection(query: ItemQuery) -> dict[str, int]:
     return dict.fromkeys(left_out[query.reads].split(), 0)
 
 
-def namespaces_pipeline(prefix: str, first: str, limit: int) -> list[Any]:
+def namespaces_pipeline(prefix: str, first: str, limit: int, viewer: str | None) -> list[Any]:
     """Return the pipeline for the namespaces that have items, from `first` on."""
     bounds = {"$gte": first, "$lt": end_of(prefix)} if prefix else {"$gte": first}
     separator = {"$indexOfBytes": ["$id", "\x01\x01"]}
     namespace = {"$substrBytes": ["$id", 0, {"$add": [separator, 1]}]}
     return [
-        {"$match": {"$and": [{"id": bounds}, live()]}},
+        {"$match": {"$and": [{"id": bounds, **seen(viewer)}, live()]}},
         {"$group": {"_id": namespace}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},

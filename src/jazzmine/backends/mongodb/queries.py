@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import TOUCHED, Document
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.repair import UNKNOWN_ID
 
@@ -29,17 +30,21 @@ __all__ = [
     "TRACES_OF_CONVERSATION",
     "Listing",
     "among",
+    "both",
     "duplicates",
     "elsewhere",
     "equal",
     "flag",
     "older_than",
     "other_traces",
+    "seen",
+    "seen_among",
     "since",
     "visible",
 ]
 
 
+_OWNERS = "_owners"
 _CALLERS = sorted(role.value for role in CALLERS)
 
 
@@ -57,6 +62,32 @@ def equal(**ids: str) -> Document:
 def among(field: str, values: Sequence[str]) -> Document:
     """Build the query for the documents that have one of these ids, as in `equal`."""
     return {field: {"$in": [*values, ""] if UNKNOWN_ID in values else list(values)}}
+
+
+def seen(viewer: str | None) -> Document:
+    """Build the query for the conversations of a user; None is everybody."""
+    return {} if viewer is None else equal(user_id=viewer)
+
+
+def both(query: Document, other: Document) -> Document:
+    """Build the query for the documents that match two queries; an empty one matches all."""
+    return {"$and": [query, other]} if query and other else query or other
+
+
+def seen_among(query: Document, viewer: str) -> list[Document]:
+    """Build the pipeline for the messages or traces of a query in conversations of a user."""
+    owners = {
+        "from": CONVERSATIONS,
+        "localField": "conversation_id",
+        "foreignField": "id",
+        "as": _OWNERS,
+    }
+    return [
+        {"$match": query},
+        {"$lookup": owners},
+        {"$match": {_OWNERS: {"$elemMatch": seen(viewer)}}},
+        {"$project": {_OWNERS: 0}},
+    ]
 
 
 def flag(flagged: bool) -> Document:

@@ -8,7 +8,7 @@ from psycopg import errors
 
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.leases import is_lease_gone
-from jazzmine.backends.postgres.schema import REFUSED
+from jazzmine.backends.postgres.schema import REFUSED, TAKEN, UNSEEN
 from jazzmine.backends.postgres.text import from_text
 from jazzmine.errors import (
     ConfigurationError,
@@ -17,6 +17,8 @@ from jazzmine.errors import (
     RecordTooLargeError,
     StoreUnavailableError,
 )
+from jazzmine.records.item_paths import split_path
+from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 
 __all__ = [
     "LostConnection",
@@ -102,10 +104,16 @@ def translated(error: Exception, address: Address) -> JazzmineError:
         return IntegrityError(f"the {kind}{_key_of(error)} is not stored; store the {kind} first")
     if isinstance(error, errors.Error) and error.sqlstate == REFUSED:
         return IntegrityError(f"{from_text(_text_of(error, address))}; nothing was written")
+    if isinstance(error, errors.Error) and error.sqlstate in (UNSEEN, TAKEN):
+        return _not_in_scope(error)
     if isinstance(error, errors.UniqueViolation):
+        if error.diag.table_name != "turn_traces":  # the role does not see what has the id
+            return IntegrityError(f"the id{_key_of(error)} is taken; nothing was written")
         return IntegrityError(
             f"the trace{_key_of(error)} belongs to another message; nothing was written"
         )
+    if isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error):
+        return IntegrityError(f"{_text_of(error, address)}; nothing was written")
     if isinstance(error, errors.ProgramLimitExceeded):
         return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
     if isinstance(error, _LOST_STATEMENTS):
@@ -140,6 +148,17 @@ def deadline_exceeded(error: Exception, address: Address, timeout: float) -> Sto
 def _key_of(error: errors.IntegrityError) -> str:
     found = _KEY.search(error.diag.message_detail or "")
     return f" {from_text(found[1])!r}" if found else ""
+
+
+def _not_in_scope(error: errors.Error) -> IntegrityError:
+    """Return the error of a scoped write about a record that the viewer does not see."""
+    record_id = from_text(error.diag.message_primary or "")
+    if error.sqlstate == UNSEEN:
+        is_message = error.diag.table_name == "messages"
+        return unseen_message(record_id) if is_message else unseen_conversation(record_id)
+    if error.diag.table_name == "memory_items":
+        return taken("item", split_path(record_id)[1])
+    return taken("conversation", record_id)
 
 
 def _text_of(error: Exception, address: Address) -> str:

@@ -25,8 +25,8 @@ from jazzmine.records.log import ANY
 from jazzmine.records.types import MAX_INT
 
 __all__ = [
-    "GET",
     "change_parameters",
+    "get",
     "item_rows",
     "namespaces_page",
     "outcomes_of",
@@ -48,10 +48,11 @@ _ROW = "path, {}, user_id, source_message_id, created_at, updated_at, expires_at
 _NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 _LIVE = f"(expires_at IS NULL OR expires_at > {_NOW})"
 
-GET = f"""
+_GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
 WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
+_OF_VIEWER = "user_id = %(viewer)s::text"
 
 # Containment also takes an object with more keys, or an array with more elements, for equal.
 _HAS_VALUES = """
@@ -66,13 +67,26 @@ _NAMESPACE = "substr(path, 1, strpos(path, chr(1) || chr(1)))"
 _NAMESPACES = f"""
 WITH RECURSIVE found (namespace) AS (
     SELECT (SELECT {_NAMESPACE} FROM $schema.memory_items
-        WHERE path >= %(first)s AND {{below}} AND {_LIVE} ORDER BY path LIMIT 1)
+        WHERE path >= %(first)s AND {{wanted}} AND {_LIVE} ORDER BY path LIMIT 1)
     UNION ALL
     SELECT (SELECT {_NAMESPACE} FROM $schema.memory_items
-        WHERE path >= found.namespace || chr(2) AND {{below}} AND {_LIVE} ORDER BY path LIMIT 1)
+        WHERE path >= found.namespace || chr(2) AND {{wanted}} AND {_LIVE} ORDER BY path LIMIT 1)
     FROM found WHERE found.namespace IS NOT NULL)
 SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT %(limit)s::bigint
 """
+
+
+def get(paths: Sequence[str], viewer: str | None) -> tuple[str, dict[str, object]]:
+    """Return the statement for the items at some paths, and its parameters.
+
+    Args:
+        paths: each once.
+        viewer: whose items; None is anybody's.
+    """
+    parameters: dict[str, object] = {"paths": list(map(to_text, paths))}
+    if viewer is None:
+        return _GET, parameters
+    return f"{_GET} AND {_OF_VIEWER}", {**parameters, "viewer": to_text(viewer)}
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
@@ -169,13 +183,19 @@ def page(
     return statement, parameters
 
 
-def namespaces_page(prefix: str, first: str, limit: int) -> tuple[str, dict[str, object]]:
+def namespaces_page(
+    prefix: str, first: str, limit: int, viewer: str | None
+) -> tuple[str, dict[str, object]]:
     """Return the statement for the namespaces from `first` on, and its parameters."""
     parameters: dict[str, object] = {"first": to_text(first), "limit": limit}
-    if not prefix:
-        return _NAMESPACES.format(below="true"), parameters
-    parameters["end"] = to_text(end_of(prefix))
-    return _NAMESPACES.format(below="path < %(end)s"), parameters
+    conditions = []
+    if prefix:
+        conditions.append("path < %(end)s")
+        parameters["end"] = to_text(end_of(prefix))
+    if viewer is not None:
+        conditions.append(_OF_VIEWER)
+        parameters["viewer"] = to_text(viewer)
+    return _NAMESPACES.format(wanted=" AND ".join(conditions or ["true"])), parameters
 
 
 def item_rows(rows: Sequence[Sequence[Any]]) -> list[ItemRow]:

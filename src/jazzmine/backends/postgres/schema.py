@@ -29,7 +29,9 @@ __all__ = [
     "SHORT_LOCKS",
     "STATE",
     "STORED_FUNCTIONS",
+    "TAKEN",
     "TRY_LOCK",
+    "UNSEEN",
     "Component",
     "Migration",
     "Query",
@@ -44,6 +46,10 @@ LEASE_GONE = "JZ001"
 """The SQLSTATE of a write whose lease is retired; it changed nothing."""
 REFUSED = "JZ002"
 """The SQLSTATE of a write that would break a rule; it changed nothing."""
+UNSEEN = "JZ003"
+"""The SQLSTATE of a scoped write about a record that is not stored, or another user's."""
+TAKEN = "JZ004"
+"""The SQLSTATE of a scoped write of a record whose id is that of another user's."""
 
 # The first key of the lock is an arbitrary constant, the second one distinguishes schemas.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"

@@ -8,6 +8,7 @@ bound of its size: without it, the server plans for a tenth of all rows, or plan
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -50,6 +51,8 @@ __all__ = [
     "messages_page",
     "newest",
     "next_messages",
+    "scoped",
+    "seen",
     "select",
     "size",
     "traces_by_keys",
@@ -105,7 +108,32 @@ ERASE_ITEMS = _call("erase_items", "user:text limit:bigint")
 PRUNE_ITEMS = _call("prune_items", "limit:bigint")
 
 
+@functools.cache
+def scoped(write: str) -> str:
+    """Return the statement of a write for the user of the parameter `viewer`."""
+    return write.replace("(", "_scoped(%(viewer)s::text, ", 1)
+
+
 # Reads
+
+# In the rest of a query, these are meant by the names of the tables.
+_OF_VIEWER = f"""EXISTS (
+        SELECT FROM {CONVERSATIONS.qualified} AS owners
+        WHERE owners.id = records.conversation_id AND owners.user_id = %(viewer)s::text)"""
+_SEEN = f"""WITH conversations AS NOT MATERIALIZED (
+    SELECT *, xmin FROM {CONVERSATIONS.qualified} WHERE user_id = %(viewer)s::text
+), messages AS NOT MATERIALIZED (
+    SELECT *, xmin FROM {MESSAGES.qualified} AS records WHERE {_OF_VIEWER}
+), turn_traces AS NOT MATERIALIZED (
+    SELECT *, xmin FROM {TURN_TRACES.qualified} AS records WHERE {_OF_VIEWER}
+)"""
+_TABLES = re.compile(r"(?<!')\$schema\.(conversations|messages|turn_traces)\b")
+
+
+@functools.lru_cache(maxsize=1024)
+def seen(query: str) -> str:
+    """Return a query of the records that the user of the parameter `viewer` sees."""
+    return f"{_SEEN} {_TABLES.sub(lambda found: found[1], query)}"
 
 
 def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:

@@ -210,7 +210,9 @@ class PostgresClient:
         read = Read(self._bind(sql), parameters or {}, prepare)
         return await self._run(self._fence.read, read, deadline or self.deadline())
 
-    async def stream(self, sql: str, size: int) -> AsyncIterator[list[TupleRow]]:
+    async def stream(
+        self, sql: str, size: int, parameters: Parameters | None = None
+    ) -> AsyncIterator[list[TupleRow]]:
         """Yield the rows of a query as they all were at one moment, on a connection of its own.
 
         Before the first rows the server may sort all of them, within `migration_timeout`.
@@ -218,6 +220,7 @@ class PostgresClient:
         Args:
             sql: with `$schema` for the schema.
             size: how many rows at a time, at the most.
+            parameters: by name.
 
         Raises:
             JazzmineError: the connection failed or was lost; there is no second attempt.
@@ -231,7 +234,7 @@ class PostgresClient:
                 async with connection.transaction():
                     await connection.run(bind(READ_AT_ONE_MOMENT))
                     await connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
-                    await connection.run(self._bind(f"{DECLARE_ROWS} {sql}"))
+                    await connection.run(self._bind(f"{DECLARE_ROWS} {sql}"), parameters or {})
                     while rows := await connection.run(fetch):
                         yield rows
                         connection.deadline = Deadline(seconds)

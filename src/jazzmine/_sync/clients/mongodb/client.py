@@ -90,6 +90,7 @@ class MongoDBClient:
             config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
         self._client = client
+        self._collections: dict[str, Collection] = {}
         self._doubtful: deque[Session] = deque()
         self._lines: KeyedLocks[object] = KeyedLocks()
         self._retiring: KeyedLocks[object] = KeyedLocks()
@@ -97,7 +98,10 @@ class MongoDBClient:
 
     def collection(self, name: str) -> Collection:
         """Return a collection of the store; after a fork it is another object."""
-        return self._database[name]
+        stored = self._collections.get(name)
+        if stored is None:
+            stored = self._collections[name] = self._database[name]
+        return stored
 
     def after_fork(self) -> None:
         """Open new connections in a forked process; the parent keeps the inherited ones."""

@@ -210,7 +210,9 @@ class PostgresClient:
         read = Read(self._bind(sql), parameters or {}, prepare)
         return self._run(self._fence.read, read, deadline or self.deadline())
 
-    def stream(self, sql: str, size: int) -> Iterator[list[TupleRow]]:
+    def stream(
+        self, sql: str, size: int, parameters: Parameters | None = None
+    ) -> Iterator[list[TupleRow]]:
         """Yield the rows of a query as they all were at one moment, on a connection of its own.
 
         Before the first rows the server may sort all of them, within `migration_timeout`.
@@ -218,6 +220,7 @@ class PostgresClient:
         Args:
             sql: with `$schema` for the schema.
             size: how many rows at a time, at the most.
+            parameters: by name.
 
         Raises:
             JazzmineError: the connection failed or was lost; there is no second attempt.
@@ -231,7 +234,7 @@ class PostgresClient:
                 with connection.transaction():
                     connection.run(bind(READ_AT_ONE_MOMENT))
                     connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
-                    connection.run(self._bind(f"{DECLARE_ROWS} {sql}"))
+                    connection.run(self._bind(f"{DECLARE_ROWS} {sql}"), parameters or {})
                     while rows := connection.run(fetch):
                         yield rows
                         connection.deadline = Deadline(seconds)

@@ -14,7 +14,7 @@ from importlib import resources
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 from jazzmine.backends.postgres.objects import is_surely_readable, object_of
-from jazzmine.backends.postgres.schema import LEASE_GONE, REFUSED, quoted
+from jazzmine.backends.postgres.schema import LEASE_GONE, REFUSED, TAKEN, UNSEEN, quoted
 from jazzmine.backends.postgres.word_index import (
     INDEX_COPIES,
     INDEX_GIVEN,
@@ -32,6 +32,9 @@ _DEFINITION = re.compile(
 )
 _FINISH = re.compile(r"^ *\$finish\((.*), (\w+)\)$", re.MULTILINE)
 _INDEX = re.compile(r"^ *\$(index\w*)\((.*)\)\n", re.MULTILINE)
+_SCOPED_LINES = re.compile(r"^( *)\$scoped\{([^}]*)\}\n", re.MULTILINE)
+_SCOPED_PART = re.compile(r" \$scoped\{([^}]*)\}")
+_SEEN = re.compile(r"^ *\$seen\((\w+)\)\n", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$(conversations|messages|turn_traces)\.(\w+)")
 
 
@@ -53,11 +56,32 @@ def _finish(match: re.Match[str]) -> str:
 
 # A trace that replaces another one of the same message is stored last; if its id belongs to another
 # message, this is a conflict.
-_STORE_TRACE = """INSERT INTO $schema.turn_traces AS stored ($turn_traces.columns)
+_STORE_TRACE = """
+        $scoped{IF EXISTS (
+            SELECT FROM $schema.turn_traces
+            WHERE id = trace ->> 'id' AND message_id <> trace ->> 'message_id')
+        THEN -- the insertion would wait for one that changes it
+            RAISE EXCEPTION USING ERRCODE = 'JZ002',
+                MESSAGE = format('the trace %L belongs to another message', trace ->> 'id');
+        END IF;}
+        INSERT INTO $schema.turn_traces AS stored ($turn_traces.columns)
         SELECT $turn_traces.values FROM json_to_record(trace) AS given ($turn_traces.definitions)
         ON CONFLICT (message_id) DO UPDATE SET $turn_traces.replacements,
             seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END
         WHERE $turn_traces.is_changed;"""
+
+# What only scoped functions have.
+_REQUIRE_SEEN = """    IF NOT EXISTS (
+        SELECT FROM $schema.conversations WHERE id = {0} AND user_id = viewer)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'JZ003', TABLE = 'conversations', MESSAGE = {0};
+    END IF;
+"""
+_REQUIRE_STORABLE = """$schema.jazzmine_require_storable(
+        viewer, owners, given_id, messages, trace_message)"""
+_OF_VIEWER = """EXISTS (
+        SELECT FROM $schema.conversations AS owner
+        WHERE owner.id = conversation_id AND owner.user_id = viewer)"""
 
 _INDEXING = {
     "index": INDEX_MESSAGES,
@@ -96,17 +120,31 @@ def _indexing(part: str, rows: str, language: str | None) -> str:
     return f"    {statement}\n".replace("$entry", f'"{entry_name(language)}"')
 
 
+def _with_scoped(definition: str) -> str:
+    """Return a definition without the parts for scopes, and if it has some, the scoped one, too."""
+    unscoped = _SCOPED_PART.sub("", _SCOPED_LINES.sub("", _SEEN.sub("", definition)))
+    if unscoped == definition:
+        return definition
+    scoped = _SEEN.sub(lambda found: _REQUIRE_SEEN.format(found[1]), definition)
+    scoped = _SCOPED_PART.sub(r" \1", _SCOPED_LINES.sub(r"\1\2\n", scoped))
+    scoped = re.sub(r"\.(\w+)\(", r".\1_scoped(viewer text, ", scoped, count=1)
+    return f"{unscoped}\n\n{scoped}"
+
+
 @functools.cache
 def _texts(files: tuple[str, ...], language: str | None) -> dict[str, tuple[str, str]]:
     """Return the definition and the body of each function in files, by name, with `$schema`."""
     folder = resources.files(__name__)
     text = "".join(folder.joinpath(f"{name}.sql").read_text(encoding="utf-8") for name in files)
-    text = text.replace("JZ002", REFUSED).replace(
-        "$fence", "lease bigint, next_lease bigint, call_number bigint"
-    )
+    text = text.replace("$store_trace", _STORE_TRACE)
+    text = _DEFINITION.sub(lambda found: _with_scoped(found[0]), text)
+    text = text.replace("$require_storable", _REQUIRE_STORABLE).replace("$of_viewer", _OF_VIEWER)
+    for code, state in {"JZ002": REFUSED, "JZ003": UNSEEN, "JZ004": TAKEN}.items():
+        text = text.replace(code, state)
+    text = text.replace("$fence", "lease bigint, next_lease bigint, call_number bigint")
     text = re.sub(r"\$lock\((\w+)\)", r"hashtextextended(\1, 1784772461)", text)
     text = _INDEX.sub(lambda found: _indexing(found[1], found[2], language), text)
-    text = _FINISH.sub(_finish, text).replace("$store_trace", _STORE_TRACE)
+    text = _FINISH.sub(_finish, text)
     tables = {table.name: table for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)}
     text = _PLACEHOLDER.sub(lambda found: _part(tables[found[1]], found[2]), text)
     return {name: (definition, body) for definition, name, body in _DEFINITION.findall(text)}

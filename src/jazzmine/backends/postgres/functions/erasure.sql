@@ -72,7 +72,8 @@ BEGIN
         messages := messages + step.messages;
         traces := traces + step.traces;
     END LOOP;
-    IF NOT is_found THEN
+    -- What a user has in the conversations of others is not seen by a scoped store.
+    IF NOT is_found $scoped{AND false} THEN
         FOR step IN
             SELECT id, conversation_id FROM $schema.messages WHERE user_id = erased_user
             ORDER BY timestamp, seq LIMIT size
@@ -99,7 +100,7 @@ BEGIN
         GET DIAGNOSTICS messages = ROW_COUNT;
         is_found := EXISTS (SELECT FROM $schema.messages WHERE user_id = erased_user);
     END IF;
-    IF NOT is_found AND messages = 0 THEN
+    IF NOT is_found AND messages = 0 $scoped{AND false} THEN
         locked := ARRAY(
             SELECT id FROM $schema.turn_traces WHERE user_id = erased_user
             ORDER BY started_at_ms DESC, seq DESC LIMIT size FOR UPDATE SKIP LOCKED);
@@ -130,9 +131,10 @@ DECLARE
     done bigint := 0;
 BEGIN
     FOREACH owner IN ARRAY ids LOOP
+        $seen(owner)
         EXIT WHEN messages >= size OR NOT $schema.jazzmine_lock_to_delete(owner, done = 0);
         IF EXISTS (
-            SELECT FROM $schema.conversations WHERE id = owner AND last_updated_at < before
+            SELECT FROM $schema.conversations WHERE id = owner AND last_updated_at < before $scoped{AND user_id = viewer}
         ) AND coalesce((
             SELECT timestamp FROM $schema.messages WHERE conversation_id = owner
             ORDER BY timestamp DESC, seq DESC LIMIT 1) < before, true)

@@ -25,6 +25,7 @@ BEGIN
         locked := ARRAY(
             SELECT path FROM $schema.memory_items
             WHERE path IN (SELECT path FROM json_to_recordset(changes) AS given (path text))
+                $scoped{AND (user_id = viewer OR expires_at <= extract(epoch FROM now()) * 1000)}
             ORDER BY path FOR UPDATE);
     END IF;
     moment := extract(epoch FROM clock_timestamp()) * 1000;
@@ -36,10 +37,12 @@ BEGIN
         ) WITH ORDINALITY AS given (path, is_any, expected, position)
         LEFT JOIN $schema.memory_items AS stored
             ON stored.path = given.path AND coalesce(stored.expires_at > moment, true)
+            $scoped{AND stored.user_id = viewer}
         WHERE NOT given.is_any AND stored.revision IS DISTINCT FROM given.expected
         ORDER BY given.position LIMIT 1;
     END IF;
     IF answer IS NULL THEN
+        $scoped{PERFORM $schema.jazzmine_refuse_taken(viewer, changes, moment);}
         FOR change IN
             SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
                 value jsonb, user_id text, source_message_id text, expires_at bigint,
@@ -49,6 +52,7 @@ BEGIN
                 is_there := NULL;
                 DELETE FROM $schema.memory_items
                 WHERE path = change.path AND (change.is_any OR path = ANY(locked))
+                    $scoped{AND user_id = viewer}
                 RETURNING coalesce(expires_at > moment, true) INTO is_there;
                 outcomes := outcomes || coalesce(is_there, false)::text;
             ELSE
@@ -66,7 +70,8 @@ BEGIN
                     -- A later number than that of another call, which this one has waited for.
                     revision = nextval('$schema.memory_item_revisions'),
                     value = excluded.value, vector = excluded.vector, data = excluded.data
-                WHERE change.is_any OR stored.path = ANY(locked)
+                WHERE (change.is_any OR stored.path = ANY(locked))
+                    $scoped{AND (stored.user_id = viewer OR stored.expires_at <= moment)}
                 RETURNING revision, created_at INTO new_revision, first_stored;
                 IF NOT FOUND THEN
                     -- Another call has stored an item where there was none: the client calls again.
@@ -78,6 +83,27 @@ BEGIN
         answer := '[' || array_to_string(outcomes, ',') || ']';
     END IF;
     $finish(answer, NULL)
+END
+$body$;
+
+-- Raises an error if an item would take the place of one that is not the viewer's.
+CREATE FUNCTION $schema.jazzmine_refuse_taken(viewer text, changes json, moment bigint)
+    RETURNS void LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    taken text := (
+        SELECT given.path
+        FROM ROWS FROM (
+            json_to_recordset(changes) AS (path text, value jsonb)
+        ) WITH ORDINALITY AS given (path, value, position)
+            JOIN $schema.memory_items AS stored ON stored.path = given.path
+        WHERE given.value IS NOT NULL AND stored.user_id IS DISTINCT FROM viewer
+            AND coalesce(stored.expires_at > moment, true)
+        ORDER BY given.position LIMIT 1);
+BEGIN
+    IF taken IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'memory_items', MESSAGE = taken;
+    END IF;
 END
 $body$;
 
@@ -105,7 +131,7 @@ DECLARE
     moment bigint := extract(epoch FROM clock_timestamp()) * 1000;
 BEGIN
     DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
-        SELECT path FROM $schema.memory_items WHERE expires_at <= moment
+        SELECT path FROM $schema.memory_items WHERE expires_at <= moment $scoped{AND user_id = viewer}
         ORDER BY expires_at LIMIT size FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS pruned = ROW_COUNT;
     $finish(pruned::text, NULL)

@@ -23,8 +23,11 @@ DECLARE
     is_replaced boolean := true;
     later text[];
 BEGIN
+    $seen(owner)
     PERFORM pg_advisory_xact_lock($lock(owner));
-    PERFORM 1 FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE;
+    PERFORM 1 FROM $schema.conversations WHERE id = owner $scoped{AND user_id = viewer}
+    FOR NO KEY UPDATE;
+    $seen(owner)
     is_known := FOUND;
     SELECT newest.id, newest.timestamp,
         EXISTS (SELECT FROM $schema.messages WHERE id = ANY(ids))
@@ -81,8 +84,11 @@ DECLARE
     named text[];
     newest_id text;
 BEGIN
+    $seen(owner)
     PERFORM pg_advisory_xact_lock($lock(owner));
-    PERFORM 1 FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE;
+    PERFORM 1 FROM $schema.conversations WHERE id = owner $scoped{AND user_id = viewer}
+    FOR NO KEY UPDATE;
+    $seen(owner)
     newest_id := (
         SELECT id FROM $schema.messages WHERE conversation_id = owner
         ORDER BY timestamp DESC, seq DESC LIMIT 1);
@@ -109,8 +115,11 @@ DECLARE
     last_seq bigint := -9223372036854775808;
     later text[];
 BEGIN
+    $seen(owner)
     PERFORM pg_advisory_xact_lock($lock(owner));
-    PERFORM 1 FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE;
+    PERFORM 1 FROM $schema.conversations WHERE id = owner $scoped{AND user_id = viewer}
+    FOR NO KEY UPDATE;
+    $seen(owner)
     IF last_kept IS NOT NULL THEN
         SELECT timestamp, seq INTO last_timestamp, last_seq FROM $schema.messages
         WHERE id = last_kept AND conversation_id = owner;
@@ -149,8 +158,11 @@ DECLARE
     last_seq bigint := 9223372036854775807;
     ids text[];
 BEGIN
+    $seen(owner)
     PERFORM pg_advisory_xact_lock($lock(owner));
-    PERFORM 1 FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE;
+    PERFORM 1 FROM $schema.conversations WHERE id = owner $scoped{AND user_id = viewer}
+    FOR NO KEY UPDATE;
+    $seen(owner)
     IF NOT FOUND THEN
         answer := 'conversation';
     ELSIF last_copied IS NOT NULL THEN
@@ -160,6 +172,9 @@ BEGIN
             answer := 'message';
         END IF;
     END IF;
+    $scoped{IF answer IS NULL AND EXISTS (SELECT FROM $schema.conversations WHERE id = copy_id) THEN
+        answer := 'copy'; -- the insertion would wait for one that changes it
+    END IF;}
     IF answer IS NULL THEN
         INSERT INTO $schema.conversations ($conversations.columns)
         SELECT $conversations.values

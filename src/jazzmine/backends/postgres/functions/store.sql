@@ -6,11 +6,23 @@
 -- does not overtake a call that waits, as it would if it locked the row FOR KEY SHARE. What stores
 -- several messages locks the rows of their conversations, because advisory locks are limited in number.
 -- After that, rows are locked in one order: conversations, messages, traces, and each of them by id.
+--
+-- Scopes. A function with a part in $seen or $scoped is made twice: without these parts, and with them for a
+-- store that is scoped to a user, the viewer, as NAME_scoped. $seen(owner) raises an error unless the
+-- conversation is the viewer's: before anything is locked, so that a call never waits for what belongs to
+-- others, and again afterwards, since it may be another's by then.
 
 CREATE FUNCTION $schema.jazzmine_store_message(owner text, message json, $fence)
     RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 BEGIN
+    $seen(owner)
+    $scoped{IF EXISTS (
+        SELECT FROM $schema.messages
+        WHERE id = message ->> 'id' AND conversation_id <> message ->> 'conversation_id')
+    THEN
+        PERFORM $schema.jazzmine_refuse_moved(json_build_array(message));
+    END IF;}
     PERFORM pg_advisory_xact_lock_shared($lock(owner));
     INSERT INTO $schema.messages AS stored ($messages.columns)
     SELECT $messages.values FROM json_to_record(message) AS given ($messages.definitions)
@@ -20,6 +32,7 @@ BEGIN
         PERFORM $schema.jazzmine_refuse_moved(json_build_array(message));
     END IF;
     $index(json_to_record(message))
+    $seen(owner)
     $finish('', NULL)
 END
 $body$;
@@ -38,6 +51,7 @@ DECLARE
     locked text[];
     written bigint;
 BEGIN
+    $scoped{PERFORM $require_storable;}
     IF owners <> '{}' THEN
         locked := ARRAY(
             SELECT id FROM $schema.conversations
@@ -49,7 +63,7 @@ BEGIN
         SELECT $conversations.values
         FROM json_to_record(conversation) AS given ($conversations.definitions)
         ON CONFLICT (id) DO UPDATE SET $conversations.replacements
-        WHERE $conversations.is_changed;
+        WHERE $conversations.is_changed $scoped{AND stored.user_id = viewer};
         IF owners <> '{}' THEN
             locked := locked || ARRAY(
                 SELECT id FROM $schema.conversations
@@ -81,22 +95,60 @@ BEGIN
         END IF;
         $store_trace
     END IF;
+    $scoped{PERFORM $require_storable;}
     $finish('', NULL)
 END
 $body$;
 
--- Raises an error if a stored message would move to another conversation.
+-- Raises an error if a call of jazzmine_store is not for the conversations of a user.
+CREATE FUNCTION $schema.jazzmine_require_storable(
+    viewer text, owners text[], given_id text, messages json, trace_message text
+) RETURNS void LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    unseen text := (
+        SELECT min(owner COLLATE "C") FROM unnest(owners) AS owner
+        WHERE NOT EXISTS (
+            SELECT FROM $schema.conversations WHERE id = owner AND user_id = viewer));
+BEGIN
+    IF EXISTS (SELECT FROM $schema.conversations WHERE id = given_id AND user_id <> viewer) THEN
+        RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'conversations', MESSAGE = given_id;
+    END IF;
+    IF unseen IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'JZ003', TABLE = 'conversations', MESSAGE = unseen;
+    END IF;
+    IF EXISTS (
+        SELECT FROM json_to_recordset(messages) AS given (id text, conversation_id text)
+            JOIN $schema.messages AS stored ON stored.id = given.id
+        WHERE stored.conversation_id <> given.conversation_id)
+    THEN
+        PERFORM $schema.jazzmine_refuse_moved(messages);
+    END IF;
+    IF trace_message IS NOT NULL AND trace_message NOT IN (
+        SELECT id FROM json_to_recordset(messages) AS given (id text)
+    ) AND NOT EXISTS (
+        SELECT FROM $schema.messages AS stored
+            JOIN $schema.conversations AS owner ON owner.id = stored.conversation_id
+        WHERE stored.id = trace_message AND owner.user_id = viewer)
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'JZ003', TABLE = 'messages', MESSAGE = trace_message;
+    END IF;
+END
+$body$;
+
+-- Raises an error if a message was not stored because it would move to another conversation. Where row-level
+-- security hides the stored one, it is not found.
 CREATE FUNCTION $schema.jazzmine_refuse_moved(messages json) RETURNS void
     LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 DECLARE
     moved text := (
         SELECT format(
-            'message %L is stored in another conversation than %L', stored.id,
+            'message %L is stored in another conversation than %L', given.id,
             given.conversation_id)
         FROM json_to_recordset(messages) AS given (id text, conversation_id text)
-            JOIN $schema.messages AS stored ON stored.id = given.id
-        WHERE stored.conversation_id <> given.conversation_id
+            LEFT JOIN $schema.messages AS stored ON stored.id = given.id
+        WHERE stored.conversation_id IS DISTINCT FROM given.conversation_id
         LIMIT 1);
 BEGIN
     IF moved IS NOT NULL THEN
@@ -149,7 +201,8 @@ CREATE FUNCTION $schema.jazzmine_flag_message(message_id text, flagged boolean, 
 DECLARE
     answer text := '0';
 BEGIN
-    UPDATE $schema.messages SET is_flagged = flagged WHERE id = message_id;
+    UPDATE $schema.messages SET is_flagged = flagged
+    WHERE id = message_id $scoped{AND $of_viewer};
     IF FOUND THEN
         answer := '1';
     END IF;
@@ -163,12 +216,14 @@ CREATE FUNCTION $schema.jazzmine_delete_message(message_id text, $fence)
 #variable_conflict use_column
 DECLARE
     answer text := '0';
-    owner text := (SELECT conversation_id FROM $schema.messages WHERE id = message_id);
+    owner text := (
+        SELECT conversation_id FROM $schema.messages
+        WHERE id = message_id $scoped{AND $of_viewer});
 BEGIN
     IF owner IS NOT NULL THEN
         PERFORM pg_advisory_xact_lock_shared($lock(owner));
     END IF;
-    DELETE FROM $schema.messages WHERE id = message_id;
+    DELETE FROM $schema.messages WHERE id = message_id $scoped{AND $of_viewer};
     IF FOUND THEN
         answer := '1';
     END IF;
@@ -215,7 +270,7 @@ DECLARE
 BEGIN
     UPDATE $schema.conversations
     SET title = coalesce(new_title, title), metadata = (metadata - removed) || changes
-    WHERE id = conversation_id
+    WHERE id = conversation_id $scoped{AND user_id = viewer}
     RETURNING $conversations.object, ARRAY[user_id] INTO answer, named;
     IF NOT FOUND THEN
         answer := '';
@@ -231,8 +286,10 @@ CREATE FUNCTION $schema.jazzmine_delete_conversation(owner text, $fence)
 DECLARE
     answer text := '0';
 BEGIN
+    $seen(owner)
     PERFORM pg_advisory_xact_lock($lock(owner));
-    PERFORM 1 FROM $schema.conversations WHERE id = owner FOR UPDATE;
+    PERFORM 1 FROM $schema.conversations WHERE id = owner $scoped{AND user_id = viewer} FOR UPDATE;
+    $seen(owner)
     PERFORM 1 FROM $schema.messages WHERE conversation_id = owner
     ORDER BY id COLLATE "C" FOR UPDATE;
     DELETE FROM $schema.conversations WHERE id = owner;

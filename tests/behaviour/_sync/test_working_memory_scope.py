@@ -1,0 +1,142 @@
+"""A working memory store that is scoped to a user has that user's working memories."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Callable
+from typing import Any
+
+import pytest
+
+from jazzmine import IntegrityError, JazzmineError, ScopeError
+from jazzmine.sync.working_memory import WorkingMemory, WorkingMemoryStore
+from tests.behaviour.memory_samples import UPDATES
+from tests.behaviour.support.sync_support import Started, pause
+
+OTHERS, ABSENT = "c2", "c8"
+
+
+def held(own: Any, cid: str) -> Any:
+    with own.locked(cid) as memory:
+        memory.end_turn("mine", "mine")
+    return memory
+
+
+# Each has the result that it would have if nothing were stored for the conversation.
+ABOUT: dict[str, Callable[[Any, str], Any]] = {
+    **{update.name: update.on for update in UPDATES},
+    "delete": lambda own, cid: own.delete(cid),
+    "get": lambda own, cid: own.get(cid),
+    "locked": held,
+    "set_data": lambda own, cid: own.set_data(cid, colour="red"),
+    "update": lambda own, cid: own.update(cid, lambda memory: memory.end_turn("mine", "mine")),
+}
+# Called without a conversation, or storing one; what they do is tested below.
+OF_THE_USER = {"active_count", "erase_user", "get_or_create", "save"}
+
+
+@pytest.fixture
+def entangled(memory_store: WorkingMemoryStore) -> Iterator[WorkingMemoryStore]:
+    """The working memories of two users, with the same agent."""
+    memory_store.get_or_create("c1", "u1", "a1")
+    memory_store.get_or_create("c2", "u2", "a1")
+    yield memory_store
+    for user in ("u1", "u2"):
+        memory_store.erase_user(user)
+
+
+def outcome(call: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return call(*args)
+    except JazzmineError as error:
+        return type(error), str(error)
+
+
+def test_each_method_is_called() -> None:
+    methods = {
+        name
+        for name, _ in inspect.getmembers(WorkingMemoryStore, inspect.isfunction)
+        if not name.startswith("_")
+    }
+    everywhere = {"close", "open", "ping", "require_open", "scoped"}
+
+    assert {*ABOUT, *OF_THE_USER} == methods - everywhere
+
+
+@pytest.mark.smoke
+def test_those_of_others_are_as_if_they_were_not_stored(
+    entangled: WorkingMemoryStore,
+) -> None:
+    own, before = entangled.scoped(user_id="u1"), entangled.get(OTHERS)
+    for name, call in ABOUT.items():
+        absent, found = [
+            repr(outcome(call, own, cid)).replace(cid, "") for cid in (ABSENT, OTHERS)
+        ]
+
+        assert found == absent, name
+        assert entangled.get(OTHERS) == before, name
+
+
+@pytest.mark.smoke
+def test_those_of_others_keep_their_place(entangled: WorkingMemoryStore) -> None:
+    own, before = entangled.scoped(user_id="u1"), entangled.get(OTHERS)
+
+    taken: list[Callable[[], Any]] = [
+        lambda: own.get_or_create(OTHERS, "u1", "a1"),
+        lambda: own.save(WorkingMemory(OTHERS, "u1", "a1")),
+    ]
+    refused: list[Callable[[], Any]] = [
+        lambda: own.get_or_create("c3", "u2", "a1"),
+        lambda: own.save(WorkingMemory("c3", "u2", "a1")),
+        lambda: own.erase_user("u2"),
+    ]
+
+    for call in taken:
+        with pytest.raises(IntegrityError, match="taken"):
+            call()
+    for call in refused:
+        with pytest.raises(ScopeError):
+            call()
+    assert entangled.get(OTHERS) == before
+    assert entangled.active_count() == 2
+
+
+@pytest.mark.smoke
+def test_what_is_the_users_is_changed(entangled: WorkingMemoryStore) -> None:
+    own = entangled.scoped(user_id="u1")
+
+    own.end_turn("c1", "Hello", "greet")
+    own.update("c1", lambda memory: memory.end_turn("Which one?", "ask"))
+    with own.locked("c1") as memory:
+        memory.end_turn("This one", "answer")
+
+    stored = own.get("c1")
+    assert stored is not None
+    assert stored == entangled.get("c1")
+    assert stored.revision == 4
+    assert (own.save(stored)).revision == 5
+    assert own.active_count() == 1
+    assert (own.get_or_create("c3", "u1", "a1")).user_id == "u1"
+    assert own.delete("c3")
+    assert own.erase_user("u1") == 1
+    assert entangled.active_count() == 1
+
+
+@pytest.mark.smoke
+def test_the_block_of_another_user_is_not_waited_for(entangled: WorkingMemoryStore) -> None:
+    own = entangled.scoped(user_id="u1")
+
+    with entangled.locked(OTHERS):
+        calls = [
+            Started(lambda: outcome(own.end_turn, OTHERS, "mine", "mine")),
+            Started(lambda: outcome(own.delete, OTHERS)),
+            Started(lambda: outcome(held, own, OTHERS)),
+        ]
+        for _ in range(200):
+            if all(call.done() for call in calls):
+                break
+            pause(0.02)
+        assert all(call.done() for call in calls)
+
+    for call in calls:
+        call.result()
