@@ -9,6 +9,7 @@ import pytest
 
 from jazzmine.core import MessageStore
 from jazzmine.sync import LongTermMemoryStore
+from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.frameworks import missing
 from tests.behaviour.backends import Config
 from tests.behaviour.stored import everything
@@ -69,3 +70,29 @@ def test_checkpoints_and_values_of_langgraph(config: Config) -> None:
         [hit] = store.search(("facts",), query=WORD, filter={"kind": 1})
         assert hit.value == {"text": WORD, "kind": 1}
         assert not is_readable(config)
+
+        saver.put(thread, {**empty_checkpoint(), **values}, {"run_id": "r1"}, {"c": 1})
+        saver.delete_for_runs(["r1"])
+        assert [one.metadata["source"] for one in saver.list(thread)] == ["input"]
+
+
+@needs("strands")
+def test_sessions_of_strands(config: Config) -> None:
+    from strands.types.session import Session, SessionAgent, SessionType
+
+    from jazzmine.adapters.strands import JazzmineSessionRepository
+
+    with SyncMessageStore.initialize(config) as store:
+        sessions = JazzmineSessionRepository(store, user_id="ada", agent_id="desk")
+        for session_id in ("s1", "s2"):
+            sessions.create_session(Session(session_id, SessionType.AGENT))
+            sessions.create_agent(session_id, SessionAgent("guide", {"plan": WORD}, {}))
+        assert not is_readable(config)
+
+        sessions.delete_session("s1")
+
+        assert sessions.read_session("s1") is None
+        assert sessions.read_agent("s1", "guide") is None
+        agent = sessions.read_agent("s2", "guide")
+    assert agent is not None
+    assert agent.state == {"plan": WORD}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from jazzmine import ConfigurationError
-from jazzmine.errors import DecryptionError
+from jazzmine import ConfigurationError, Conversation, MemoryItem
+from jazzmine._sync.views import seal, seal_items
+from jazzmine.errors import DecryptionError, NotFoundError
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import (
     InMemoryWorkingMemoryStore,
@@ -156,7 +158,6 @@ def test_plain_items_are_read_if_the_store_accepts_them(items_config: Config) ->
 def test_what_is_sealed_is_not_searched_by(messages_config: Config) -> None:
     with MessageStore.initialize(sealed(messages_config)) as store:
         for call in (
-            lambda: store.get_conversations(where={"a": 1}),
             lambda: store.find_turn_traces(TraceFilter(tool={"error": "x"})),
             lambda: store.search_messages("word"),
         ):
@@ -166,14 +167,46 @@ def test_what_is_sealed_is_not_searched_by(messages_config: Config) -> None:
         MessageStore.initialize({**sealed(messages_config), "search": True})
 
 
-def test_items_are_not_found_by_their_sealed_values(items_config: Config) -> None:
+def test_conversations_are_found_by_their_sealed_metadata(messages_config: Config) -> None:
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        for number in range(7):
+            metadata = {"even": number % 2 == 0, "number": number}
+            store.store_conversation(
+                Conversation(
+                    id=f"c{number}",
+                    user_id="ann",
+                    agent_id="desk",
+                    metadata=metadata,
+                    created_at=number,
+                    last_updated_at=number,
+                )
+            )
+        with patch.object(seal, "_READ_AT_ONCE", 2):
+            found = store.get_conversations(where={"even": True})
+            page = store.get_conversations_by_user_id("ann", where={"even": True}, limit=2)
+            rest = store.get_conversations(where={"even": True}, after=page[-1].id)
+            none = store.get_conversations(where={"even": 1})
+            with pytest.raises(NotFoundError):
+                store.get_conversations(where={"even": True}, after="unknown")
+
+    assert [one.id for one in found] == ["c6", "c4", "c2", "c0"]
+    assert found == [*page, *rest]
+    assert none == []
+
+
+def test_items_are_found_by_their_sealed_values(items_config: Config) -> None:
     with LongTermMemoryStore.initialize(sealed(items_config)) as items:
-        for call in (
-            lambda: items.list_items(where={"a": 1}),
-            lambda: items.search_items("word", where={"a": 1}),
-        ):
-            with pytest.raises(ConfigurationError, match="where= needs a store without encryption"):
-                call()
+        for number in range(7):
+            value = {"even": number % 2 == 0, "text": f"{WORD} {number}"}
+            items.put(MemoryItem(namespace=("n",), key=f"k{number}", value=value))
+        with patch.object(seal_items, "_READ_AT_ONCE", 2):
+            found = items.list_items(("n",), where={"even": True})
+            page = items.list_items(("n",), where={"even": True}, limit=2)
+            searched = items.search_items(WORD, prefix=("n",), where={"even": False})
+
+    assert [one.key for one in found] == ["k0", "k2", "k4", "k6"]
+    assert page == found[:2]
+    assert {one.item.key for one in searched} == {"k1", "k3", "k5"}
 
 
 def test_the_memory_of_a_process_is_sealed_too() -> None:

@@ -14,7 +14,7 @@ from jazzmine.records.item_paths import split_path
 from jazzmine.records.item_rows import ItemChange, ItemRow, ItemVersion, path_text
 from jazzmine.records.sealed import SEALED_KEY, sealed_text
 
-__all__ = ["ItemSeal"]
+__all__ = ["ItemSeal", "value_of"]
 
 # What sealed bytes begin with, before `ID:`.
 _HEAD = b"jazzmine:sealed:"
@@ -148,6 +148,12 @@ def _name(path: str) -> str:
 
 def _context(path: str, field: str) -> bytes:
     return context("item", field, path, "")
+
+
+def value_of(row: ItemRow) -> dict[str, Any]:
+    """Return the value of an opened row; {} if it is no object."""
+    value = _parsed(row[1])
+    return value if isinstance(value, dict) else {}
 
 
 def _parsed(value: Any) -> Any:

@@ -24,6 +24,7 @@ from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_reada
 from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked
+from jazzmine.records.json_values import contains
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs
@@ -37,6 +38,9 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 # So many records are sealed anew in a step: others that write wait for some 10 ms.
 _RESEALED_AT_ONCE = 200
+
+# So many conversations are read and opened at a time, to find some by their metadata.
+_READ_AT_ONCE = 500
 
 _NO_SEARCH = "search and encryption exclude each other: an index of words is not sealed"
 
@@ -313,12 +317,35 @@ class SealedMessages(MessageBackend):
         after: str | None,
     ) -> Sequence[Row]:
         if where:
-            raise ConfigurationError(
-                "the metadata of an encrypted store is sealed, so no conversation can be found by"
-                " it: where= needs a store without encryption"
-            )
+            return await self._matching(by, owner, where, limit, after)
         rows = await self.inner.list_conversations(by, owner, where, limit, after)
         return await self._rows("conversations", rows)
+
+    async def _matching(
+        self,
+        by: ConversationOwner | None,
+        owner: str,
+        where: Mapping[str, Any],
+        limit: int | None,
+        after: str | None,
+    ) -> Sequence[Row]:
+        """Return conversations by their metadata, which is sealed: each is read and opened."""
+        found: list[Row] = []
+        last = after
+        while limit is None or len(found) < limit:
+            try:
+                rows = await self.inner.list_conversations(by, owner, {}, _READ_AT_ONCE, last)
+            except NotFoundError:
+                if last == after:
+                    raise
+                found, last = [], after  # that one was deleted meanwhile
+                continue
+            opened = await self._rows("conversations", rows)
+            found += [row for row in opened if contains(row[1].get("metadata") or {}, where)]
+            if len(rows) < _READ_AT_ONCE:
+                break
+            last = row_id(rows[-1])
+        return found[:limit]
 
     async def list_messages(
         self, by: MessageOwner, owner: str, limit: int | None, after: str | None

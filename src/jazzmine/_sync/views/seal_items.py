@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Callable, Sequence
-from typing import Literal
+from collections.abc import Iterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.config import BackendConfig
 from jazzmine.encryption.found import KeysFound
-from jazzmine.encryption.items import ItemSeal
+from jazzmine.encryption.items import ItemSeal, value_of
 from jazzmine.errors import ConfigurationError, DecryptionError
 from jazzmine.records.item_rows import (
     Cursor,
@@ -22,11 +23,15 @@ from jazzmine.records.item_rows import (
     Outcome,
     cursor_of,
 )
+from jazzmine.records.json_values import contains
 
 __all__ = ["SealedItems", "sealed_items"]
 
 # Opening so many rows takes longer than passing them to a thread.
 _FEW = 200
+
+# So many items are read and opened at a time, to find some by their values.
+_READ_AT_ONCE = 500
 
 
 def sealed_items(backend: ItemBackend, config: BackendConfig) -> ItemBackend:
@@ -85,11 +90,28 @@ class SealedItems(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         if query.where:
-            raise ConfigurationError(
-                "the values of an encrypted long-term memory are sealed, so no item can be found by"
-                " them: where= needs a store without encryption"
-            )
+            return self._matching(query, query.where, limit, after)
         return self._opened(self.inner.list_items(query, limit, after), query.reads)
+
+    def _matching(
+        self, query: ItemQuery, where: Mapping[str, Any], limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return items by their values, which are sealed: each is read and opened."""
+        if query.reads == "vectors":
+            raise ConfigurationError(
+                "the values of an encrypted long-term memory are sealed: a search by vectors cannot"
+                " have where="
+            )
+        found: list[ItemRow] = []
+        everything = replace(query, where=None)
+        while limit is None or len(found) < limit:
+            rows = self.inner.list_items(everything, _READ_AT_ONCE, after)
+            opened = self._opened(rows, query.reads)
+            found += [row for row in opened if contains(value_of(row), where)]
+            if len(rows) < _READ_AT_ONCE:
+                break
+            after = cursor_of(rows[-1])
+        return found[:limit]
 
     def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         return self.inner.list_namespaces(prefix, first, limit)
