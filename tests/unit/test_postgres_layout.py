@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from decimal import Decimal
 from typing import Any
 
@@ -23,7 +24,7 @@ from jazzmine.backends.postgres.rows import store_parameters, stored_rows
 from jazzmine.backends.postgres.schema import migrations
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.config import PostgresConfig, message_store_config
-from jazzmine.errors import InvalidAddressError
+from jazzmine.errors import InvalidAddressError, RecordTooLargeError
 from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Conversation, Message, MessageRole
 
@@ -88,6 +89,16 @@ def test_any_json_comes_back_with_the_types_of_its_numbers(value: Any) -> None:
     assert "\\u0000" not in stored.replace("\\\\", "")
     back = json.loads(from_json_text(as_jsonb(stored)))["metadata"]
     assert repr(back) == repr([value])
+
+
+def test_json_whose_conversion_would_take_long_is_refused_before_it() -> None:
+    json = b'{"original_content":"%b"}' % (rb"\u0000" * 45_000_000)
+    started = time.monotonic()
+
+    with pytest.raises(RecordTooLargeError, match="268435456 bytes of JSON"):
+        to_json_text(json)
+
+    assert time.monotonic() - started < 1
 
 
 def test_numbers_with_columns_of_their_own_are_sent_as_they_are() -> None:

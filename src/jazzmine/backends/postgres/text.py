@@ -15,10 +15,15 @@ import re
 
 from pydantic_core import to_json
 
+from jazzmine.errors import RecordTooLargeError
+
 __all__ = ["from_json_text", "from_text", "is_escaped", "to_json_text", "to_text"]
 
 _MARK = "\ufdd0"
 _SIGNLESS_ZERO = "0.00"
+
+# What is larger would take longer to convert than a call may take.
+_LARGEST = 2**28
 
 _MARK_BYTES = _MARK.encode()
 
@@ -52,7 +57,15 @@ def to_json_text(json: bytes, numbers: bool = True, depth: int = 1) -> str:
         numbers: whether there may be numbers deeper than `depth`.
         depth: the level of the objects; the numbers at this level have typed columns, and are
             not changed.
+
+    Raises:
+        RecordTooLargeError: it is larger than 256 MiB.
     """
+    if len(json) > _LARGEST:
+        raise RecordTooLargeError(
+            f"PostgreSQL takes at most {_LARGEST} bytes of JSON in one call, and these are"
+            f" {len(json)}"
+        )
     if b"\\u0000" in json or _MARK_BYTES in json:
         json = json.replace(_MARK_BYTES, _MARK_BYTES + b"1")
         # Between escaped backslashes, a backslash begins an escape.
