@@ -128,26 +128,41 @@ def _repaired(path: str, data: Any, repairs: Repairs) -> Sections:
     owners = [raw.get("message_id") for raw in data.get("turn_traces", ())]
     _refuse_duplicates(path, "turn_traces", "message_id", [o for o in owners if type(o) is str])
     return Sections(
-        _repaired_lines(Conversation, data.get("conversations", ()), repairs),
-        _repaired_lines(Message, data.get("messages", ()), repairs),
-        _repaired_lines(TurnTrace, data.get("turn_traces", ()), repairs),
+        _repaired_lines(path, "conversations", Conversation, data, repairs),
+        _repaired_lines(path, "messages", Message, data, repairs),
+        _repaired_lines(path, "turn_traces", TurnTrace, data, repairs),
         data.get("search"),
     )
 
 
 def _repaired_lines(
-    kind: type[AnyRecord], stored: Sequence[dict[str, Any]], repairs: Repairs
+    path: str, section: str, kind: type[AnyRecord], data: dict[str, Any], repairs: Repairs
 ) -> list[bytes]:
+    stored: Sequence[dict[str, Any]] = data.get(section, ())
     taken = {raw["id"] for raw in stored}
     lines = []
-    for raw in stored:
+    for index, raw in enumerate(stored):
         try:
             record = kind.__pydantic_validator__.validate_python(raw)
             require_stored(record)
-        except ValidationError:
+        except ValidationError as error:
+            _refuse_newer_fields(path, (section, index), data, error)
             record = _repaired_record(kind, raw, taken, repairs)
         lines.append(_unread_line(raw) if record is None else snapshot(record, kind).json)
     return lines
+
+
+def _refuse_newer_fields(
+    path: str, place: tuple[str, int], data: Any, error: ValidationError
+) -> None:
+    """Raise a `ValidationError` if a record is refused because of a field that it has not got."""
+    for line in error.errors(include_url=False, include_input=False):
+        if line["type"] == "extra_forbidden":
+            said = "This version of jazzmine has no such field; the file was not changed"
+            text = f"{said}{_record_named(data, place)}"
+            reason = PydanticCustomError("newer_version", "{text}", {"text": text})
+            detail = InitErrorDetails(type=reason, loc=(*place, *line["loc"]), input=None)
+            raise ValidationError.from_exception_data(path, [detail], hide_input=True)
 
 
 def _repaired_record(
