@@ -80,6 +80,25 @@ async def test_an_async_store_waits_as_long(schema: str) -> None:
             await store.store_conversation(conversation())
 
 
+def test_others_write_while_a_change_waits_for_a_lock_that_pg_dump_has(schema: str) -> None:
+    write = bound("UPDATE $schema.messages SET id = id WHERE id = 'm1'", schema)
+    took = []
+    with (
+        locked(schema, HELD),
+        postgres.connect(postgres.dsn()) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        opening = thread.submit(MessageStore.initialize, config(schema))
+        while not opening.done():
+            started = monotonic()
+            other.execute(write)
+            took.append(monotonic() - started)
+        opening.result().close()
+
+    assert len(took) > 10
+    assert max(took) < HELD / 2
+
+
 def test_a_time_limit_of_the_role_does_not_end_a_change(schema: str) -> None:
     limits = "-c statement_timeout=300 -c lock_timeout=300"
     dsn = postgres.changed(postgres.dsn(), options=limits)

@@ -20,7 +20,7 @@ from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
-from jazzmine.sync import MessageStore
+from jazzmine.sync import Conversation, MessageStore
 from tests.cli.program import Ran, all_records, objects, run
 from tests.servers import mongodb, postgres
 from tests.servers.process import free_port
@@ -114,6 +114,28 @@ def test_a_missing_index_comes_with_the_statement_that_makes_it(
     assert (status, found["level"]) == (1, "error")
     assert "idx_msg_conv" in found["text"]
     admin.execute(found["cure"])
+    assert diagnosed("--store", current_url) == (0, [])
+
+
+def test_a_sequence_that_was_left_behind_copied_rows_comes_with_the_statement_that_sets_it(
+    current_url: str, admin: Any
+) -> None:
+    with MessageStore.initialize(current_url) as store:
+        store.store_conversation(Conversation(user_id="u1", agent_id="a1"))
+        table = f'"{schema_of(current_url)}".conversations'
+        admin.execute(f"ALTER TABLE {table} ALTER seq RESTART".encode())
+    status, found = one_found("--store", current_url)
+    assert (status, found["level"]) == (1, "error")
+    assert "conversations" in found["text"]
+    admin.execute(found["cure"])
+    assert diagnosed("--store", current_url) == (0, [])
+
+
+def test_a_missing_function_is_noticed_and_made(current_url: str, admin: Any) -> None:
+    admin.execute(f'DROP FUNCTION "{schema_of(current_url)}".jazzmine_pop')
+    status, found = one_found("--store", current_url)
+    assert (status, found["cure"]) == (1, "jazzmine migrate")
+    run("migrate", "--store", current_url)
     assert diagnosed("--store", current_url) == (0, [])
 
 
