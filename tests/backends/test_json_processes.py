@@ -51,7 +51,7 @@ def test_four_processes_lose_nothing_in_one_file(path: Path, store: JSONMessageS
         subprocess.Popen([sys.executable, "-c", STORE_MANY, str(path), name, "100"])
         for name in "abcd"
     ]
-    assert [process.wait(60) for process in processes] == [0, 0, 0, 0]
+    assert [process.wait(240) for process in processes] == [0, 0, 0, 0]
 
     messages = store.get_messages_by_conversation_id("c1")
 

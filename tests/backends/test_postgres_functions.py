@@ -18,6 +18,7 @@ from jazzmine.records.messages import Message
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
+from tests.faults.sizes import LENIENCE
 from tests.servers import pgbouncer, postgres
 from tests.servers.proxy import Proxy
 
@@ -144,7 +145,7 @@ async def test_a_locked_conversation_does_not_take_the_whole_pool(
             started = time.monotonic()
             await store.ping()
             await store.store_message(message("x").model_copy(update={"conversation_id": "c2"}))
-            assert time.monotonic() - started < 2
+            assert time.monotonic() - started < 8  # without a free connection, 10 s
             assert not any(task.done() for task in tasks)
         await asyncio.gather(*tasks)
         assert len(await store.get_messages_by_conversation_id("c1")) == 10
@@ -205,7 +206,7 @@ async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError):
                 await store.get_message_by_id("m1")
-            assert time.monotonic() - started < 1.5 + 0.5 + 1.0
+            assert time.monotonic() - started < 1.5 + 0.5 + LENIENCE
             proxy.drip = 0.0
 
 

@@ -279,7 +279,7 @@ def test_a_silent_sentinel_delays_no_sync_call_for_long() -> None:
         each.close()
     client.close()
 
-    assert took < 4
+    assert took < 4 + LENIENCE
 
 
 async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
@@ -296,4 +296,4 @@ async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
         await each.aclose()
     await client.aclose()
 
-    assert took < 4
+    assert took < 4 + LENIENCE

@@ -93,7 +93,7 @@ def test_a_read_sees_what_another_process_wrote(path: Path) -> None:
     with MessageStore.initialize(config_of(path)) as store:
         assert store.get_messages_by_conversation_id("c1") == []
 
-        assert writer(path, "sync", "other", 2).communicate(timeout=60)[0] == "0\n1\n"
+        assert writer(path, "sync", "other", 2).communicate(timeout=240)[0] == "0\n1\n"
 
         assert len(store.get_messages_by_conversation_id("c1")) == 4
 
@@ -227,7 +227,7 @@ def test_a_parent_that_closes_its_store_takes_nothing_from_its_children(path: Pa
     store.close()
     closed.set()
     for child in children:
-        child.join(60)
+        child.join(240)
 
     assert [child.exitcode for child in children] == [0] * 4
     with MessageStore.initialize(config_of(path)) as again:
@@ -253,11 +253,11 @@ def test_forks_among_threads_that_write_hang_nobody(path: Path) -> None:
         for number in range(size(15, 200)):
             child = fork.Process(target=read_and_write, args=(store, f"child-{number}", 2))
             child.start()
-            child.join(60)
+            child.join(240)
             assert child.exitcode == 0
         stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(240)
 
         forked = size(15, 200) * 2
         assert len(store.get_messages_by_conversation_id("c1")) == sum(counts) + forked
@@ -274,7 +274,7 @@ def test_twelve_processes_open_a_new_file_at_once(tmp_path: Path) -> None:
         for process in processes:
             assert process.stdin is not None
             process.stdin.close()
-        assert [process.wait(60) for process in processes] == [0] * 12
+        assert [process.wait(240) for process in processes] == [0] * 12
 
         versions = execute(path, "SELECT component, version FROM jazzmine_migrations")
         assert versions == [("messages", one.version) for one in migrations("messages")]

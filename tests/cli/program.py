@@ -84,7 +84,7 @@ def on_terminal(*arguments: str, **more: str) -> str:
                 written += some
         except OSError:  # the other end is closed
             pass
-        program.wait(60)
+        program.wait(240)
     os.close(ours)
     return written.decode()
 

@@ -86,7 +86,7 @@ def test_a_closed_pipe_ends_the_program_without_a_word(long_url: str) -> None:
         assert program.stdout.readline().startswith(b'{"conversation"')
         program.stdout.close()
         assert program.stderr.read() == b""
-    assert program.wait(60) == 141
+    assert program.wait(240) == 141
 
 
 @pytest.mark.parametrize("descriptor", [1, 2])
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_the_program_without_a_traceback(tmp_path: Path) -> None:
         _wait_for(tmp_path / "new.json.lock", program)
         program.send_signal(signal.SIGINT)
         assert b"Traceback" not in program.stderr.read()
-    assert program.wait(60) == 130
+    assert program.wait(240) == 130
 
 
 def _wait_for(path: Path, program: subprocess.Popen[bytes]) -> None:
@@ -208,7 +208,7 @@ def test_what_is_added_is_followed(tmp_path: Path) -> None:
             for program in (shown, traced):
                 program.send_signal(signal.SIGINT)
                 with program:
-                    assert program.wait(60) == 130
+                    assert program.wait(240) == 130
 
 
 def following(*arguments: str) -> subprocess.Popen[str]:

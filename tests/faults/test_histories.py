@@ -268,7 +268,7 @@ def in_a_process(
     name: str, config: Config, recorder: Recorder | LogRecorder, opened: Any, results: Any
 ) -> None:
     with kind(name).initialize(config) as store:
-        opened.wait(60)
+        opened.wait(240)
         if name == "json":
             with a_failing_disk(recorder.seed):
                 call_with_pauses(recorder, store)
@@ -323,10 +323,10 @@ def call_in_processes(
     ]
     for process in processes:
         process.start()
-    opened.wait(60)
+    opened.wait(240)
     with faults(name, proxy):
         for recorder in recorders:
-            recorder.history = results.get(timeout=60)
+            recorder.history = results.get(timeout=240)
         for process in processes:
             process.join()
 

@@ -71,7 +71,7 @@ class Others:
     def end(self) -> None:
         self._is_over.set()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(240)
         assert not any(thread.is_alive() for thread in self._threads), "a call waits for ever"
 
 
@@ -111,7 +111,7 @@ def test_an_interrupt_takes_nothing_from_threads_that_are_not_interrupted(
             thread.start()
         interrupt_often(lambda: store.store_message(message("own")))
         for thread in threads:
-            thread.join(60)
+            thread.join(240)
 
         assert sorted(popped) == sorted(f"m{n}" for n in range(count))
 

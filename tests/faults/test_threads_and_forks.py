@@ -128,7 +128,7 @@ def work_in_a_pool(store: Any) -> None:
     for job in [*range(total), *[None] * WORKERS]:
         jobs.put(job)
     for process in processes:
-        process.join(60)
+        process.join(240)
     assert [process.exitcode for process in processes] == [0] * WORKERS, "a process failed"
     if isinstance(store, MessageStore):
         assert len(list(store.iter_messages("c1"))) == total

@@ -35,7 +35,7 @@ class Served:
     def stop(self) -> tuple[int, str]:
         """Interrupt the program; return its exit status and what it wrote after the address."""
         self.process.send_signal(signal.SIGINT)
-        rest, _ = self.process.communicate(timeout=60)
+        rest, _ = self.process.communicate(timeout=240)
         return self.process.returncode, rest + self._errors.read_text()
 
 

@@ -61,6 +61,16 @@ def test_a_column_has_a_migration_of_sqlite(table: Table) -> None:
     assert not missing, f"name them in a new migration in {SQLITE.relative_to(ROOT)}: {missing}"
 
 
+@pytest.mark.parametrize("folder", [POSTGRES, SQLITE], ids=["postgresql", "sqlite"])
+@each_record
+def test_a_field_within_a_record_has_a_migration(kind: type[Record], folder: Path) -> None:
+    """An older version would leave the record out of listings; so it must refuse the database."""
+    known = names_before(kind.__name__) | names(migrations(folder))
+    missing = [f"{kind.__name__}.{name}" for name in kind.model_fields if name not in known]
+    where = folder.relative_to(ROOT)
+    assert not missing, f"name them in a new migration in {where}: {missing}"
+
+
 @each_record
 def test_a_field_that_holds_text_is_a_text(kind: type[Record]) -> None:
     """A `str` would accept a lone surrogate, which no back end can store."""

@@ -1,5 +1,7 @@
 -- Changes the tables of jazzmine 1.0 to 1.2, which had other functions, to those that the second
--- migration makes, and makes the table of leases anew.
+-- migration makes, and makes the table of leases anew. New within traces: provider, cached_prompt_tokens,
+-- cache_write_tokens, reasoning_tokens, cost_usd, input, output and metadata of the call of a model;
+-- tool_name, call_id, arguments and started_at_ms of that of a tool.
 
 $added_columns
 

@@ -18,7 +18,6 @@ CREATE TABLE stored_messages (
     user_id         TEXT    NOT NULL,
     timestamp       INTEGER NOT NULL,
     is_flagged      INTEGER NOT NULL,
-    is_call         INTEGER NOT NULL, -- whether it is of an assistant or a colleague
     body            TEXT    NOT NULL
 );
 
@@ -62,21 +61,12 @@ CREATE INDEX idx_conv_agent ON stored_conversations (agent_id, last_updated_at, 
 CREATE INDEX idx_conv_updated ON stored_conversations (last_updated_at, seq);
 
 -- With the flag, so that a context is found without reading messages that it leaves out.
-CREATE INDEX idx_msg_conv ON stored_messages
-    (conversation_id, timestamp, seq, is_flagged, is_call);
+CREATE INDEX idx_msg_conv ON stored_messages (conversation_id, timestamp, seq, is_flagged);
 CREATE INDEX idx_msg_user ON stored_messages (user_id, timestamp, seq);
 
 CREATE INDEX idx_tt_conv ON stored_turn_traces (conversation_id, turn_number, seq);
-
--- With what filters ask for, so that traces which do not match are not read.
-CREATE INDEX idx_tt_agent_time ON stored_turn_traces
-    (agent_id, started_at_ms, seq, has_errors, total_tokens, total_latency_ms);
-CREATE INDEX idx_tt_user ON stored_turn_traces
-    (user_id, started_at_ms, seq, has_errors, total_tokens, total_latency_ms);
-CREATE INDEX idx_tt_intent ON stored_turn_traces
-    (detected_intent, started_at_ms, seq, has_errors, total_tokens, total_latency_ms);
-CREATE INDEX idx_tt_time ON stored_turn_traces
-    (started_at_ms, seq, total_tokens, total_latency_ms);
+CREATE INDEX idx_tt_agent_time ON stored_turn_traces (agent_id, started_at_ms, seq);
+CREATE INDEX idx_tt_user ON stored_turn_traces (user_id, started_at_ms, seq);
+CREATE INDEX idx_tt_time ON stored_turn_traces (started_at_ms, seq);
+CREATE INDEX idx_tt_intent ON stored_turn_traces (detected_intent, started_at_ms, seq);
 CREATE INDEX idx_tt_failed ON stored_turn_traces (started_at_ms, seq) WHERE has_errors;
-CREATE INDEX idx_tt_agent_failed ON stored_turn_traces (agent_id, started_at_ms, seq)
-    WHERE has_errors;
