@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from jazzmine.core import message_store as async_messages
 from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
+from tests.servers.redis import eventually
 
 STORE_MANY = """
 import sys
@@ -142,6 +144,37 @@ async def test_fifty_writes_at_once_take_two_flushes_at_most(
 
         assert len(await store.get_messages_by_conversation_id("c1")) == 50
     assert 1 <= len(flushes) <= 2
+
+
+def test_a_prune_of_many_conversations_writes_the_file_a_few_times(
+    path: Path, store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"old{n}" for n in range(300)]
+    for name in names:
+        store.store_conversation(conversation(name))
+    store.store_messages([message(f"m {name}", conversation_id=name) for name in names])
+    written = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: (written.append(paths), replace(*paths)))
+
+    assert store.prune_conversations(before=2**62, limit=300) == 300
+
+    assert len(written) < 10
+
+
+def test_a_store_that_is_dropped_leaves_no_file_open(path: Path) -> None:
+    def use() -> None:
+        store = MessageStore.initialize({"path": str(path)})
+        store.store_conversation(conversation("c1"))
+
+    use()
+
+    def has_no_file_open() -> bool:
+        gc.collect()
+        links = [os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.exists()]
+        return not any(link.startswith(str(path.parent)) for link in links)
+
+    assert eventually(has_no_file_open)
 
 
 def test_one_bad_write_of_a_shared_flush_fails_alone(path: Path, store: JSONMessageStore) -> None:

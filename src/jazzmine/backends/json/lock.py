@@ -77,6 +77,11 @@ class FileMutex:
                 os.close(self._fd)
                 self._fd = None
 
+    def __del__(self) -> None:
+        # Of a store that was dropped without being closed; it holds no lock.
+        if self._fd is not None:
+            os.close(self._fd)
+
     def _acquire(self) -> bool:
         while True:
             fd = self._open()
