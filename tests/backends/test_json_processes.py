@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import pytest
 
+from jazzmine.backends.json import database, durable_file
 from jazzmine.core import message_store as async_messages
 from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
@@ -155,11 +156,36 @@ def test_a_prune_of_many_conversations_writes_the_file_a_few_times(
     store.store_messages([message(f"m {name}", conversation_id=name) for name in names])
     written = []
     replace = os.replace
-    monkeypatch.setattr(os, "replace", lambda *paths: (written.append(paths), replace(*paths)))
+
+    def count(source: str, target: str) -> None:
+        written.append(target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", count)
 
     assert store.prune_conversations(before=2**62, limit=300) == 300
 
     assert len(written) < 10
+
+
+def test_a_lock_file_that_is_removed_during_a_write_loses_no_write_of_another(
+    path: Path, store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = durable_file.replace_file
+
+    with MessageStore.initialize({"path": str(path)}) as another:
+
+        def replace_late(*args: Any, **options: Any) -> Any:
+            monkeypatch.setattr(database, "replace_file", replace)
+            Path(f"{path}.lock").unlink()
+            another.store_message(message("another's", timestamp=1))
+            return replace(*args, **options)
+
+        monkeypatch.setattr(database, "replace_file", replace_late)
+        store.store_message(message("own", timestamp=2))
+
+        found = another.get_messages_by_conversation_id("c1")
+    assert [one.id for one in found] == ["another's", "own"]
 
 
 def test_a_store_that_is_dropped_leaves_no_file_open(path: Path) -> None:
