@@ -1,0 +1,1 @@
+"""What our stores and those of other libraries lose, and what they cost."""

@@ -1,0 +1,218 @@
+"""What a store loses, doubles, mixes up or keeps: each scenario returns its figures by name."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from benchmarks.rivals.places import Place
+from benchmarks.rivals.processes import Process, opened
+from benchmarks.rivals.store import EVERYTHING, Said, said, turn
+from tests.servers.proxy import Proxy
+
+Figures = dict[str, float]
+
+NAME = "Quartermain"
+"""The name of a user who is erased."""
+
+LONGEST = 0.02
+"""The longest pause of a model or a tool, in s."""
+
+ATTEMPTS = 3
+"""How often a caller tries again after an error."""
+
+
+def at_once(workers: Sequence[Process], place: Place, each: int) -> Figures:
+    """Processes that add to one session two messages at a time.
+
+    A message is lost if its call returned and it is not there; two that were added together are
+    torn apart if another one is between them; one is out of order if it comes before an earlier
+    one of the same process.
+    """
+    with opened(workers, place.address):
+        workers[0].call("create", session="busy", user="ada", title="")
+        workers[0].call("add", session="busy", user="ada", messages=[said("first")])
+        for worker in workers:
+            worker.call("warm_up", session="busy", user="ada")
+        for number, worker in enumerate(workers):
+            ids = {"prefix": str(number), "pairs": each // 2}
+            worker.send("add_pairs", session="busy", user="ada", **ids)
+        replies = [worker.receive() for worker in workers]
+        stored = _ids(workers[0], "busy")
+    refused: dict[str, str] = {}
+    for reply in replies:
+        refused |= reply["refused"]
+    wanted = {f"{number}.{index}" for number in range(len(workers)) for index in range(each)}
+    places = {id: index for index, id in enumerate(stored)}
+    kept = [id for id in stored if id in wanted]
+    found: Figures = {
+        "refused": len(refused),
+        "lost": len(wanted - set(refused) - set(stored)),
+        "doubled": len(kept) - len(set(kept)),
+        "torn": sum(
+            places[f"{worker}.{number}"] + 1 != places[f"{worker}.{number + 1}"]
+            for worker in range(len(workers))
+            for number in range(0, each, 2)
+            if {f"{worker}.{number}", f"{worker}.{number + 1}"} <= places.keys()
+        ),
+        "out of order": sum(
+            _inversions([id for id in kept if id.startswith(f"{worker}.")])
+            for worker in range(len(workers))
+        ),
+        "seconds": max(reply["seconds"] for reply in replies),
+    }
+    return found
+
+
+def killed(
+    reader: Process, victims: Sequence[Process], place: Place, sessions: int = 20
+) -> Figures:
+    """Processes that are killed while each writes turns to some sessions at once.
+
+    A session can go on if what the framework would send to the model next has a result for each
+    call of a tool, and a call for each result.
+    """
+    stuck = partly = 0
+    with opened([reader], place.address):
+        for index, victim in enumerate(victims):
+            names = [f"killed-{index}-{number}" for number in range(sessions)]
+            for name in names:
+                reader.call("create", session=name, user="ada", title="")
+            victim.call("open", place=place.address)
+            victim.send("turns_until_killed", sessions=names, user="ada", longest=LONGEST)
+            _wait_for_turns(reader, names)
+            time.sleep(random.uniform(0, 3 * LONGEST))
+            victim.kill()
+            for name in names:
+                stored = reader.call("newest", session=name, user="ada", count=EVERYTHING)
+                partly += len(stored) % 4 != 0
+                stuck += not can_go_on(reader.call("for_model", session=name, user="ada"))
+    return {"kills": sessions * len(victims), "cannot go on": stuck, "kept in part": partly}
+
+
+def _wait_for_turns(reader: Process, sessions: Sequence[str]) -> None:
+    """Wait until each session has a turn."""
+    until = time.monotonic() + 60
+    for session in sessions:
+        while len(reader.call("newest", session=session, user="ada", count=8)) < 4:
+            if time.monotonic() > until:
+                raise TimeoutError(f"no turn of {session}")
+            time.sleep(0.05)
+
+
+def can_go_on(messages: Sequence[Said]) -> bool:
+    """Return whether each call is answered before anything else is said, as providers want."""
+    open_calls: set[str] = set()
+    for one in messages:
+        if one["role"] == "tool":
+            if one["call"] not in open_calls:
+                return False
+            open_calls.discard(one["call"])
+        elif open_calls:
+            return False
+        elif one["call"]:
+            open_calls.add(one["call"])
+    return not open_calls
+
+
+def reply_dropped(worker: Process, place: Place, port: int, rounds: int = 5) -> Figures:
+    """The k-th reply to adding a turn is dropped, and its connection cut, for each k in turn.
+
+    The caller adds the same messages again after an error, a few times.
+    """
+    session = {"session": "dropped", "user": "ada"}
+    failed, wanted = 0, {"first"}
+    with Proxy(port) as proxy, opened([worker], place.through(proxy.port)):
+        worker.call("create", **session, title="")
+        worker.call("add", **session, messages=[said("first")])
+        for attempt in range(rounds):
+            for number in range(1, 100):
+                messages = turn(f"t{attempt}-{number}")
+                wanted |= {one["id"] for one in messages}
+                before = proxy.lost
+                proxy.lose_reply(number)
+                failed += not any(
+                    worker.call("try_add", **session, messages=messages) == ""
+                    for _ in range(ATTEMPTS)
+                )
+                if proxy.lost == before:
+                    break
+        proxy.lose_reply(0)
+        counts = Counter(_ids(worker, "dropped"))
+    return {
+        "dropped": proxy.lost,
+        "doubled": sum(count - 1 for count in counts.values()),
+        "missing": len(wanted - set(counts)),
+        "refused": failed,
+    }
+
+
+def clock_ahead(
+    workers: Sequence[Process], place: Place, messages: int, ahead: float = 0.4
+) -> Figures:
+    """Two processes add in turn, each after the other's call returned; one's clock is ahead."""
+    workers[0].call("set_clock", ahead=ahead)
+    workers[1].call("set_clock")
+    return _alternating(workers, place, messages)
+
+
+def clock_stopped(workers: Sequence[Process], place: Place, messages: int) -> Figures:
+    """The same with both clocks at one time, which never changes."""
+    stopped = time.time() + 1.0
+    for worker in workers:
+        worker.call("set_clock", frozen=stopped)
+    return _alternating(workers, place, messages)
+
+
+def _alternating(workers: Sequence[Process], place: Place, messages: int) -> Figures:
+    with opened(workers, place.address):
+        workers[0].call("create", session="turns", user="ada", title="")
+        wanted = [str(number) for number in range(messages)]
+        for number, id in enumerate(wanted):
+            worker = workers[number % 2]
+            worker.call("add", session="turns", user="ada", messages=[said(id)])
+        stored = _ids(workers[1], "turns")
+    missing = len(set(wanted) - set(stored))
+    return {"messages": messages, "out of order": _inversions(stored), "lost": missing}
+
+
+def erased(worker: Process, place: Place) -> Figures:
+    """A user is erased; what holds the name afterwards, and the files' bytes that do.
+
+    The name is in the user's id, in the titles of three sessions, and in what was said.
+    """
+    user, sessions = f"ada {NAME}", [f"s{number}" for number in range(3)]
+    with opened([worker], place.address):
+        for session, owner in [*((name, user) for name in sessions), ("other", "bob")]:
+            name = NAME if owner == user else "Bob"
+            worker.call("create", session=session, user=owner, title=f"{name}'s order")
+            for number in range(10):
+                messages = turn(f"{session}-{number}", f"I am {name}: where is my order?")
+                worker.call("add", session=session, user=owner, messages=messages)
+        before = _holding(place)
+        worker.call("erase", user=user, sessions=sessions)
+        left = _holding(place)
+        kept = len(_ids(worker, "other", "bob"))
+    raw = place.raw()
+    found: Figures = {"before": before, "left": left, "others lost": 40 - kept}
+    if raw is not None:
+        found["in the files"] = raw.count(NAME.encode())
+    return found
+
+
+def _holding(place: Place) -> int:
+    return sum(NAME.encode() in row for row in place.values())
+
+
+def _ids(worker: Process, session: str, user: str = "ada") -> list[str]:
+    stored = worker.call("newest", session=session, user=user, count=EVERYTHING)
+    return [one["id"] for one in stored]
+
+
+def _inversions(ids: Sequence[str]) -> int:
+    """How many messages come directly after a later one."""
+    numbers = [int(id.rpartition(".")[2]) for id in ids]
+    return sum(one > after for one, after in pairwise(numbers))

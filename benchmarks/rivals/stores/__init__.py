@@ -1,0 +1,1 @@
+"""One small module for each library: how its store is used."""

@@ -1,0 +1,64 @@
+"""jazzmine's own stores, with the async API."""
+
+from __future__ import annotations
+
+from benchmarks.rivals.store import EVERYTHING, Said, Store
+
+
+class Jazzmine(Store):
+    """Appends a turn in one call, as the guide "A turn in an agent's code" does."""
+
+    imports = "from jazzmine.core.message_store import Message, MessageStore"
+
+    async def open(self, place: str) -> None:
+        from jazzmine.core.message_store import MessageStore
+
+        self._store = await MessageStore.initialize(place)
+
+    async def create(self, session: str, user: str, title: str) -> None:
+        from jazzmine.core.message_store import Conversation
+
+        conversation = Conversation(id=session, user_id=user, agent_id="desk", title=title)
+        await self._store.get_or_create_conversation(conversation)
+
+    async def add(self, session: str, user: str, messages: list[Said]) -> None:
+        from jazzmine.core.message_store import Message, MessageRole
+
+        await self._store.append_messages(
+            session,
+            [
+                Message(
+                    id=one["id"],
+                    conversation_id=session,
+                    user_id=user,
+                    role=MessageRole(one["role"]),
+                    original_content=one["text"],
+                    metadata={"call": one["call"]} if one["call"] else {},
+                )
+                for one in messages
+            ],
+        )
+
+    async def newest(self, session: str, user: str, count: int) -> list[Said]:
+        if count == EVERYTHING:
+            stored = await self._store.get_messages_by_conversation_id(session)
+        else:
+            stored = await self._store.get_immediate_context(session, count)
+        return [
+            {
+                "id": one.id,
+                "role": one.role.value,
+                "text": one.original_content,
+                "call": one.metadata.get("call", ""),
+            }
+            for one in stored
+        ]
+
+    async def page(self, user: str, count: int) -> int:
+        return len(await self._store.get_conversations_by_user_id(user, limit=count))
+
+    async def erase(self, user: str, sessions: list[str]) -> None:
+        await self._store.erase_user(user)
+
+    async def close(self) -> None:
+        await self._store.close()
