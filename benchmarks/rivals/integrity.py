@@ -6,7 +6,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate
 
 from benchmarks.rivals.places import Place
 from benchmarks.rivals.processes import Process, opened
@@ -213,6 +213,8 @@ def _ids(worker: Process, session: str, user: str = "ada") -> list[str]:
 
 
 def _inversions(ids: Sequence[str]) -> int:
-    """How many messages come directly after a later one."""
+    """How many messages come after a later one."""
     numbers = [int(id.rpartition(".")[2]) for id in ids]
-    return sum(one > after for one, after in pairwise(numbers))
+    return sum(
+        number < newest for number, newest in zip(numbers, accumulate(numbers, max), strict=True)
+    )

@@ -11,6 +11,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -136,12 +137,13 @@ class Store(Scenario):
         return {"refused": refused, "seconds": perf_counter() - started}
 
     async def turns_until_killed(self, sessions: list[str], user: str, longest: float) -> None:
-        """Write turns to all sessions at once, without an end."""
+        """Write turns to all sessions at once, without an end; one that fails is given up."""
 
         async def go_on(session: str) -> None:
             for number in range(EVERYTHING):
                 messages = turn(f"{session}-{number}")
-                await self.turn(session, user, messages, lambda: random.uniform(0, longest))
+                with suppress(Exception):
+                    await self.turn(session, user, messages, lambda: random.uniform(0, longest))
 
         await asyncio.gather(*map(go_on, sessions))
 

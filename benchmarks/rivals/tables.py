@@ -47,9 +47,18 @@ def _times(scenario: str, name: str) -> Callable[[Found], str]:
         if "error" in figures:
             return "failed"
         keys = [key for key in figures if key.startswith(name)]
-        return " / ".join(f"{figures[key] * 1e3:.3g}" for key in keys) or "–"
+        return " / ".join(_milliseconds(figures[key]) for key in keys) or "–"
 
     return cell
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:,.0f}" if seconds >= 0.1 else f"{seconds * 1e3:.2g}"
+
+
+def _seconds(found: Found) -> str:
+    seconds = found.get("at once", {}).get("seconds")
+    return "–" if seconds is None else f"{seconds:.1f}"
 
 
 def _megabytes(found: Found) -> str:
@@ -64,16 +73,18 @@ def _bytes(found: Found) -> str:
 _INTEGRITY: list[Column] = [
     *((name, _count("at once", name)) for name in ("refused", "lost", "doubled", "torn")),
     ("out of order", _count("at once", "out of order")),
+    ("seconds", _seconds),
     ("cannot go on after a kill", _count("killed", "cannot go on", "kills")),
     ("turns kept in part", _count("killed", "kept in part", "kills")),
 ]
 _FAULTS: list[Column] = [
-    ("doubled by dropped replies", _count("dropped", "doubled", "dropped")),
-    ("refused for good", _count("dropped", "refused")),
+    ("replies dropped", _count("dropped", "dropped")),
+    ("messages doubled", _count("dropped", "doubled")),
+    ("missing", _count("dropped", "missing")),
     ("clock ahead: out of order", _count("ahead", "out of order", "messages")),
-    ("lost", _count("ahead", "lost")),
-    ("clock stopped: out of order", _count("stopped", "out of order", "messages")),
-    ("lost", _count("stopped", "lost")),
+    ("clock ahead: lost", _count("ahead", "lost")),
+    ("clocks stopped: out of order", _count("stopped", "out of order", "messages")),
+    ("clocks stopped: lost", _count("stopped", "lost")),
     ("rows with an erased name", _count("erased", "left", "before")),
     ("in the files", _count("erased", "in the files")),
 ]

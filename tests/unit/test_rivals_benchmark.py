@@ -61,6 +61,11 @@ def test_a_call_without_a_result_is_found() -> None:
     assert not integrity.can_go_on(turn("t1")[2:])
 
 
+def test_messages_after_a_later_one_are_out_of_order() -> None:
+    assert integrity._inversions(["0", "1", "2"]) == 0
+    assert integrity._inversions(["1", "3", "0", "2"]) == 2
+
+
 def test_the_tables_show_what_failed_and_what_does_not_apply() -> None:
     killed = {"cannot go on": 1, "kills": 9}
     found = {"at once": {"error": "refused"}, "killed": killed}
