@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -95,7 +96,8 @@ class ToyData:
     def __init__(self) -> None:
         self.tables = Tables({Conversation: {}, Message: {}, TurnTrace: {}})
         # Every message that was ever stored, in the order of their first time.
-        self.numbers: dict[str, None] = {}
+        self.numbers: dict[str, int] = {}
+        self._next_numbers = count()
         self._lock = threading.Lock()
 
     @contextmanager
@@ -104,8 +106,16 @@ class ToyData:
         with self._lock:
             tables = Tables({kind: dict(rows) for kind, rows in self.tables.items()})
             yield tables
-            self.numbers.update(dict.fromkeys(tables[Message]))
-            self.tables = tables
+            self.numbers, self.tables = self._numbered(tables), tables
+
+    def _numbered(self, tables: Tables) -> dict[str, int]:
+        """Return the numbers of messages; one that was deleted and is stored again gets another."""
+        numbers, last = dict(self.numbers), -1
+        for id in tables[Message]:
+            if id not in self.tables[Message] or numbers[id] < last:
+                numbers[id] = next(self._next_numbers)
+            last = numbers[id]
+        return numbers
 
 
 class ToyView:
@@ -121,7 +131,7 @@ class ToyView:
         self._viewer = viewer
 
     @property
-    def numbers(self) -> dict[str, None]:
+    def numbers(self) -> dict[str, int]:
         """Those of the messages of all users."""
         return self._data.numbers
 

@@ -259,7 +259,7 @@ class ToyBackend(MessageBackend):
         return page(self._tables.sorted(Message, "timestamp", **{by: owner}), limit, after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        numbers = {one: number for number, one in enumerate(self._data.numbers)}
+        numbers = self._data.numbers
         keyed = [
             ((row["timestamp"], numbers[row["id"]]), row)
             for row in self._tables.messages(conversation_id)
