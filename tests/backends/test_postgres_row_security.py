@@ -136,6 +136,15 @@ def test_a_strangers_id_cannot_be_stored(whole: MessageStore, schema: str, role:
             with pytest.raises(IntegrityError) as caught:
                 call()
             assert "u2" not in str(caught.value)
+        own = store.scoped(user_id="u1")
+        for call in (
+            lambda: own.store_conversation(conversation("c2")),
+            lambda: own.store_turn(conversation=conversation("c2")),
+            lambda: own.get_or_create_conversation(conversation("c2")),
+            lambda: store.get_or_create_conversation(conversation("c2")),
+        ):
+            with pytest.raises(IntegrityError):
+                call()
     assert everything(whole) == before
 
 
@@ -165,8 +174,12 @@ def test_items_are_hidden(schema: str, role: str) -> None:
 
         assert store.list_items() == []
         assert store.delete(("facts",), "k") is False
-        with pytest.raises(IntegrityError):
-            store.put(item.model_copy(update={"user_id": "u1"}))
+        own_item = item.model_copy(update={"user_id": "u1"})
+        for view in (store, store.scoped(user_id="u1")):
+            with pytest.raises(IntegrityError):
+                view.put(own_item)
+            with pytest.raises(IntegrityError):
+                view.put(own_item, expected_revision=None)
         assert len(others.list_items()) == 1
 
 

@@ -167,6 +167,20 @@ def test_what_is_sealed_is_not_searched_by(messages_config: Config) -> None:
         MessageStore.initialize({**sealed(messages_config), "search": True})
 
 
+def test_a_program_without_keys_does_not_edit_a_sealed_conversation(
+    messages_config: Config,
+) -> None:
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        store.store_conversation(secret_conversation())
+        before = store.get_conversations()
+    with MessageStore.initialize(messages_config) as store:
+        for changes in ({"title": "new"}, {"metadata": {"a": 1}}):
+            with pytest.raises(DecryptionError):
+                store.edit_conversation(before[0].id, **changes)
+    with MessageStore.initialize(sealed(messages_config)) as store:
+        assert store.get_conversations() == before
+
+
 def test_conversations_are_found_by_their_sealed_metadata(messages_config: Config) -> None:
     with MessageStore.initialize(sealed(messages_config)) as store:
         for number in range(7):

@@ -365,6 +365,14 @@ def test_doctor_counts_what_each_key_has_sealed(urls: list[str]) -> None:
 
     same = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": as_text(FIRST)})
     assert "working memories: 12 sealed with 'k1'\n" in same.output
+    assert "do not open" not in same.output
+
+    mistyped = as_text(SECOND).replace("k2:", "k1:")
+    other = run("doctor", *urls, env={"JAZZMINE_ENCRYPTION": mistyped})
+    assert "messages: 250 do not open" in other.output
+    assert "working memories: 12 do not open" in other.output
+    assert "items: 120 do not open" in other.output
+    assert other.status == 1
 
 
 def test_the_command_refuses_what_it_cannot_do(urls: list[str]) -> None:

@@ -113,9 +113,17 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
     if keyring is None:
         return
     counts: dict[str, Counter[str | None]] = {}
+    unopened: dict[str, list[str]] = {}
     for found in _iter_keys(store, reseals=False):
         counts.setdefault(found.kind, Counter()).update(found.counts)
+        unopened.setdefault(found.kind, []).extend(found.refused)
     for kind, by_key in counts.items():
+        if reasons := unopened[kind]:
+            yield failed(
+                f"{_named(kind)}: {len(reasons):,} do not open, the first of them because"
+                f" {reasons[0]}",
+                "look whether the key is the one that was used, or restore a backup",
+            )
         for key_id, count in by_key.items():
             what = f"{_named(kind)}: {count:,}"
             if key_id is None:

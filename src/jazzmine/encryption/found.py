@@ -14,7 +14,7 @@ class KeysFound(NamedTuple):
     Attributes:
         kind: what they are, such as "messages".
         counts: how many there are by the id of their key; None is those that are plain.
-        refused: why values were not sealed anew, an error's text for each.
+        refused: why values were not sealed anew, or do not open, an error's text for each.
     """
 
     kind: str

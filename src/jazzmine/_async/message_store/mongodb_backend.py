@@ -70,6 +70,7 @@ from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.rows import Row
+from jazzmine.records.sealed import sealed_text
 from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -374,8 +375,8 @@ class MongoDBBackend(MessageBackend):
             conversations = self._stored.conversations
             while True:
                 before = await conversations.find_one(own, session=session)
-                if before is None:
-                    return None
+                if before is None or sealed_text(before.get("metadata")) is not None:
+                    return before
                 fields: Document = {} if title is None else {"title": title}
                 if metadata:
                     merged = {**unescaped(before.get("metadata") or {}), **metadata}

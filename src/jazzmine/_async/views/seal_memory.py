@@ -23,14 +23,18 @@ async def iter_state_keys(store: WorkingMemoryStore, *, reseals: bool) -> AsyncI
     Args:
         store: an open store with keys.
         reseals: whether what another key than the first sealed is sealed with that, in place of
-            the very state that was opened; when it expires does not change.
+            the very state that was opened; when it expires does not change. Or else what a key of
+            the store has sealed is opened, to see whether it does.
     """
     for conversation_id in await store.backend.conversations(Deadline(_TIMEOUT)):
         stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))
         if stored.written is None:
             continue
-        found = KeysFound("states", Counter([store.form.key_id(stored.written)]), [])
+        form, key_id = store.form, store.form.key_id(stored.written)
+        found = KeysFound("states", Counter([key_id]), [])
         try:
+            if not reseals and form.keyring is not None and key_id in form.keyring.ids:
+                form.sealed_again(stored.written, conversation_id, stored.user_id)
             while reseals and not await _is_resealed(store, conversation_id, stored):
                 read = stored
                 stored = await store.backend.load(conversation_id, Deadline(_TIMEOUT))

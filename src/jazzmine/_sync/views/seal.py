@@ -175,7 +175,8 @@ class SealedMessages(MessageBackend):
 
         Args:
             reseals: whether what another key than the first sealed is sealed with that, in place of
-                the very version that was opened.
+                the very version that was opened; or else what a key of the store has sealed is
+                opened, to see whether it does.
         """
         size = max(_RESEALED_AT_ONCE, self.deleted_at_once)
         for kind in KINDS:
@@ -186,7 +187,20 @@ class SealedMessages(MessageBackend):
                     first_id = self.seal.keyring.first_id
                     others = [name for name, key_id in keys.items() if key_id != first_id]
                     refused = self._reseal(kind, others)
+                else:
+                    known = [row for row in rows if keys[row_id(row)] in self.seal.keyring.ids]
+                    refused = run_blocking(self._unopened, kind, known)
                 yield KeysFound(kind, Counter(keys.values()), refused)
+
+    def _unopened(self, kind: RecordKind, rows: Sequence[Row]) -> list[str]:
+        """Return why some rows do not open."""
+        found = []
+        for row in rows:
+            try:
+                self.seal.opened(kind, [row])
+            except DecryptionError as error:
+                found.append(str(error))
+        return found
 
     def _reseal(self, kind: RecordKind, ids: Sequence[str]) -> list[str]:
         """Seal records with the first key; return why some were not."""

@@ -127,7 +127,8 @@ class SealedItems(ItemBackend):
 
         Args:
             reseals: whether what another key than the first sealed is sealed with that. An item
-                that is changed meanwhile is left to that change.
+                that is changed meanwhile is left to that change. Or else what a key of the store
+                has sealed is opened, to see whether it does.
         """
         seal = self.seal
         for found in self._iter_keys("items", seal.key_id, seal.sealed_again, reseals):
@@ -144,19 +145,21 @@ class SealedItems(ItemBackend):
         sealed_again: Callable[[ItemRow], ItemVersion],
         reseals: bool,
     ) -> Iterator[KeysFound]:
-        first_id, cursor, size = self.seal.keyring.first_id, None, self.deleted_at_once
+        keyring, cursor, size = self.seal.keyring, None, self.deleted_at_once
+        first_id = keyring.first_id
         rows: Sequence[ItemRow] = [()] * size
         while len(rows) == size:
             rows = self.inner.list_items(ItemQuery(reads=reads), size, cursor)
             versions: list[ItemVersion] = []
             refused: list[str] = []
             for row in rows:
-                if reseals and key_id(row) != first_id:
-                    try:
+                is_wanted = key_id(row) != first_id if reseals else key_id(row) in keyring.ids
+                try:
+                    if is_wanted:
                         versions.append(sealed_again(row))
-                    except DecryptionError as error:
-                        refused.append(str(error))
-            if versions:
+                except DecryptionError as error:
+                    refused.append(str(error))
+            if versions and reseals:
                 self.inner.rewrite(versions)
             if rows:
                 cursor = cursor_of(rows[-1])

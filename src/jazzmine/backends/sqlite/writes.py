@@ -13,6 +13,7 @@ from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
+from jazzmine.records.sealed import sealed_text
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["create", "edit", "put", "put_conversation", "put_messages", "put_trace", "rewrite"]
@@ -111,11 +112,16 @@ def edit(
     title: str | None,
     metadata: Mapping[str, Any],
 ) -> Row | None:
-    """Change the title and some metadata of a conversation; return its row, or None."""
+    """Change the title and some metadata of a conversation; return its row, or None.
+
+    A sealed one is returned as it is.
+    """
     row: Row | None = connection.execute(sql.CONVERSATION, [conversation_id]).fetchone()
     if row is None:
         return None
     fields = json.loads(row[1])
+    if sealed_text(fields.get("metadata")) is not None:
+        return row
     if title is not None:
         fields["title"] = title
     merged = {**fields.get("metadata", {}), **metadata}

@@ -74,6 +74,12 @@ BEGIN
                     $scoped{AND (stored.user_id = viewer OR stored.expires_at <= moment)}
                 RETURNING revision, created_at INTO new_revision, first_stored;
                 IF NOT FOUND THEN
+                    IF row_security_active('$schema.memory_items')
+                        AND NOT EXISTS (SELECT FROM $schema.memory_items WHERE path = change.path)
+                    THEN -- a policy hides it
+                        RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'memory_items',
+                            MESSAGE = change.path;
+                    END IF;
                     -- Another call has stored an item where there was none: the client calls again.
                     RAISE serialization_failure;
                 END IF;

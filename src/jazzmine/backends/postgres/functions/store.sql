@@ -64,6 +64,11 @@ BEGIN
         FROM json_to_record(conversation) AS given ($conversations.definitions)
         ON CONFLICT (id) DO UPDATE SET $conversations.replacements
         WHERE $conversations.is_changed $scoped{AND stored.user_id = viewer};
+        $scoped{IF NOT EXISTS (
+            SELECT FROM $schema.conversations WHERE id = given_id AND user_id = viewer)
+        THEN -- a policy hides it
+            RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'conversations', MESSAGE = given_id;
+        END IF;}
         IF owners <> '{}' THEN
             locked := locked || ARRAY(
                 SELECT id FROM $schema.conversations
@@ -237,6 +242,7 @@ CREATE FUNCTION $schema.jazzmine_create_conversation(conversation_id text, conve
 #variable_conflict use_column
 DECLARE
     answer text := '';
+    attempts integer := 0;
     named text[];
 BEGIN
     LOOP
@@ -252,12 +258,20 @@ BEGIN
             answer := '';
             EXIT;
         END IF;
+        attempts := attempts + 1;
+        IF attempts > 2 AND row_security_active('$schema.conversations') THEN
+            -- It is stored, and a policy hides it.
+            RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'conversations',
+                MESSAGE = conversation_id;
+        END IF;
     END LOOP;
     $finish(answer, named)
 END
 $body$;
 
 -- The answer is the row as it is stored now, or '' if there is none.
+--
+-- A sealed one is answered as it is.
 --
 -- removed: keys of the metadata; changes: an object with keys and values to set.
 CREATE FUNCTION $schema.jazzmine_edit_conversation(
@@ -270,11 +284,14 @@ DECLARE
 BEGIN
     UPDATE $schema.conversations
     SET title = coalesce(new_title, title), metadata = (metadata - removed) || changes
-    WHERE id = conversation_id $scoped{AND user_id = viewer}
+    WHERE id = conversation_id AND NOT coalesce(jsonb_exists(metadata, 'jazzmine:sealed'), false)
+        $scoped{AND user_id = viewer}
     RETURNING $conversations.object, ARRAY[user_id] INTO answer, named;
     IF NOT FOUND THEN
-        answer := '';
+        SELECT $conversations.object, ARRAY[user_id] INTO answer, named
+        FROM $schema.conversations WHERE id = conversation_id $scoped{AND user_id = viewer};
     END IF;
+    answer := coalesce(answer, '');
     $finish(answer, named)
 END
 $body$;
