@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import secrets
 import statistics
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -169,17 +170,25 @@ def trace(number: int, message: Message | None = None) -> TurnTrace:
     )
 
 
-def _calls(store: Any, name: str) -> dict[str, Callable[[int], Awaitable[object]]]:
+def new_numbers() -> range:
+    """Numbers of new messages that no other process takes: one stored again is not written."""
+    first = NEW + 2 * MANY * secrets.randbelow(100_000)
+    return range(first, first + MANY)
+
+
+def _calls(store: Any, name: str, numbers: range) -> dict[str, Callable[[int], Awaitable[object]]]:
     """The calls that are measured, each for a number that grows."""
-    made = messages(NEW, NEW + MANY, SPREAD)
+    first = numbers.start
+    made = messages(first, first + MANY, SPREAD)
     # Created before the measurement, and only for the call that needs them, because they would
     # slow down all other calls.
     new = range(4 * NEW, 4 * NEW + NEW_BATCHES * 1_000 * (name == "store_messages, new"), 1_000)
     new_batches = iter([messages(first, first + 1_000, SPREAD) for first in new])
-    chats, traces = conversations(SPREAD), [trace(n) for n in range(100)]
+    chats = conversations(SPREAD)
+    traces = [trace(first + n, message) for n, message in enumerate(made)]
 
-    said = messages(NEW + MANY, NEW + 2 * MANY, SPREAD)
-    turns = [trace(1_000 + n, said[2 * n + 1]) for n in range(MANY // 2)]
+    said = messages(first + MANY, first + 2 * MANY, SPREAD)
+    turns = [trace(first + MANY + n, said[2 * n + 1]) for n in range(MANY // 2)]
 
     async def four_calls(n: int) -> None:
         turn = n % (MANY // 2)
@@ -200,7 +209,7 @@ def _calls(store: Any, name: str) -> dict[str, Callable[[int], Awaitable[object]
         "get_message_by_id": lambda n: store.get_message_by_id(message_id(n % STORED)),
         "get_immediate_context": lambda n: store.get_immediate_context(chats[n % SPREAD].id, 20),
         "flag_message": lambda n: store.flag_message(message_id(n % 50)),
-        "store_turn_trace": lambda n: store.store_turn_trace(traces[n % 100]),
+        "store_turn_trace": lambda n: store.store_turn_trace(traces[n % MANY]),
         "get_turn_trace_by_id": lambda n: store.get_turn_trace_by_id(f"trace-{n % 200}"),
         "get_turn_traces_by_agent_id": lambda n: store.get_turn_traces_by_agent_id("agent"),
         "delete_message": lambda n: store.delete_message(f"nothing-{n}"),
@@ -232,7 +241,10 @@ class Call(Scenario):
 
     async def prepare(self) -> None:
         self._store = await open_store(self._dsn)
-        self._call = _calls(self._store, self._name)[self._name]
+        numbers = new_numbers()
+        if self._name == "store_turn_trace":
+            await self._store.store_messages(messages(numbers.start, numbers.stop, SPREAD))
+        self._call = _calls(self._store, self._name, numbers)[self._name]
 
     async def measure(self) -> Figures:
         return {"seconds": await median(self._call, self._count, self._batch)}
@@ -249,7 +261,10 @@ class SyncCall(Call):
 
         config = {"storage": "postgres", "dsn": self._dsn, "schema": schema_of_this_process()}
         self._sync_store = SyncMessageStore.initialize(config)
-        call = _calls(self._sync_store, self._name)[self._name]
+        numbers = new_numbers()
+        if self._name == "store_turn_trace":
+            self._sync_store.store_messages(messages(numbers.start, numbers.stop, SPREAD))
+        call = _calls(self._sync_store, self._name, numbers)[self._name]
 
         async def run(n: int) -> None:
             call(n)
@@ -281,12 +296,13 @@ class Plain(Scenario):
         table = f"{schema_of_this_process()}.messages"
         columns = ", ".join(Message.model_fields)
         select = f"SELECT {columns} FROM {table} WHERE"
+        numbers = new_numbers()
         made = [
             [
                 Jsonb(value) if isinstance(value, (list, dict)) else value
                 for value in one.model_dump(mode="json").values()
             ]
-            for one in messages(NEW, NEW + MANY, SPREAD)
+            for one in messages(numbers.start, numbers.stop, SPREAD)
         ]
         values = ", ".join(["%s"] * len(Message.model_fields))
         changes = ", ".join(f"{name} = excluded.{name}" for name in Message.model_fields)

@@ -87,7 +87,8 @@ class RowDecoder(Generic[AnyRecord]):
             always <= record.__pydantic_fields_set__ for record in records
         ):
             for record in records:
-                self._require_opened(record)
+                if vars(record)["metadata"]:
+                    self._require_opened(record)
             return records
         return list(self._repairs.readable(rows, self.record))
 

@@ -27,27 +27,22 @@ def object_of(table: Table, row: str = "") -> str:
     parts = []
     for number, (name, kind) in enumerate(table.types.items()):
         key = f'{"," if number else "{"}"{name}":'
-        value = _json_value(f"{row}{name}", kind)
-        default = defaults[name]
-        if default is None:
+        column, default = f"{row}{name}", defaults[name]
+        value = f"to_json({column})" if kind in ("text", "float8") else column
+        if default is None and not table.is_nullable(name):
+            parts.append(f"'{key}', {value}")
+        elif default is None:
             # concat() leaves out what is null, as every field that may be null is by default.
-            parts.append(f"'{key}' || {value}")
+            parts.append(f"'{key}' || {value}::text")
+        elif kind == "float8":
+            # -0.0 is equal to 0.0, but not the same, and to_json() writes it as an integer.
+            sign = f"CASE WHEN {column} = 0 THEN '-0.0' ELSE {value}::text END"
+            parts.append(f"CASE WHEN {column}::text <> '0' THEN '{key}' || {sign} END")
+        elif kind == "jsonb":
+            parts.append(f"'{key}' || nullif({value}::text, {default})")
         else:
-            parts.append(
-                f"CASE WHEN {_is_not(f'{row}{name}', kind, default)} THEN '{key}' || {value} END"
-            )
+            parts.append(f"CASE WHEN {column} <> {default} THEN '{key}' || {value}::text END")
     return f"concat({', '.join(parts)}, '}}')"
-
-
-def _json_value(column: str, kind: str) -> str:
-    if kind in ("text", "float8"):
-        return f"to_json({column})::text"
-    return f"{column}::text"
-
-
-def _is_not(column: str, kind: str, default: str) -> str:
-    # -0.0 is equal to 0.0, but not the same.
-    return f"{column}::text <> '0'" if kind == "float8" else f"{column} <> {default}"
 
 
 # An object in which all values are texts; an escaped U+0000 may be in a key, where none is allowed.

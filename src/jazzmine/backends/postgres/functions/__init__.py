@@ -64,11 +64,17 @@ _STORE_TRACE = """
             RAISE EXCEPTION USING ERRCODE = 'JZ002',
                 MESSAGE = format('the trace %L belongs to another message', trace ->> 'id');
         END IF;}
-        INSERT INTO $schema.turn_traces AS stored ($turn_traces.columns)
+        INSERT INTO $schema.turn_traces ($turn_traces.columns)
         SELECT $turn_traces.values FROM json_to_record(trace) AS given ($turn_traces.definitions)
-        ON CONFLICT (message_id) DO UPDATE SET $turn_traces.replacements,
-            seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END
-        WHERE $turn_traces.is_changed;"""
+        ON CONFLICT DO NOTHING; -- see jazzmine_store_message
+        IF NOT FOUND THEN
+            INSERT INTO $schema.turn_traces AS stored ($turn_traces.columns)
+            SELECT $turn_traces.values
+            FROM json_to_record(trace) AS given ($turn_traces.definitions)
+            ON CONFLICT (message_id) DO UPDATE SET $turn_traces.replacements,
+                seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END
+            WHERE $turn_traces.is_changed;
+        END IF;"""
 
 # What only scoped functions have.
 _REQUIRE_SEEN = """    IF NOT EXISTS (

@@ -24,12 +24,18 @@ BEGIN
         PERFORM $schema.jazzmine_refuse_moved(json_build_array(message));
     END IF;}
     PERFORM pg_advisory_xact_lock_shared($lock(owner));
-    INSERT INTO $schema.messages AS stored ($messages.columns)
+    -- Most messages are new, and preparing an update of all columns takes a tenth of the time.
+    INSERT INTO $schema.messages ($messages.columns)
     SELECT $messages.values FROM json_to_record(message) AS given ($messages.definitions)
-    ON CONFLICT (id) DO UPDATE SET $messages.replacements
-    WHERE stored.conversation_id = excluded.conversation_id AND $messages.is_changed;
+    ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
-        PERFORM $schema.jazzmine_refuse_moved(json_build_array(message));
+        INSERT INTO $schema.messages AS stored ($messages.columns)
+        SELECT $messages.values FROM json_to_record(message) AS given ($messages.definitions)
+        ON CONFLICT (id) DO UPDATE SET $messages.replacements
+        WHERE stored.conversation_id = excluded.conversation_id AND $messages.is_changed;
+        IF NOT FOUND THEN
+            PERFORM $schema.jazzmine_refuse_moved(json_build_array(message));
+        END IF;
     END IF;
     $index(json_to_record(message))
     $seen(owner)
