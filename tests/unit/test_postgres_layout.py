@@ -38,15 +38,6 @@ JSON = st.recursive(
 )
 
 
-@given(FLOATS)
-def test_a_column_of_floats_comes_back_from_json(value: float) -> None:
-    # PostgreSQL writes the shortest text that reads the same, and -0.0 as -0.
-    written = "-0" if repr(value) == "-0.0" else repr(value)
-    stored = f'{{"score":{written},"text":"-0"}}'
-    back = json.loads(from_json_text(stored))
-    assert (repr(float(back["score"])), back["text"]) == (repr(value), "-0")
-
-
 def as_jsonb(text: str) -> str:
     """Convert numbers as jsonb does: decimals without an exponent and without a negative zero."""
 

@@ -17,7 +17,6 @@ from jazzmine import (
     TurnTrace,
 )
 from jazzmine._sync.message_store.backend import Batch, MessageBackend
-from jazzmine.backends.trace_queries import matches, summarize
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.deadline import Deadline
 from jazzmine.records import conversation_log as log
@@ -30,6 +29,7 @@ from jazzmine.records.rows import Row, RowDecoder
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import UsageKey, UsageSummary
 from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, ToyView, page, rows_of
+from tests.behaviour.trace_queries import matches, summarize
 
 __all__ = ["ToyMessageStore"]
 

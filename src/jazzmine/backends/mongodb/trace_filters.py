@@ -1,6 +1,6 @@
 """Build the queries for a `TraceFilter` and for a conversation's metadata.
 
-They match as `trace_queries.matches` and `json_values.contains` do.
+They match as `json_values.contains` does.
 """
 
 from __future__ import annotations

@@ -64,6 +64,8 @@ PING = "SELECT 1"
 _MAX_BIGINT = 2**63 - 1
 
 
+_TABLES_OF = {"conversations": CONVERSATIONS, "messages": MESSAGES, "traces": TURN_TRACES}
+
 # Writes
 
 
@@ -99,8 +101,8 @@ ERASE = _call("erase", "user:text limit:bigint")
 PRUNE = _call("prune", "ids:text[] before:bigint limit:bigint")
 
 REWRITE = {
-    kind: _call(f"rewrite_{kind}", "ids:text[] versions:text[] records:json")
-    for kind in ("conversations", "messages", "traces")
+    kind: _call(f"rewrite_{table.name}", "ids:text[] versions:text[] records:json")
+    for kind, table in _TABLES_OF.items()
 }
 
 CHANGE_ITEMS = _call("change_items", "changes:json count:bigint are_any:boolean bytes:bytea")
@@ -185,9 +187,8 @@ MESSAGES_BY_IDS = as_json(
 )
 
 ALL_STORED = {
-    "conversations": as_json(CONVERSATIONS, f"{CONVERSATIONS.qualified} AS page", "page.seq"),
-    "messages": as_json(MESSAGES, f"{MESSAGES.qualified} AS page", "page.seq"),
-    "traces": as_json(TURN_TRACES, f"{TURN_TRACES.qualified} AS page", "page.seq"),
+    kind: as_json(table, f"{table.qualified} AS page", "page.seq")
+    for kind, table in _TABLES_OF.items()
 }
 
 # Some records, each with its version.
@@ -197,11 +198,7 @@ VERSIONS = {
         f"(SELECT *, xmin::text AS version FROM {table.qualified} WHERE id = ANY(%(ids)s)) AS page",
         more=", page.version",
     )
-    for kind, table in {
-        "conversations": CONVERSATIONS,
-        "messages": MESSAGES,
-        "traces": TURN_TRACES,
-    }.items()
+    for kind, table in _TABLES_OF.items()
 }
 
 TRACES_OF_CONVERSATION = as_json(

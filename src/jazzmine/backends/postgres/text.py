@@ -110,8 +110,8 @@ def is_escaped(stored: str) -> bool:
     if _MARK in stored:
         return True
     # Searching for a short text takes a tenth of the time of a regular expression.
-    at = stored.find(_SIGNLESS_ZERO)
-    while at >= 0 and stored[at + len(_SIGNLESS_ZERO)].isdigit():
+    at, size = stored.find(_SIGNLESS_ZERO), len(_SIGNLESS_ZERO)
+    while at >= 0 and stored[at + size : at + size + 1].isdigit():
         at = stored.find(_SIGNLESS_ZERO, at + 1)
     return at >= 0
 

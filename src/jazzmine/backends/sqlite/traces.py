@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import date, timedelta
 from typing import Any
 
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.scope import AnyConnection
-from jazzmine.backends.trace_queries import utc_day
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -164,7 +164,7 @@ def _summary(row: Row, by: UsageKey) -> UsageSummary:
         ((high or 0) << 32) + (low or 0) for high, low in zip(sums[::2], sums[1::2], strict=True)
     )
     if by == "day":
-        key = utc_day(key * _MS_A_DAY)
+        key = _iso_date(key)
     else:
         key = json.loads(key)[0] if by == "model" else key.decode(errors="replace")
     return UsageSummary(
@@ -185,3 +185,11 @@ def _summary(row: Row, by: UsageKey) -> UsageSummary:
         total_energy_kwh=kwh,
         total_co2_g=co2,
     )
+
+
+def _iso_date(days: int) -> str:
+    """Return the day so many days after 1970-01-01; beyond the calendar its first or last one."""
+    try:
+        return (date(1970, 1, 1) + timedelta(days=days)).isoformat()
+    except OverflowError:
+        return (date.min if days < 0 else date.max).isoformat()

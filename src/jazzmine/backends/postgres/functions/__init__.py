@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from importlib import resources
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
@@ -137,11 +138,21 @@ def _with_scoped(definition: str) -> str:
     return f"{unscoped}\n\n{scoped}"
 
 
+def _for_each(text: str, tables: Iterable[str]) -> str:
+    """Return the text of a file once for each table, which it calls `$table`."""
+    named = re.sub(r"\$table\.(?=\w)", "$<table>.", text)
+    return "".join(
+        named.replace("$<table>", f"${table}").replace("$table", table) for table in tables
+    )
+
+
 @functools.cache
 def _texts(files: tuple[str, ...], language: str | None) -> dict[str, tuple[str, str]]:
     """Return the definition and the body of each function in files, by name, with `$schema`."""
     folder = resources.files(__name__)
-    text = "".join(folder.joinpath(f"{name}.sql").read_text(encoding="utf-8") for name in files)
+    tables = {table.name: table for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)}
+    texts = [folder.joinpath(f"{name}.sql").read_text(encoding="utf-8") for name in files]
+    text = "".join(_for_each(text, tables) if "$table" in text else text for text in texts)
     text = text.replace("$store_trace", _STORE_TRACE)
     text = _DEFINITION.sub(lambda found: _with_scoped(found[0]), text)
     text = text.replace("$require_storable", _REQUIRE_STORABLE).replace("$of_viewer", _OF_VIEWER)
@@ -151,7 +162,6 @@ def _texts(files: tuple[str, ...], language: str | None) -> dict[str, tuple[str,
     text = re.sub(r"\$lock\((\w+)\)", r"hashtextextended(\1, 1784772461)", text)
     text = _INDEX.sub(lambda found: _indexing(found[1], found[2], language), text)
     text = _FINISH.sub(_finish, text)
-    tables = {table.name: table for table in (CONVERSATIONS, MESSAGES, TURN_TRACES)}
     text = _PLACEHOLDER.sub(lambda found: _part(tables[found[1]], found[2]), text)
     return {name: (definition, body) for definition, name, body in _DEFINITION.findall(text)}
 

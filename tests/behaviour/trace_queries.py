@@ -1,4 +1,4 @@
-"""Filter and sum up traces in Python, for a back end without a query engine."""
+"""Filter and sum up traces in Python, for the toy store."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from jazzmine.records.base import Record
 from jazzmine.records.json_values import contains
 from jazzmine.records.traces import LLMCallRecord, TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-
-__all__ = ["matches", "summarize", "utc_day"]
 
 _MS_A_DAY = 86_400_000
 _EPOCH = date(1970, 1, 1)
