@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sqlite3
 import time
 from abc import ABC, abstractmethod
@@ -83,6 +84,10 @@ class Locks(ABC):
     def end_lock(self) -> None:
         """Have the lock expire."""
 
+    @abstractmethod
+    def expire(self) -> None:
+        """Have all states and tombstones expire."""
+
 
 class RedisLocks(Locks):
     """In Redis."""
@@ -102,12 +107,16 @@ class RedisLocks(Locks):
     def end_lock(self) -> None:
         self._client.delete("wm_lock:{c}")
 
+    def expire(self) -> None:
+        for key in (*self._client.keys("wm:*"), *self._client.keys("wm_deleted:*")):
+            self._client.delete(key)
+
 
 class Rows(Locks):
     """The rows of the conversation "c", read and changed without the library."""
 
+    #: A query of the locks that expire after a time, as conversation, store and number.
     locks: str
-    lock: str
     blob: Callable[[bytes], Any] = bytes
 
     @abstractmethod
@@ -120,19 +129,14 @@ class Rows(Locks):
 
     def locked(self) -> list[Any]:
         """Return the conversations whose lock is held."""
-        statement = f"SELECT conversation_id FROM {self.locks} WHERE {self.lock}expires_at > ?"
-        return [row[0] for row in self.run(statement, self.after(0))]
+        return [row[0] for row in self.run(self.locks, time.time())]
 
     def holder(self) -> str | None:
-        rows = self.run(
-            f"SELECT {self.lock}store, {self.lock}number FROM {self.locks}"
-            f" WHERE conversation_id = 'c' AND {self.lock}expires_at > ?",
-            self.after(0),
-        )
-        return f"{rows[0][0]}.{rows[0][1]}" if rows else None
+        rows = self.run(f"{self.locks} AND conversation_id = 'c'", time.time())
+        return f"{rows[0][1]}.{rows[0][2]}" if rows else None
 
-    def end_lock(self) -> None:
-        self.run(f"UPDATE {self.locks} SET {self.lock}expires_at = ?", self.after(0))
+    def expire(self) -> None:
+        self.run("UPDATE working_memory SET expires_at = ?", self.after(-1))
 
     def data(self) -> bytes | None:
         """Return the JSON of the state."""
@@ -152,7 +156,10 @@ class Rows(Locks):
 class PostgresRows(Rows):
     """In PostgreSQL; the lock is in the row of the state."""
 
-    locks, lock = "working_memory", "lock_"
+    locks = (
+        "SELECT conversation_id, lock ->> 'store', lock ->> 'number' FROM working_memory"
+        " WHERE (lock ->> 'expires_at')::float8 > ?"
+    )
 
     def __init__(self, schema: str) -> None:
         self._schema = schema
@@ -168,19 +175,19 @@ class PostgresRows(Rows):
         return self.run("SELECT clock_timestamp() + ? * interval '1 second'", seconds)[0][0]
 
     def take_lock(self, store: str, seconds: float = 60) -> None:
-        self.run(
-            "UPDATE working_memory SET lock_store = ?, lock_number = 1, lock_holder = ?,"
-            " lock_taken_at = now(), lock_expires_at = ? WHERE conversation_id = 'c'",
-            store,
-            f"the store {store!r}",
-            self.after(seconds),
-        )
+        now = time.time()
+        lock = {"store": store, "number": 1, "holder": f"the store {store!r}"}
+        lock |= {"taken_at": now, "expires_at": now + seconds}
+        self.run("UPDATE working_memory SET lock = ?::jsonb", json.dumps(lock))
+
+    def end_lock(self) -> None:
+        self.run("UPDATE working_memory SET lock = lock || '{\"expires_at\": 0}'")
 
 
 class SQLiteRows(Rows):
     """In an SQLite database; the lock has a row of its own."""
 
-    locks, lock = "working_memory_locks", ""
+    locks = "SELECT conversation_id, store, number FROM working_memory_locks WHERE expires_at > ?"
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -201,3 +208,6 @@ class SQLiteRows(Rows):
             self.after(0),
             self.after(seconds),
         )
+
+    def end_lock(self) -> None:
+        self.run("UPDATE working_memory_locks SET expires_at = 0")

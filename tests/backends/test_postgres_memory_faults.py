@@ -14,10 +14,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock, Mark, Save, Stored, Written
-from jazzmine._sync.working_memory.calls import Call
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
-from jazzmine.deadline import Deadline
 from jazzmine.errors import StaleWorkingMemoryError, StoreUnavailableError
 from jazzmine.records.memory_json import to_json
 from tests.backends.memory_tables import APIS, PostgresRows, open_sync
@@ -201,6 +198,25 @@ def test_an_update_whose_reply_is_lost_is_not_made_again_over_a_newer_one(
     assert (stored.last_agent_response, stored.revision) == ("theirs", mine.revision + 1)
 
 
+def test_an_update_whose_reply_is_held_for_a_second_is_made_once(
+    store: Any, proxy: Proxy, schema: str
+) -> None:
+    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+    with open_sync(config) as other:
+        revision = store.get("c").revision
+        proxy.delay = 1.0
+        saving = threading.Timer(0.3, lambda: other.end_turn("c", "theirs", "newer"))
+        saving.start()
+
+        mine = store.end_turn("c", "mine", "older")
+
+        proxy.delay = 0.0
+        saving.join()
+        stored = other.get("c")
+    assert (mine.last_agent_response, mine.revision) == ("mine", revision + 1)
+    assert (stored.last_agent_response, stored.revision) == ("theirs", revision + 2)
+
+
 def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(
     store: Any, proxy: Proxy, schema: str
 ) -> None:
@@ -214,56 +230,6 @@ def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(
 
     assert proxy.round_trips - before == 2
     assert updated.data == {"theirs": 1, "ours": 2}
-
-
-@pytest.mark.parametrize("following", ["get", "end_turn"])
-def test_a_save_that_was_given_up_cannot_take_effect_after_a_later_call(
-    open_store: Callable[..., Any], rows: PostgresRows, following: str
-) -> None:
-    """It is on its way to the server when the store calls again."""
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    updates = getattr(store, "store", store)._updates
-    known = updates._known["c"]
-    call = Call("c", Deadline(1), Deadline(1))
-    mark = updates._next_mark(call)  # as a call that was interrupted leaves it
-
-    if following == "get":
-        store.get("c")
-    else:
-        store.end_turn("c", "later", "greet")
-    read_mark = rows.run("SELECT mark FROM working_memory")[0][0]
-    late = replace(known.data, revision=9)
-    for read in {known.mark, read_mark}:
-        save = Save("c", mark, read, late)
-        with open_sync(rows.config) as other:
-            outcome = other.backend.write(save, lambda _: None, Deadline(10))
-            assert outcome == Written()  # it is done with
-
-    assert store.get("c").revision == (1 if following == "get" else 2)
-
-
-def test_a_late_lock_of_a_block_that_was_given_up_is_not_taken(
-    open_store: Callable[..., Any], rows: PostgresRows
-) -> None:
-    store = open_store()
-    store.get_or_create("c", "user", "agent")
-    held = []
-
-    def raise_in_a_block() -> None:
-        with store.locked("c"):
-            held.append(str(rows.holder()))
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        raise_in_a_block()
-    name, number = held[0].split(".")
-    late = Lock("c", Mark(name, int(number)), "the late one", 60)
-
-    with open_sync(rows.config) as other:
-        assert isinstance(other.backend.lock(late, Deadline(10)), Stored)
-
-    assert rows.holder() is None
 
 
 def test_the_numbers_of_writers_do_not_pile_up(
@@ -347,7 +313,7 @@ def test_a_block_that_ends_during_a_stuck_renewal_does_not_wait_for_it(
     store = open_store(dsn=dsn, timeout=1, lease_seconds=10)
     store.get_or_create("c", "user", "agent")
     updates = getattr(store, "store", store)._updates
-    updates._limits = updates._limits._replace(lease_seconds=0.3)
+    updates._config = replace(updates._config, lease_seconds=0.3)
     started = time.monotonic()
 
     def change() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
-from jazzmine.errors import StaleWorkingMemoryError, StoreUnavailableError
+from jazzmine.errors import StaleWorkingMemoryError
 from tests.backends.redis_apis import APIS
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
 from tests.servers.proxy import Proxy
@@ -178,57 +178,16 @@ def test_a_write_whose_reply_is_held_for_a_second_is_made_once(
     revision = store.get(CID).revision
     proxy = proxy_of("end_turn", servers)
     proxy.delay = 1.0
-    saving = threading.Timer(0.3, lambda: other.end_turn(CID, "theirs", "newer"))
+
+    def save() -> None:
+        other.end_turn(CID, "theirs", "newer")
+        proxy.delay = 0.0  # of the replies to come
+
+    saving = threading.Timer(0.3, save)
     saving.start()
 
     mine = store.end_turn(CID, "mine", "older")
 
-    proxy.delay = 0.0
     saving.join()
     assert (mine.last_agent_response, mine.revision) == ("mine", revision + 1)
     assert (other.get(CID).last_agent_response, other.get(CID).revision) == ("theirs", revision + 2)
-
-
-LATER_CALLS: dict[str, Callable[[Any], Any]] = {
-    "get": lambda store: store.get(CID),
-    "end_turn": lambda store: store.end_turn(CID, "later", "later"),
-    "locked": lambda store: in_a_block(store),
-    "get_or_create": lambda store: store.get_or_create(CID, "user", "agent"),
-    "delete": lambda store: store.delete(CID),
-}
-
-
-def in_a_block(store: Any) -> None:
-    with store.locked(CID) as memory:
-        memory.end_turn("in a block", "later")
-
-
-@pytest.mark.parametrize("call", LATER_CALLS)
-@pytest.mark.parametrize("given_up", ["end_turn", "locked", "delete"])
-def test_what_is_held_in_the_network_does_nothing_after_a_later_call(
-    api: Any, call: str, given_up: str
-) -> None:
-    """The call was given up at its deadline; the network delivers its request later."""
-    with topology("standalone", api) as servers:
-        store, proxy = servers.open(timeout=0.5), servers.proxies[0]
-        store.get_or_create(CID, "user", "agent")
-        proxy.hold()
-        with pytest.raises(StoreUnavailableError):
-            LATER_CALLS[given_up](store)
-        [held] = [each for each in proxy.open if each.held][:1]
-        for other in proxy.open:
-            if other is not held:
-                other.cut()
-        with proxy._mutex:
-            proxy._hold_after = None  # new connections are not held
-
-        later = LATER_CALLS[call](store)
-        before = servers.open_beside().get(CID)
-        held.deliver()
-        time.sleep(0.2)
-
-        assert servers.open_beside().get(CID) == before
-        assert servers.keys("wm_lock:*") == []
-        if call == "get":
-            assert later == before
-            assert later.revision == 1

@@ -117,6 +117,20 @@ def test_of_two_stores_that_take_it_over_none_loses_its_update(
     assert other.end_turn("c", "Bye", "leave").revision == 2
 
 
+def test_one_that_another_store_has_taken_over_and_deleted_is_not_made_anew(
+    store: Any, servers: Topology
+) -> None:
+    other = servers.open_beside()
+    assert store.get("c") == other.get("c")
+    store.end_turn("c", "Hello", "greet")
+    assert store.delete("c") is True
+
+    with pytest.raises(NotFoundError):
+        other.end_turn("c", "Bye", "leave")
+
+    assert store.get("c") is None
+
+
 def test_it_is_deleted(store: Any, servers: Topology) -> None:
     assert store.delete("c") is True
     assert store.get("c") is None

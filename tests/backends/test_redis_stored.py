@@ -115,12 +115,14 @@ def test_a_lock_of_another_program_counts_as_taken(
     open_store().get_or_create("c", "user", "agent")
     store = open_store(lock_timeout=0.2)
     getattr(client, plant)(LOCK, "what is this?")
+    client.config_resetstat()
 
     with pytest.raises(
         LockTimeoutError, match="what is this" if plant == "set" else "another type"
     ):
         store.end_turn("c", "Hello", "greet")
     assert client.exists(LOCK)
+    assert client.info("commandstats")["cmdstat_evalsha"]["calls"] < 100  # it has no expiry
 
 
 def test_every_save_renews_the_expiry(open_store: Callable[..., Any], client: Any) -> None:

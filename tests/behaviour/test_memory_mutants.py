@@ -11,6 +11,7 @@ from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import Again, Locked, Mark, Save, Stored, Written
 from jazzmine._sync.working_memory.calls import Block, Call, Change
 from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, LockTimeoutError, NotAppliedError
 from jazzmine.records.memory_base import checked_copy, set_unvalidated
@@ -89,7 +90,7 @@ class _DoesNotCount(MemoryBackend):
 
 class DoesNotCountTheSaves(WorkingMemoryStore):
     def __init__(self) -> None:
-        super().__init__(_DoesNotCount(3600.0))
+        super().__init__(_DoesNotCount(3600.0), MemoryOptions())
 
 
 class SavesWhatDidNotApply(InMemoryWorkingMemoryStore):
@@ -134,7 +135,7 @@ class _WithoutBraces(MemoryBackend):
 
 class TakesBracesForItsOwn(WorkingMemoryStore):
     def __init__(self) -> None:
-        super().__init__(_WithoutBraces(3600.0))
+        super().__init__(_WithoutBraces(3600.0), MemoryOptions())
 
 
 class CreatesOverWhatIsThere(InMemoryWorkingMemoryStore):

@@ -6,10 +6,18 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping
+from inspect import isawaitable
 from typing import Any
 
-from jazzmine import LockLostError, LockTimeoutError, Message, NotFoundError, StoreUnavailableError
-from jazzmine.core.working_memory import TurnCache
+from jazzmine import (
+    LockLostError,
+    LockTimeoutError,
+    Message,
+    NotFoundError,
+    StaleWorkingMemoryError,
+    StoreUnavailableError,
+)
+from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
 
@@ -21,6 +29,7 @@ __all__ = [
     "MISSING",
     "READS",
     "RECORDS",
+    "SEVERAL_STEPS",
     "Recorder",
     "is_related",
     "memory_model",
@@ -39,11 +48,8 @@ MISSING = "missing"
 """The result of a call that raised NotFoundError."""
 
 OUTCOME_UNKNOWN = (StoreUnavailableError,)
-NOTHING_WRITTEN = (
-    LockTimeoutError,
-    LockLostError,
-    OSError,
-)  # the lock was not free or was lost, or the disk failed
+# The lock was not free or was lost, another call was quicker, or the disk failed.
+NOTHING_WRITTEN = (LockTimeoutError, LockLostError, StaleWorkingMemoryError, OSError)
 
 
 class Recorder:
@@ -243,22 +249,67 @@ def message_record_model(state: Any, operation: Operation) -> Outcome:
     return Outcome(None, operation.argument)
 
 
+def _change_in_block(store: Any, number: int) -> Any:
+    block = store.locked(_record(number))
+    if hasattr(block, "__aenter__"):
+        return _change_in_block_async(block, number)
+    with block as memory:
+        memory.end_turn(str(number), "intent")
+    return memory
+
+
+async def _change_in_block_async(block: Any, number: int) -> Any:
+    async with block as memory:
+        memory.end_turn(str(number), "intent")
+    return memory
+
+
+def _read_and_save(store: Any, number: int) -> Any:
+    read = store.get(_record(number))
+    if isawaitable(read):
+        return _read_and_save_async(store, read, number)
+    return store.save(_changed(read, number))
+
+
+async def _read_and_save_async(store: Any, read: Any, number: int) -> Any:
+    return await store.save(_changed(await read, number))
+
+
+def _changed(memory: WorkingMemory | None, number: int) -> WorkingMemory:
+    if memory is None:
+        raise NotFoundError
+    memory.end_turn(str(number), "intent")
+    return memory
+
+
+def _user(number: int) -> str:
+    return f"the user of {_record(number)}"
+
+
 MEMORY_RECORD_CALLS: dict[str, Callable[[Any, int], Any]] = {
     "read": lambda store, n: store.get(_record(n)),
-    "create": lambda store, n: store.get_or_create(_record(n), "u1", "a1"),
+    "create": lambda store, n: store.get_or_create(_record(n), _user(n), "a1"),
     "write": lambda store, n: store.end_turn(_record(n), str(n), "intent"),
+    "write by a function": lambda store, n: store.update(
+        _record(n), lambda memory: memory.end_turn(str(n), "intent")
+    ),
+    "write in a block": _change_in_block,
+    "write what was read": _read_and_save,
     "delete": lambda store, n: store.delete(_record(n)),
+    "erase": lambda store, n: store.erase_user(_user(n)),
 }
+SEVERAL_STEPS = ("write in a block", "write what was read", "erase")
+"""Calls that have a deadline for each of several steps."""
 
 
 def memory_record_model(state: Any, operation: Operation) -> Outcome:
     """Apply a call to one working memory: its revision and last response, or None."""
-    if operation.name == "delete":
+    if operation.name in ("delete", "erase"):
         return Outcome(state is not None, None)
     if operation.name == "create":
         state = state or (1, None)
-    elif operation.name == "write" and state is None:
+    elif operation.name.startswith("write") and state is None:
         return Outcome(MISSING, None)
-    elif operation.name == "write":
+    elif operation.name.startswith("write"):
         state = (state[0] + 1, str(operation.argument))
     return Outcome(state, state)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import random
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,11 @@ async def in_a_block(store: Any) -> None:
     async with store.locked(KEY) as memory:
         await asyncio.sleep(0)
         memory.end_turn("response", "intent")
+
+
+async def erase_and_create(store: Any) -> None:
+    await store.erase_user("u1")
+    await store.get_or_create(KEY, "u1", "a1")
 
 
 @asynccontextmanager
@@ -144,6 +150,62 @@ async def test_cancelled_calls_hold_no_lock_and_no_connection(
     assert asyncio.all_tasks() == others, "a task is left over"
     assert "pending" not in caplog.text
     report(f"cancelled, {name}: {CANCELLATIONS} cancellations: nothing held, nothing pending")
+
+
+class CancelledAt:
+    """A call that is cancelled the nth time that it waits for something."""
+
+    def __init__(self, call: Any, number: int) -> None:
+        self._call, self._number = call, number
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        steps = self._call.__await__()
+        for number in itertools.count():
+            try:
+                waiting = next(steps)
+            except StopIteration as end:
+                return end.value
+            if number == self._number:
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()  # it is, as soon as it waits
+            try:
+                yield waiting
+            except asyncio.CancelledError as error:
+                # The call may go on: it releases what it holds.
+                try:
+                    waiting = steps.throw(error)
+                except StopIteration as end:
+                    return end.value
+                yield waiting
+
+
+@pytest.mark.parametrize("call", [*MEMORY_CALLS, erase_and_create])
+@pytest.mark.parametrize("name", ["memory", *SHARED_MEMORIES])
+async def test_a_call_that_is_cancelled_where_it_waits_is_done_or_is_not(
+    name: str, call: Callable[[Any], Any], tmp_path: Path
+) -> None:
+    with config_of(name, tmp_path) as config:
+        async with opened(name, config) as (store, _):
+            for number in itertools.count():
+                before = await store.get_or_create(KEY, "u1", "a1")
+                task = asyncio.ensure_future(wait_for(CancelledAt(call(store), number)))
+                await asyncio.wait([task])
+                if not task.cancelled():
+                    break
+                after = await store.get_or_create(KEY, "u1", "a1")
+                assert after.revision in (before.revision, before.revision + 1, 1)
+                await asyncio.sleep(0.005)
+                assert await store.get(KEY) == after
+            assert task.exception() is None
+            assert number > 0 or name == "memory"
+            if name in SHARED_MEMORIES:
+                await asyncio.sleep(0.1 + LENIENCE / 4)
+                assert locks_of(config) == []
+
+
+async def wait_for(call: CancelledAt) -> None:
+    await call
 
 
 class LeaksItsLock(InMemoryWorkingMemoryStore):

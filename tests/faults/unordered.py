@@ -8,6 +8,7 @@ from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._sync.working_memory.backend import Again, Locked, Save, Stored, Written
 from jazzmine._sync.working_memory.calls import Call
 from jazzmine._sync.working_memory.memory import MemoryBackend
+from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
 from jazzmine.sync.working_memory import WorkingMemoryStore
 
@@ -34,5 +35,5 @@ class Unordered(WorkingMemoryStore):
     """Loses updates."""
 
     def __init__(self) -> None:
-        super().__init__(WritesOverAnything(3600.0))
+        super().__init__(WritesOverAnything(3600.0), MemoryOptions())
         self._updates._calls = NoLocks()

@@ -20,6 +20,7 @@ from jazzmine.config.message_stores import (
     SQLiteConfig,
 )
 from jazzmine.config.working_memories import (
+    MemoryOptions,
     MemoryStoreConfig,
     PostgresMemoryConfig,
     RedisConfig,
@@ -30,6 +31,7 @@ __all__ = [
     "BackendConfig",
     "JSONStoreConfig",
     "MemoryMessagesConfig",
+    "MemoryOptions",
     "MemoryStoreConfig",
     "MongoDBConfig",
     "PostgresConfig",

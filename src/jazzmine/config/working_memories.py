@@ -10,11 +10,17 @@ from jazzmine.config.base import BackendConfig
 from jazzmine.config.message_stores import PostgresConfig, SQLiteConfig
 from jazzmine.errors import InvalidAddressError
 
-__all__ = ["MemoryStoreConfig", "PostgresMemoryConfig", "RedisConfig", "SQLiteMemoryConfig"]
+__all__ = [
+    "MemoryOptions",
+    "MemoryStoreConfig",
+    "PostgresMemoryConfig",
+    "RedisConfig",
+    "SQLiteMemoryConfig",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _MemoryOptions(BackendConfig):
+class MemoryOptions(BackendConfig):
     """The options of every working memory, in s.
 
     Args:
@@ -22,26 +28,26 @@ class _MemoryOptions(BackendConfig):
         lock_timeout: how long a call waits for a `locked` block.
         lease_seconds: how long the lock of a block that was killed delays others.
         strict: whether a transition that does not apply raises.
+        timeout: how long a call may take.
     """
 
     ttl_seconds: float = 3600.0
     lock_timeout: float = 15.0
     lease_seconds: float = 10.0
     strict: bool = False
+    timeout: float = 30.0
 
 
 @dataclass(frozen=True)
-class MemoryStoreConfig(_MemoryOptions):
+class MemoryStoreConfig(MemoryOptions):
     """The configuration of a working memory in this process; times in s."""
 
     storage: ClassVar[str] = "memory"
     schemes: ClassVar[tuple[str, ...]] = ("memory",)
 
-    timeout: float = 30.0
-
 
 @dataclass(frozen=True)
-class RedisConfig(_MemoryOptions):
+class RedisConfig(MemoryOptions):
     """The configuration of a working memory in Redis; times in s.
 
     Args:
@@ -52,7 +58,6 @@ class RedisConfig(_MemoryOptions):
     schemes: ClassVar[tuple[str, ...]] = ("redis", "rediss", "unix")
 
     url: str = field(repr=False)
-    timeout: float = 30.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,12 +70,12 @@ class RedisConfig(_MemoryOptions):
 
 
 @dataclass(frozen=True)
-class PostgresMemoryConfig(_MemoryOptions, PostgresConfig):
+class PostgresMemoryConfig(MemoryOptions, PostgresConfig):
     """The configuration of a working memory in PostgreSQL; see the classes that it inherits."""
 
 
 @dataclass(frozen=True)
-class SQLiteMemoryConfig(_MemoryOptions, SQLiteConfig):
+class SQLiteMemoryConfig(MemoryOptions, SQLiteConfig):
     """The configuration of a working memory in SQLite; see the classes that it inherits."""
 
 

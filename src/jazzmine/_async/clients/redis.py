@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar
 
-from jazzmine._async.limiter import Limiter
+from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._compat.async_concurrency import sleep
 from jazzmine._compat.async_redis import AnyRedis, AnyTimeoutError, time_limit
 from jazzmine.backends.redis.driver import (
@@ -55,7 +55,7 @@ class RedisClient:
         self._closed = self._disconnecting = False
         # Those for a silent node of a cluster would keep others from the nodes that answer.
         most = sys.maxsize if is_cluster(client) else min(self.CONCURRENCY, max_connections(client))
-        self._limiter = Limiter(most)
+        self._places: KeyedLocks[object] = KeyedLocks(most)
         known = redis_driver().exceptions
         self._time_outs = (known.TimeoutError, AnyTimeoutError)
         # redis-py stumbles over the last four while nodes of a cluster change or are closed.
@@ -184,7 +184,7 @@ class RedisClient:
         while not self._closed:
             call = object()
             try:
-                if not await self._limiter.acquire(call, deadline.remaining()):
+                if not await self._places.acquire("", call, deadline.remaining()):
                     raise known.MaxConnectionsError("no connection was free in time")
                 async with time_limit(min(seconds, deadline.remaining())):
                     return await attempt()
@@ -205,7 +205,7 @@ class RedisClient:
                 if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
                     raise self._unavailable(error) from error
             finally:
-                self._limiter.release(call)
+                self._places.release("", call)
                 if self._closed:  # a client opens connections again after it was closed
                     await self._disconnect()
             await sleep(pause)

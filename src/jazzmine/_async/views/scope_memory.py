@@ -36,6 +36,10 @@ class ScopedUpdates(Updates):
             stored = await self._updates.load(conversation_id, renew=True)
         return self._seen(stored)
 
+    async def settle(self) -> None:
+        """Take back all that was given up: what is not done by then is never done."""
+        await self._updates.settle()
+
     async def change(
         self,
         conversation_id: str,

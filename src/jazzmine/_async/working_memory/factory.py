@@ -15,12 +15,12 @@ from jazzmine.config import (
 
 __all__ = ["new_store"]
 
-# The class, and its module beside this one, which is imported when a store is made.
+# What makes the store, and its module beside this one, which is imported then.
 _STORES: dict[type[BackendConfig], tuple[str, str]] = {
-    MemoryStoreConfig: (".memory", "InMemoryWorkingMemoryStore"),
+    MemoryStoreConfig: (".memory", "in_memory_store"),
     PostgresMemoryConfig: (".postgres", "PostgresWorkingMemoryStore"),
     SQLiteMemoryConfig: (".sqlite", "SQLiteWorkingMemoryStore"),
-    RedisConfig: (".redis", "RedisWorkingMemoryStore"),
+    RedisConfig: (".redis", "redis_store"),
 }
 
 
@@ -31,4 +31,4 @@ def new_store(config: BackendConfig) -> Any:
         ImportError: the back end's driver is not installed.
     """
     module, name = _STORES[type(config)]
-    return getattr(import_module(module, __package__), name)._configured(config)
+    return getattr(import_module(module, __package__), name)(config)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import random
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from threading import get_ident
 from time import monotonic
 from typing import TypeVar
 
@@ -26,8 +26,9 @@ from jazzmine._async.working_memory.backend import (
     WorkingMemoryBackend,
     Written,
 )
-from jazzmine._async.working_memory.calls import Block, Call, Change, Decide, Limits
+from jazzmine._async.working_memory.calls import Block, Call, Change, Decide
 from jazzmine._compat.async_concurrency import Work, sleep
+from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline, backoff
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
@@ -44,8 +45,8 @@ logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Of how many conversations the state is remembered, and the request whose outcome is unknown.
-_STATES_KEPT, _REQUESTS_KEPT = 100, 1000
+# Of how many conversations the state is remembered, and the last request that was given up.
+_STATES_KEPT, _DOUBTS_KEPT = 1_000, 10_000
 
 # The first and the longest pause, in s, while another process holds the lock.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
@@ -64,7 +65,7 @@ class Updates:
     Args:
         backend: where the states are.
         memory_type: the class of the working memories.
-        limits: the times of the store.
+        config: the times of the store.
         check: raises if the store was closed.
         form: how a state is written and read.
     """
@@ -73,13 +74,14 @@ class Updates:
         self,
         backend: WorkingMemoryBackend,
         memory_type: type[WorkingMemory],
-        limits: Limits,
+        config: MemoryOptions,
         check: Callable[[], None],
         form: StateForm,
     ) -> None:
         self._backend = backend
         self._memory_type = memory_type
-        self._limits = limits
+        self._config = config
+        self._longest_wait = min(config.lock_timeout, config.timeout)
         self._check = check
         self._form = form
         self.after_fork()
@@ -90,14 +92,17 @@ class Updates:
         self._calls: KeyedLocks[Call] = KeyedLocks()
         self._known: dict[str, Stored] = {}
         self._contested: dict[str, Deadline] = {}
-        self._doubtful: dict[str, Call] = {}  # their last request may take effect yet
+        self._doubtful: dict[str, Mark] = {}  # requests that were given up and may be done yet
+        self._mutex = threading.RLock()  # held to change that; a signal handler may call the store
         self._background_tasks = BackgroundTasks()
 
     async def close(self) -> None:
         """Release the locks of blocks, which then cannot save any more."""
         for call in self._calls.holders():
             if isinstance(call, Block) and call.lock is not None:
-                self._background_tasks.start(partial(self._unlock, call, Deadline(1.0)))
+                # The save of a block that ends now has a later number, and may still be done.
+                unlock = partial(self._take_back, call.conversation_id, call.lock.mark)
+                self._background_tasks.start(partial(unlock, Deadline(1.0)))
         await self._background_tasks.close(timeout=1.0)
 
     # Reads and changes
@@ -112,8 +117,16 @@ class Updates:
             viewer: the user who may see it; of another user's nothing but `user_id` is returned,
                 and it is not parsed. None is anybody.
         """
-        deadline = Deadline(self._limits.timeout)
-        return await self._load(conversation_id, deadline, renew=renew, viewer=viewer)
+        deadline = Deadline(self._config.timeout)
+        stored = await self._load(conversation_id, deadline, renew=renew)
+        if viewer is not None and stored.exists and stored.owner != viewer:
+            return Stored(user_id=stored.owner)
+        return await self._readable(conversation_id, stored, deadline)
+
+    async def settle(self) -> None:
+        """Take back all that was given up: what is not done by then is never done."""
+        for conversation_id in tuple(self._doubtful):
+            await self._load(conversation_id, Deadline(self._config.timeout))
 
     def known(self, conversation_id: str) -> Stored | None:
         """Return what was stored when it was read or written last, if that is remembered."""
@@ -138,14 +151,14 @@ class Updates:
         Returns:
             What was stored, and the change that was written; None if there was nothing to change.
         """
-        deadline = Deadline(self._limits.timeout)
-        call = Call(conversation_id, deadline, Deadline(self._limits.longest_wait))
+        deadline = Deadline(self._config.timeout)
+        call = Call(conversation_id, deadline, Deadline(self._longest_wait))
         try:
             await self._wait_for_others(call)
             outcome = await self._change(call, decide, read, parse)
-            self._calls.release(conversation_id, call)
-        except BaseException:  # also if the release was interrupted
-            self._calls.release(conversation_id, call)
+            self._end(call)
+        except BaseException:  # also if the end was interrupted
+            self._end(call)
             raise
         return outcome
 
@@ -153,10 +166,7 @@ class Updates:
         self, call: Call, decide: Decide, stored: Stored | None, parse: bool
     ) -> tuple[Stored, Change | None]:
         conversation_id = call.conversation_id
-        # A request whose outcome is unknown is taken back before anything else is written.
-        if conversation_id in self._doubtful:
-            stored = None
-        elif stored is None and parse:
+        if stored is None and parse:
             stored = self._known.get(conversation_id)
         if conversation_id in self._contested:
             await self._let_others_go_first(conversation_id)
@@ -166,17 +176,19 @@ class Updates:
             nonlocal stored, change
             try:
                 stored = self._parsed(conversation_id, now) if parse else now
-                change = call.apply(decide, stored)
-            except Exception:
+                change = decide(stored)
+            except BaseException:
                 return None  # it is raised when it is applied to that outside of a transaction
             return change and Save(conversation_id, mark, stored.mark, change.memory, self._form)
 
         while True:
             if stored is None:
-                stored = await self._load(conversation_id, call.deadline, call, parse=parse)
+                stored = await self._load(conversation_id, call.deadline)
+                if parse:
+                    stored = await self._readable(conversation_id, stored, call.deadline)
                 is_current = True
             try:
-                change = call.apply(decide, stored)
+                change = decide(stored)
             except Exception:
                 if is_current:
                     raise
@@ -186,14 +198,13 @@ class Updates:
                     return stored, None
                 stored = None
                 continue
-            mark = self._next_mark(call)
+            mark = call.mark = self._next_mark()
             save = Save(conversation_id, mark, stored.mark, change.memory, self._form)
             request = partial(self._backend.write, save, again, call.deadline)
             written = await self._when_free(call, request)
             if isinstance(written, Written):
-                self._note_written(mark, conversation_id, change)
+                self._note_written(call, mark, change)
                 return stored, change
-            self._doubtful.pop(conversation_id, None)  # what it has read is not stored any more
             stored, is_current = written, True
             if parse:
                 stored = await self._readable(conversation_id, stored, call.deadline)
@@ -215,21 +226,20 @@ class Updates:
 
     def begin_block(self, conversation_id: str) -> Block:
         """Return a block, which has no lock yet."""
-        deadline = Deadline(self._limits.timeout)
-        return Block(conversation_id, deadline, Deadline(self._limits.longest_wait))
+        deadline = Deadline(self._config.timeout)
+        return Block(conversation_id, deadline, Deadline(self._longest_wait))
 
     async def lock(self, block: Block) -> Stored:
         """Take the lock of a block's conversation, after the calls before it, and read."""
         await self._wait_for_others(block)
         if block.conversation_id in self._doubtful:  # a late save would be the end of the block
-            await self._load(block.conversation_id, block.deadline, block)
+            await self._load(block.conversation_id, block.deadline)
         holder = f"process {os.getpid()} on {os.uname().nodename}"
-        seconds = self._limits.lease_seconds
-        block.lock = Lock(block.conversation_id, self._next_mark(block), holder, seconds)
+        seconds, mark = self._config.lease_seconds, self._next_mark()
+        block.mark, block.lock = mark, Lock(block.conversation_id, mark, holder, seconds)
         request = partial(self._backend.lock, block.lock, block.deadline)
         stored = await self._when_free(block, request)
         assert isinstance(stored, Stored)
-        self._doubtful.pop(block.conversation_id, None)
         if not stored.exists:
             block.lock = None
         block.stored = await self._readable(block.conversation_id, stored, block.deadline)
@@ -241,13 +251,15 @@ class Updates:
         if lock is None:
             return False
         try:
-            outcome = await self._backend.lock(lock, Deadline(lock.seconds))
+            renewed = lock._replace(renews=True)
+            outcome = await self._backend.lock(renewed, Deadline(lock.seconds))
         except Exception as error:
             if block.lock is not None:
                 logger.warning("%r: the lock was not renewed: %s", block.conversation_id, error)
             return block.lock is not None
         if isinstance(outcome, Locked) or outcome.mark != block.stored.mark:
-            logger.warning("%r: the lock was lost while it was held", block.conversation_id)
+            if block.lock is not None:
+                logger.warning("%r: the lock was lost while it was held", block.conversation_id)
             return False
         return True
 
@@ -255,23 +267,27 @@ class Updates:
         """Save the state of a block, which releases its lock, and let the next call go.
 
         Raises:
-            LockLostError: the lock has expired, and somebody else has saved or locked since.
+            LockLostError: what was read is not stored any more, or somebody else holds the lock.
         """
-        block.deadline = Deadline(self._limits.timeout)
-        mark = self._next_mark(block)
+        block.deadline = Deadline(self._config.timeout)
+        mark = block.mark = self._next_mark()
         save = Save(block.conversation_id, mark, block.stored.mark, memory, self._form)
         outcome = await self._backend.write(save, lambda _: None, block.deadline)
-        self._doubtful.pop(block.conversation_id, None)
         if not isinstance(outcome, Written):
             self._known.pop(block.conversation_id, None)
+            if isinstance(outcome, Locked):
+                reason = f"its lock expired, and {outcome.holder} holds it now"
+            elif outcome.exists:
+                reason = "its lock expired, and another call has saved since"
+            else:
+                reason = "its working memory was deleted meanwhile, or has expired (ttl_seconds)"
             raise LockLostError(
-                f"the lock of conversation {block.conversation_id!r} expired while it was held"
-                f" (it lasts {self._limits.lease_seconds:g} s unless it is renewed), and another"
-                " call has saved or locked since: nothing was written"
+                f"the block of conversation {block.conversation_id!r} has lost what it locked:"
+                f" {reason}; nothing was written"
             )
         block.lock = None
-        self._note_written(mark, block.conversation_id, Change(memory))
-        self._calls.release(block.conversation_id, block)
+        self._note_written(block, mark, Change(memory))
+        self._end(block)
 
     async def abandon_block(self, block: Block, error: BaseException) -> None:
         """Release the lock of a block that has not saved, and let the next call go.
@@ -281,12 +297,14 @@ class Updates:
                 wait for the server.
         """
         lock, block.lock = block.lock, None
+        self._note_doubt(block)
         try:
             if lock is not None and not isinstance(error, StoreClosedError):
                 failed = isinstance(error, StoreUnavailableError)
                 cancelled = not isinstance(error, Exception)
-                longest = 0.3 if failed else min(1.0, self._limits.timeout)
-                unlock = partial(self._unlock, block, Deadline(longest))
+                longest = Deadline(0.3 if failed else min(1.0, self._config.timeout))
+                mark = block.mark or lock.mark
+                unlock = partial(self._take_back, block.conversation_id, mark, longest)
                 if failed:
                     self._background_tasks.start(unlock)
                 else:
@@ -294,12 +312,13 @@ class Updates:
         finally:
             self._calls.release(block.conversation_id, block)
 
-    async def _unlock(self, block: Block, deadline: Deadline) -> None:
-        """Take back the block's requests, and with them its lock."""
+    async def _take_back(self, conversation_id: str, mark: Mark, deadline: Deadline) -> None:
+        """Take back a block's requests up to this one, and with them its lock."""
         try:
-            await self._backend.load(block.conversation_id, deadline, taken_back=block.mark)
+            await self._backend.load(conversation_id, deadline, taken_back=mark)
+            self._forget_doubt(conversation_id, mark)
         except Exception as error:
-            logger.debug("%r: the lock is left to expire: %s", block.conversation_id, error)
+            logger.debug("%r: the lock is left to expire: %s", conversation_id, error)
 
     # Steps of both
 
@@ -308,12 +327,6 @@ class Updates:
         conversation_id = call.conversation_id
         if self._calls.try_acquire(conversation_id, call):
             return
-        holder = self._calls.holder(conversation_id)
-        if holder is not None and holder.decides_in == get_ident():
-            raise RuntimeError(
-                f"the function of update() has called the store about conversation"
-                f" {conversation_id!r}: it uses the methods of the working memory that it is given"
-            )
         if not await self._calls.acquire(conversation_id, call, call.waits_until.remaining()):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
@@ -322,7 +335,7 @@ class Updates:
             if not await self._calls.acquire(conversation_id, call, call.deadline.remaining()):
                 raise StoreUnavailableError(
                     f"the calls before this one on conversation {conversation_id!r} did not end"
-                    f" within {self._limits.timeout:g} s"
+                    f" within {self._config.timeout:g} s"
                 )
         self._check()  # the store may have been closed while this waited
 
@@ -330,36 +343,48 @@ class Updates:
         self, call: Call, request: Work[Written | Stored | Locked]
     ) -> Written | Stored:
         """Send a request until no other store holds the lock."""
-        outcome = await request()
-        if not isinstance(outcome, Locked):
-            return outcome
-        pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        while isinstance(outcome, Locked):
+        pauses = None
+        while isinstance(outcome := await request(), Locked):
             if call.waits_until.expired:
                 raise self._not_free(call.conversation_id, outcome.holder, outcome.held_for)
-            await sleep(min(next(pauses), outcome.expires_in, call.waits_until.remaining()))
+            pauses = pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+            await sleep(min(next(pauses), call.waits_until.remaining()))
             self._check()
-            outcome = await request()
         return outcome
 
     def _not_free(self, conversation_id: str, holder: str, held_for: float) -> LockTimeoutError:
         return LockTimeoutError(
             f"the lock of conversation {conversation_id!r} was not free within"
-            f" {self._limits.longest_wait:g} s:"
+            f" {self._longest_wait:g} s:"
             f" {holder} has held it for {held_for:.1f} s; in a locked() block use the methods of"
             " its working memory, not the store's"
         )
 
-    def _next_mark(self, call: Call) -> Mark:
-        """Return the mark of a call's next request, which is doubtful until it has an outcome."""
-        call.mark = Mark(self._store, next(self._numbers))
-        _remember(self._doubtful, call.conversation_id, call, _REQUESTS_KEPT)
-        return call.mark
+    def _next_mark(self) -> Mark:
+        return Mark(self._store, next(self._numbers))
 
-    def _note_written(self, mark: Mark, conversation_id: str, change: Change) -> None:
-        # A later number cancels those before it.
-        self._doubtful.pop(conversation_id, None)
-        self._note_state(conversation_id, Stored(str(mark), change.memory))
+    def _end(self, call: Call) -> None:
+        """Let the next call on the conversation go; this may be repeated."""
+        self._note_doubt(call)
+        self._calls.release(call.conversation_id, call)
+
+    def _note_doubt(self, call: Call) -> None:
+        """Note the last request of a call that has not written: it may be done yet."""
+        if call.mark is not None:
+            with self._mutex:
+                _remember(self._doubtful, call.conversation_id, call.mark, _DOUBTS_KEPT)
+
+    def _forget_doubt(self, conversation_id: str, mark: Mark) -> None:
+        """Forget a request that a later one, or this one, has cancelled."""
+        with self._mutex:
+            if self._doubtful.get(conversation_id, mark).number <= mark.number:
+                self._doubtful.pop(conversation_id, None)
+
+    def _note_written(self, call: Call, mark: Mark, change: Change) -> None:
+        call.mark = None
+        if call.conversation_id in self._doubtful:
+            self._forget_doubt(call.conversation_id, mark)
+        self._note_state(call.conversation_id, Stored(str(mark), change.memory))
 
     def _note_state(self, conversation_id: str, stored: Stored) -> None:
         if stored.exists:
@@ -368,29 +393,14 @@ class Updates:
             self._known.pop(conversation_id, None)
 
     async def _load(
-        self,
-        conversation_id: str,
-        deadline: Deadline,
-        call: Call | None = None,
-        *,
-        parse: bool = True,
-        renew: bool = False,
-        viewer: str | None = None,
+        self, conversation_id: str, deadline: Deadline, *, renew: bool = False
     ) -> Stored:
-        doubtful = self._doubtful.get(conversation_id)
-        if doubtful is not call and doubtful is self._calls.holder(conversation_id):
-            doubtful = None  # it is under way
-        stored = await self._backend.load(
-            conversation_id,
-            deadline,
-            taken_back=None if doubtful is None else doubtful.mark,
-            renew=renew,
-        )
-        if doubtful is not None and self._doubtful.get(conversation_id) is doubtful:
-            self._doubtful.pop(conversation_id, None)
-        if viewer is not None and stored.exists and stored.owner != viewer:
-            return Stored(user_id=stored.owner)
-        return await self._readable(conversation_id, stored, deadline) if parse else stored
+        """Return what is stored, and take back what was given up, in the same round trip."""
+        doubt = self._doubtful.get(conversation_id)
+        stored = await self._backend.load(conversation_id, deadline, taken_back=doubt, renew=renew)
+        if doubt is not None:
+            self._forget_doubt(conversation_id, doubt)
+        return stored
 
     async def _readable(self, conversation_id: str, stored: Stored, deadline: Deadline) -> Stored:
         """Return what is stored, parsed; one that cannot be read is moved out of the way."""

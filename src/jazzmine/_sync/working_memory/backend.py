@@ -111,12 +111,15 @@ class Lock(NamedTuple):
         mark: the token of the lock.
         holder: who holds it, for the errors of others.
         seconds: when it expires, from now on.
+        renews: whether it was held before. A back end that keeps no numbers leaves a lock alone
+            that is not there any more: the block has ended meanwhile.
     """
 
     conversation_id: str
     mark: Mark
     holder: str
     seconds: float
+    renews: bool = False
 
 
 class Written(NamedTuple):
@@ -129,12 +132,10 @@ class Locked(NamedTuple):
     Attributes:
         holder: who holds it.
         held_for: since when, in s.
-        expires_in: when it expires unless it is renewed, in s.
     """
 
     holder: str
     held_for: float
-    expires_in: float
 
 
 class Owned(NamedTuple):

@@ -20,12 +20,11 @@ from jazzmine._sync.working_memory.backend import (
     Written,
 )
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
-from jazzmine.config import MemoryStoreConfig, require_seconds
+from jazzmine.config import MemoryOptions, MemoryStoreConfig
 from jazzmine.deadline import Deadline
-from jazzmine.encryption import Keyring, keyring_of
-from jazzmine.encryption.states import StateForm
+from jazzmine.encryption import Keyring
 
-__all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend"]
+__all__ = ["InMemoryWorkingMemoryStore", "MemoryBackend", "in_memory_store"]
 
 
 class InMemoryWorkingMemoryStore(WorkingMemoryStore):
@@ -54,26 +53,21 @@ class InMemoryWorkingMemoryStore(WorkingMemoryStore):
         encryption: Keyring | str | None = None,
         encryption_accepts_plain: bool = False,
     ) -> None:
-        super().__init__(
-            MemoryBackend(ttl_seconds),
+        config = MemoryOptions(
+            ttl_seconds=ttl_seconds,
             lock_timeout=lock_timeout,
             lease_seconds=lease_seconds,
             timeout=timeout,
             strict=strict,
-            form=StateForm(keyring_of(encryption), encryption_accepts_plain),
+            encryption=encryption,
+            encryption_accepts_plain=encryption_accepts_plain,
         )
+        super().__init__(MemoryBackend(config.ttl_seconds), config)
 
-    @classmethod
-    def _configured(cls, config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
-        return cls(
-            config.lock_timeout,
-            ttl_seconds=config.ttl_seconds,
-            lease_seconds=config.lease_seconds,
-            timeout=config.timeout,
-            strict=config.strict,
-            encryption=config.encryption,
-            encryption_accepts_plain=config.encryption_accepts_plain,
-        )
+
+def in_memory_store(config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
+    """Return the store of a configuration."""
+    return InMemoryWorkingMemoryStore(**vars(config))
 
 
 class _Kept(NamedTuple):
@@ -94,7 +88,6 @@ class MemoryBackend(WorkingMemoryBackend):
     locks_expire: ClassVar[bool] = False
 
     def __init__(self, ttl_seconds: float) -> None:
-        require_seconds("ttl_seconds", ttl_seconds)
         self._ttl = ttl_seconds
         self._kept: OrderedDict[str, _Kept] = OrderedDict()  # in the order of expiry
         self.after_fork()

@@ -24,7 +24,6 @@ from jazzmine.backends.postgres.schema import MEMORY
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
-from jazzmine.encryption.states import StateForm
 from jazzmine.errors import JazzmineError
 
 if TYPE_CHECKING:
@@ -45,18 +44,7 @@ class PostgresWorkingMemoryStore(WorkingMemoryStore):
 
     def __init__(self, config: PostgresMemoryConfig) -> None:
         PostgresMemoryConfig.require(config)
-        super().__init__(
-            PostgresBackend(config),
-            lock_timeout=config.lock_timeout,
-            lease_seconds=config.lease_seconds,
-            timeout=config.timeout,
-            strict=config.strict,
-            form=StateForm(config.keyring, config.encryption_accepts_plain),
-        )
-
-    @classmethod
-    def _configured(cls, config: PostgresMemoryConfig) -> PostgresWorkingMemoryStore:
-        return cls(config)
+        super().__init__(PostgresBackend(config), config)
 
 
 class PostgresBackend(WorkingMemoryBackend):
@@ -101,16 +89,12 @@ class PostgresBackend(WorkingMemoryBackend):
         taken_back: Mark | None = None,
         renew: bool = False,
     ) -> Stored:
-        parameters: dict[str, object] = {}
-        statement = sql.LOAD
+        statement, parameters = sql.LOAD, {}
         if taken_back is not None:
-            statement, parameters = sql.TAKE_BACK, {"kept": self._saved["kept"]}
-            row = self._row(statement, conversation_id, parameters, deadline, taken_back)
-            if not renew:
-                return _stored(*row[:3])
-        if renew:
-            statement, parameters = sql.RENEW, {"ttl": self._saved["ttl"]}
-        row = self._row(statement, conversation_id, parameters, deadline)
+            statement, parameters = sql.TAKE_BACK, {**self._saved, "renews": renew}
+        elif renew:
+            statement, parameters = sql.RENEW, self._saved
+        row = self._row(statement, conversation_id, parameters, deadline, taken_back)
         return _stored(*row[:3])
 
     def write(
@@ -132,18 +116,18 @@ class PostgresBackend(WorkingMemoryBackend):
             self._background_tasks.start(self._sweep)
         if not row:
             return Stored()
-        is_written, is_locked, *lock = row[:5]
+        is_written, is_locked, *lock = row[:4]
         if is_written:
             return Written()
-        return Locked(*lock) if is_locked else _stored(*row[5:8])
+        return Locked(*lock) if is_locked else _stored(*row[4:7])
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         parameters = {"lock": milliseconds(lock.seconds), "holder": lock.holder}
         row = self._row(sql.LOCK, lock.conversation_id, parameters, deadline, lock.mark)
         if not row:
             return Stored()
-        is_locked, *holder = row[:4]
-        return Locked(*holder) if is_locked else _stored(*row[4:7])
+        is_locked, *holder = row[:3]
+        return Locked(*holder) if is_locked else _stored(*row[3:6])
 
     def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
         self._row(sql.SET_ASIDE, conversation_id, {"mark": mark}, deadline)
@@ -175,7 +159,7 @@ class PostgresBackend(WorkingMemoryBackend):
     def erase_leftovers(
         self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
     ) -> None:
-        for statement in (sql.DELETE_SET_ASIDE, sql.DELETE_EXPIRED):
+        for statement in (sql.DELETE_SET_ASIDE, sql.EMPTY_EXPIRED):
             self._client.rows(statement, {"user": to_text(user_id)}, deadline=deadline)
 
     def _sweep(self) -> None:

@@ -25,16 +25,12 @@ from jazzmine.backends.addresses import wrong_option
 from jazzmine.backends.redis import keys as layout
 from jazzmine.backends.redis.driver import option_names, redis_driver, settings_of
 from jazzmine.backends.redis.keys import Keys, keys_of
-from jazzmine.config import RedisConfig, require_seconds
+from jazzmine.config import MemoryOptions, RedisConfig
 from jazzmine.deadline import Deadline, milliseconds
-from jazzmine.encryption import Keyring, keyring_of
-from jazzmine.encryption.states import StateForm
+from jazzmine.encryption import Keyring
 from jazzmine.errors import InvalidAddressError
 
-__all__ = ["RedisWorkingMemoryStore"]
-
-# The numbers of a store are kept for longer than any call repeats its requests.
-_NUMBERS_KEPT = 2
+__all__ = ["RedisWorkingMemoryStore", "redis_store"]
 
 # The keys of the states that this library writes.
 _OWN = "wm:{*}"
@@ -77,37 +73,36 @@ class RedisWorkingMemoryStore(WorkingMemoryStore):
         encryption_accepts_plain: bool = False,
     ) -> None:
         require_client(redis_client)
-        self._redis = _Redis(redis_client, ttl_seconds, timeout, lease_seconds)
-        super().__init__(
-            self._redis,
+        config = MemoryOptions(
+            ttl_seconds=ttl_seconds,
             lock_timeout=lock_timeout,
             timeout=timeout,
             lease_seconds=lease_seconds,
             strict=strict,
-            form=StateForm(keyring_of(encryption), encryption_accepts_plain),
+            encryption=encryption,
+            encryption_accepts_plain=encryption_accepts_plain,
         )
+        super().__init__(_Redis(redis_client, config), config)
 
-    @classmethod
-    def _configured(cls, config: RedisConfig) -> RedisWorkingMemoryStore:
-        driver = redis_driver()
-        try:
-            client = client_for(config.url, config.timeout)
-        except (TypeError, ValueError, driver.RedisError) as error:
-            # The driver's text may repeat the URL, and with it the password.
-            wrong = wrong_option(config.url, error, option_names(), config.url_options())
-            raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
-        store = cls(
-            client,
-            config.ttl_seconds,
-            config.lock_timeout,
-            timeout=config.timeout,
-            lease_seconds=config.lease_seconds,
-            strict=config.strict,
-            encryption=config.encryption,
-            encryption_accepts_plain=config.encryption_accepts_plain,
-        )
-        store._redis.own_client(config.url)
-        return store
+
+def redis_store(config: RedisConfig) -> RedisWorkingMemoryStore:
+    """Return the store of a configuration, with a client of its own.
+
+    Raises:
+        InvalidAddressError: redis-py does not accept the URL.
+    """
+    driver, options = redis_driver(), {**vars(config)}
+    url = options.pop("url")
+    try:
+        client = client_for(url, config.timeout)
+    except (TypeError, ValueError, driver.RedisError) as error:
+        # The driver's text may repeat the URL, and with it the password.
+        wrong = wrong_option(url, error, option_names(), config.url_options())
+        raise InvalidAddressError(f"url is not a URL that redis-py accepts{wrong}") from None
+    store = RedisWorkingMemoryStore(client, **options)
+    assert isinstance(store.backend, _Redis)
+    store.backend.own_client(url)
+    return store
 
 
 class _Redis(WorkingMemoryBackend):
@@ -115,26 +110,19 @@ class _Redis(WorkingMemoryBackend):
 
     Args:
         client: a client of redis-py, which is left open.
-        ttl_seconds: how long, in s, a working memory is kept after it was saved last.
-        timeout: how long, in s, a call may take.
-        lease_seconds: how long, in s, a lock lasts.
+        config: the options of the store.
     """
 
     system_name = "redis"
 
-    def __init__(
-        self, client: AnyRedis, ttl_seconds: float, timeout: float, lease_seconds: float
-    ) -> None:
-        times = {"ttl_seconds": ttl_seconds, "timeout": timeout, "lease_seconds": lease_seconds}
-        for name, value in times.items():
-            require_seconds(name, value)
+    def __init__(self, client: AnyRedis, config: MemoryOptions) -> None:
         self._client = client
         self._url = ""
-        self._timeout = timeout
+        self._timeout = config.timeout
         # Several attempts are made in the time of a call, and before a lock expires.
-        self._attempt_seconds = min(2.0, timeout / 4, lease_seconds / 4)
-        self._ttl = milliseconds(ttl_seconds)
-        self._kept = milliseconds(_NUMBERS_KEPT * timeout)
+        self._attempt_seconds = min(2.0, config.timeout / 4, config.lease_seconds / 4)
+        self._ttl = milliseconds(config.ttl_seconds)
+        self._kept = milliseconds(2 * config.timeout)
         self.after_fork()
 
     def own_client(self, url: str) -> None:
@@ -305,9 +293,8 @@ def _outcome(reply: Any) -> Locked | Stored:
     if kind == b"stored":
         mark, data, user, problem = parts
         return _stored(mark, data, user, problem.decode())
-    holder, held, expires = parts
-    # A key that another program set may have no expiry.
-    return Locked(holder.decode(errors="replace"), held / 1000, max(expires, 0) / 1000)
+    holder, held = parts
+    return Locked(holder.decode(errors="replace"), held / 1000)
 
 
 def _stored(

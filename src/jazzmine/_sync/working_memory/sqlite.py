@@ -31,7 +31,6 @@ from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.transaction import UnflushedWrite
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.states import StateForm
 from jazzmine.errors import JazzmineError
 
 __all__ = ["SQLiteBackend", "SQLiteWorkingMemoryStore"]
@@ -55,18 +54,7 @@ class SQLiteWorkingMemoryStore(WorkingMemoryStore):
 
     def __init__(self, config: SQLiteMemoryConfig) -> None:
         SQLiteMemoryConfig.require(config)
-        super().__init__(
-            SQLiteBackend(config),
-            lock_timeout=config.lock_timeout,
-            lease_seconds=config.lease_seconds,
-            timeout=config.timeout,
-            strict=config.strict,
-            form=StateForm(config.keyring, config.encryption_accepts_plain),
-        )
-
-    @classmethod
-    def _configured(cls, config: SQLiteMemoryConfig) -> SQLiteWorkingMemoryStore:
-        return cls(config)
+        super().__init__(SQLiteBackend(config), config)
 
 
 class SQLiteBackend(WorkingMemoryBackend):
@@ -117,11 +105,10 @@ class SQLiteBackend(WorkingMemoryBackend):
         renew: bool = False,
     ) -> Stored:
         if taken_back is not None:
-            store = taken_back.store
-            locked = partial(memory.is_locked_by, conversation_id=conversation_id, store=store)
-            if self._query(locked):
-                unlock = partial(memory.unlock, conversation_id=conversation_id, store=store)
-                self._change(deadline, unlock, flush=False)
+            held = (conversation_id, taken_back.store, taken_back.number)
+            if self._query(lambda connection: memory.is_locked_by(connection, *held)):
+                unlock = UnflushedWrite(lambda connection: memory.unlock(connection, *held))
+                self._change(deadline, unlock)
         if renew:
             query = partial(
                 memory.renew, conversation_id=conversation_id, ttl=self._config.ttl_seconds
@@ -157,15 +144,10 @@ class SQLiteBackend(WorkingMemoryBackend):
         return memory.write(connection, *about, row, number, kept)
 
     def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        request = partial(
-            memory.lock,
-            conversation_id=lock.conversation_id,
-            store=lock.mark.store,
-            number=lock.mark.number,
-            holder=lock.holder,
-            seconds=lock.seconds,
-        )
-        outcome = self._change(deadline, request, flush=False)
+        take = memory.renew_lock if lock.renews else memory.lock
+        about = (lock.conversation_id, *lock.mark, lock.holder, lock.seconds)
+        request = UnflushedWrite(lambda connection: take(connection, *about))
+        outcome = self._change(deadline, request)
         return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
 
     def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
@@ -208,7 +190,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if self._change(deadline, memory.sweep, flush=False):
+            if self._change(deadline, UnflushedWrite(memory.sweep)):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
@@ -216,18 +198,14 @@ class SQLiteBackend(WorkingMemoryBackend):
     def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
         return self.client.read(lambda connection, _: query(connection), records)
 
-    def _change(
-        self, deadline: Deadline, change: Callable[[sqlite3.Connection], T], *, flush: bool = True
-    ) -> T:
+    def _change(self, deadline: Deadline, change: Callable[[sqlite3.Connection], T]) -> T:
         """Call a function with a connection that writes, in a transaction.
 
         Args:
             deadline: until when it waits for other processes.
-            flush: whether the result must survive a crash of the machine.
         """
         waited = self._config.timeout - deadline.remaining()
-        write = change if flush else UnflushedWrite(change)
-        changed: T = self.client.write(write, waited=waited)
+        changed: T = self.client.write(change, waited=waited)
         return changed
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from threading import get_ident
 from typing import Any, ClassVar
 
 from jazzmine._sync.background import Periodic
@@ -16,11 +17,11 @@ from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._sync.views.scope_memory import ScopedUpdates
 from jazzmine._sync.working_memory.backend import Stored, WorkingMemoryBackend
-from jazzmine._sync.working_memory.calls import Block, Change, Limits
+from jazzmine._sync.working_memory.calls import Block, Change
 from jazzmine._sync.working_memory.updates import Updates
-from jazzmine.config import require_bool
+from jazzmine.config import MemoryOptions
 from jazzmine.deadline import Deadline
-from jazzmine.encryption.states import PLAIN, StateForm
+from jazzmine.encryption.states import StateForm
 from jazzmine.errors import (
     LockLostError,
     NotAppliedError,
@@ -60,12 +61,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     Args:
         backend: where the working memories are stored.
-        lock_timeout: how long, in s, a call waits for a `locked` block.
-        lease_seconds: how long, in s, the lock of a block that was killed delays others; the lock
-            of one that runs is renewed.
-        timeout: how long, in s, a call may take, however often it repeats its requests.
-        strict: whether a transition that does not apply raises, instead of logging a warning.
-        form: how a working memory is stored; sealed, in an encrypted store.
+        config: the options that all back ends have.
     """
 
     scope = "jazzmine.working_memory"
@@ -74,24 +70,13 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     #: that sets other limits.
     memory_type: ClassVar[type[WorkingMemory]] = WorkingMemory
 
-    def __init__(
-        self,
-        backend: WorkingMemoryBackend,
-        *,
-        lock_timeout: float = 15.0,
-        lease_seconds: float = 10.0,
-        timeout: float = 30.0,
-        strict: bool = False,
-        form: StateForm = PLAIN,
-    ) -> None:
+    def __init__(self, backend: WorkingMemoryBackend, config: MemoryOptions) -> None:
         super().__init__(backend)
-        limits = Limits(lock_timeout, lease_seconds, timeout)
-        limits.require()
-        require_bool("strict", strict)
-        self._limits = limits
-        self._strict = strict
-        self.form: StateForm = form
-        self._updates = Updates(backend, self.memory_type, limits, self.require_open, form)
+        self._config = config
+        self._strict = config.strict
+        self.form: StateForm = StateForm(config.keyring, config.encryption_accepts_plain)
+        self._updates = Updates(backend, self.memory_type, config, self.require_open, self.form)
+        self._functions_in: set[int] = set()  # the threads in which a function of update() runs
 
     @classmethod
     def initialize(
@@ -201,6 +186,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         def decide(stored: Stored) -> Change | None:
             return Change(None) if stored.exists and stored.user_id == owner else None
 
+        self._updates.settle()
         owned = self.backend.owned_by(owner, self._deadline())
         erased = len(owned.set_aside)
         for conversation_id in owned.conversations:
@@ -241,7 +227,11 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         def decide(stored: Stored) -> Change | None:
             before = _found(conversation_id, stored)
             memory = self._lent(before)
-            changed = transition(memory)
+            self._functions_in.add(get_ident())
+            try:
+                changed = transition(memory)
+            finally:
+                self._functions_in.discard(get_ident())
             if changed is not None and not isinstance(changed, bool):
                 raise TypeError(
                     f"transition must return None or a bool, not {type(changed).__name__}: it is a"
@@ -430,12 +420,24 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     # The store's life
 
     def _deadline(self) -> Deadline:
-        return Deadline(self._limits.timeout)
+        return Deadline(self._config.timeout)
 
     def _renewed(self, block: Block) -> AbstractContextManager[None]:
         if not self.backend.locks_expire:
             return nullcontext()
-        return Periodic(self._limits.lease_seconds / 3, partial(self._updates.renew, block))
+        return Periodic(self._config.lease_seconds / 3, partial(self._updates.renew, block))
+
+    def require_open(self) -> None:
+        """Raise unless the store is open, and not called by a function that `update` calls.
+
+        In SQLite such a function may run in the thread that writes, which would wait for itself.
+        """
+        super().require_open()
+        if get_ident() in self._functions_in:
+            raise RuntimeError(
+                "the function of update() has called the store: it uses the methods of the working"
+                " memory that it is given"
+            )
 
     def _close(self) -> None:
         self._updates.close()

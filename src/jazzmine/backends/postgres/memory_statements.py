@@ -13,8 +13,8 @@ __all__ = [
     "CONVERSATIONS_OF",
     "COUNT",
     "CREATE",
-    "DELETE_EXPIRED",
     "DELETE_SET_ASIDE",
+    "EMPTY_EXPIRED",
     "LOAD",
     "LOCK",
     "RENEW",
@@ -31,15 +31,15 @@ SWEPT_AT_ONCE = 500
 
 _IS_LIVE = "memory.expires_at > now()"
 _MARK = f"CASE WHEN {_IS_LIVE} THEN memory.mark ELSE '' END"
-_STORED = f"{_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, memory.user_id"
+_USER = f"CASE WHEN {_IS_LIVE} THEN memory.user_id END"
+_STORED = f"{_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, {_USER}"
 
 # Another store holds the lock.
-_IS_LOCKED = (
-    "coalesce(memory.lock_expires_at > now() AND memory.lock_store <> %(store)s::text, false)"
-)
+_IS_LOCKED = """coalesce(
+    (memory.lock ->> 'expires_at')::float8 > extract(epoch FROM now())
+        AND memory.lock ->> 'store' <> %(store)s::text, false)"""
 _LOCK = """
-memory.lock_holder, extract(epoch FROM now() - memory.lock_taken_at)::float8,
-    extract(epoch FROM memory.lock_expires_at - now())::float8"""
+memory.lock ->> 'holder', extract(epoch FROM now()) - (memory.lock ->> 'taken_at')::float8"""
 
 # The request's number, or a later one of its store, was written or taken back.
 _IS_DONE = (
@@ -83,7 +83,7 @@ _CHANGES = ",\n    ".join(
     f"{column} = CASE WHEN {_FITS} THEN {value} ELSE memory.{column} END"
     for column, value in {
         **_WRITTEN,
-        "lock_expires_at": "NULL",
+        "lock": "NULL",
         "writers": _NUMBERED,
     }.items()
 )
@@ -95,7 +95,7 @@ UPDATE $schema.working_memory AS memory SET {_CHANGES}
 WHERE conversation_id = %(id)s
 RETURNING {_IS_DONE}, {_IS_LOCKED}, {_LOCK},
     CASE WHEN NOT {_IS_DONE} THEN {_MARK} END,
-    CASE WHEN NOT {_IS_DONE} AND {_IS_LIVE} THEN memory.data END, memory.user_id,
+    CASE WHEN NOT {_IS_DONE} AND {_IS_LIVE} THEN memory.data END, {_USER},
     CASE WHEN NOT {_IS_DONE} THEN {_NO_FLUSH} END
 """
 
@@ -119,36 +119,32 @@ WHERE conversation_id = %(id)s AND {_IS_LIVE}
 RETURNING {_STORED}
 """
 
-# Raise the last number of a store, release its lock, and read.
+# Raise the last number of a store, release its lock, renew a state or leave it as it is, and read.
 TAKE_BACK = f"""
 INSERT INTO $schema.working_memory AS memory (conversation_id, sweep_after, writers)
 VALUES (%(id)s, {_full_hour("kept")}, {_NUMBER})
 ON CONFLICT (conversation_id) DO UPDATE
 SET writers = CASE WHEN {_IS_DONE} THEN memory.writers ELSE {_NUMBERED} END,
-    sweep_after = greatest(memory.sweep_after, {_full_hour("kept")}),
-    lock_expires_at = CASE
-        WHEN memory.lock_store = %(store)s::text AND memory.lock_number <= %(number)s::bigint
-        THEN NULL
-        ELSE memory.lock_expires_at END
+    sweep_after = greatest(memory.sweep_after, {_full_hour("swept")}),
+    expires_at = CASE WHEN %(renews)s AND memory.data IS NOT NULL AND {_IS_LIVE}
+        THEN {_later("ttl")} ELSE memory.expires_at END,
+    lock = CASE WHEN memory.lock ->> 'store' = %(store)s::text
+            AND (memory.lock ->> 'number')::bigint <= %(number)s::bigint
+        THEN NULL ELSE memory.lock END
 RETURNING {_STORED}, {_NO_FLUSH}
 """
 
 _MAY_LOCK = f"memory.data IS NOT NULL AND {_IS_LIVE} AND NOT {_IS_LOCKED} AND NOT {_IS_DONE}"
-_LOCKED = ",\n    ".join(
-    f"{column} = CASE WHEN {_MAY_LOCK} THEN {value} ELSE memory.{column} END"
-    for column, value in {
-        "lock_expires_at": _later("lock"),
-        "lock_taken_at": "CASE WHEN memory.lock_store = %(store)s::text"
-        " AND memory.lock_number = %(number)s::bigint THEN memory.lock_taken_at ELSE now() END",
-        "lock_store": "%(store)s::text",
-        "lock_number": "%(number)s::bigint",
-        "lock_holder": "%(holder)s",
-    }.items()
-)
 
 # Take the lock, or renew it; whether another one is in the way, and what is stored.
 LOCK = f"""
-UPDATE $schema.working_memory AS memory SET {_LOCKED}
+UPDATE $schema.working_memory AS memory SET lock = CASE WHEN {_MAY_LOCK} THEN jsonb_build_object(
+    'store', %(store)s::text, 'number', %(number)s::bigint, 'holder', %(holder)s::text,
+    'expires_at', extract(epoch FROM {_later("lock")}),
+    'taken_at', CASE WHEN memory.lock @> jsonb_build_object(
+            'store', %(store)s::text, 'number', %(number)s::bigint)
+        THEN (memory.lock ->> 'taken_at')::float8 ELSE extract(epoch FROM now()) END)
+    ELSE memory.lock END
 WHERE conversation_id = %(id)s
 RETURNING {_IS_LOCKED}, {_LOCK}, {_STORED}, {_NO_FLUSH}
 """
@@ -195,8 +191,10 @@ DELETE_SET_ASIDE = """
 DELETE FROM $schema.working_memory_corrupt WHERE user_id = %(user)s RETURNING 1
 """
 
-DELETE_EXPIRED = """
-DELETE FROM $schema.working_memory WHERE user_id = %(user)s AND expires_at <= now() RETURNING 1
+# The numbers of the writers stay, so that nothing that was given up is done yet.
+EMPTY_EXPIRED = """
+UPDATE $schema.working_memory SET data = NULL, user_id = NULL
+WHERE user_id = %(user)s AND expires_at <= now() RETURNING 1
 """
 
 SWEEP = f"""

@@ -15,7 +15,6 @@ they lie on one server.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
@@ -99,18 +98,17 @@ def known_mark(mark: str) -> str:
     return mark.partition("#")[0]
 
 
-@dataclass(frozen=True)
 class Script:
     """A program that the server runs in one step, and the digest that the server knows it by."""
 
-    text: str
-    digest: str
+    def __init__(self, text: str) -> None:
+        self.text: str = text
+        self.digest: str = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def _script(*names: str) -> Script:
     folder = files("jazzmine.backends.redis") / "scripts"
-    text = "\n".join((folder / f"{name}.lua").read_text("utf-8") for name in names)
-    return Script(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+    return Script("\n".join((folder / f"{name}.lua").read_text("utf-8") for name in names))
 
 
 LOCK = _script("common", "lock")

@@ -23,6 +23,7 @@ __all__ = [
     "lock",
     "ping",
     "renew",
+    "renew_lock",
     "replace",
     "set_aside",
     "sweep",
@@ -33,6 +34,7 @@ __all__ = [
 _SET_ASIDE = 7 * 24 * 3600.0
 _SWEPT_AT_ONCE = 500
 
+_HELD = "FROM working_memory_locks WHERE conversation_id = ? AND store = ? AND number <= ?"
 
 # Nearly all that is written: it costs one statement instead of four.
 _REPLACE_UNLOCKED = """
@@ -52,11 +54,10 @@ class Row(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who holds a conversation's lock, for how long, and for how long still, in s."""
+    """Who holds a conversation's lock, and for how long already, in s."""
 
     holder: str
     held_for: float
-    expires_in: float
 
 
 def load(connection: sqlite3.Connection, conversation_id: str) -> Row:
@@ -135,11 +136,7 @@ def lock(
     holder: str,
     seconds: float,
 ) -> Holder | Row:
-    """Take a lock, or renew it, where there is a state.
-
-    Returns:
-        what is stored, or who else holds the lock.
-    """
+    """Take a lock where there is a state; return what is stored, or who else holds the lock."""
     locked = _locked(connection, conversation_id, store)
     if locked is not None:
         return locked
@@ -147,40 +144,43 @@ def lock(
     if stored.data is not None:
         now = time.time()
         connection.execute(
-            """
-            INSERT INTO working_memory_locks
-            VALUES (:id, :store, :number, :holder, :now, :now, :end)
-            ON CONFLICT (conversation_id) DO UPDATE
-            SET store = :store, number = :number, holder = :holder, renewed_at = :now,
-                expires_at = :end, taken_at = CASE
-                    WHEN store = :store AND number = :number THEN taken_at ELSE :now END
-            """,
-            {
-                "id": conversation_id,
-                "store": store,
-                "number": number,
-                "holder": holder,
-                "now": now,
-                "end": now + seconds,
-            },
+            "INSERT OR REPLACE INTO working_memory_locks VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [conversation_id, store, number, holder, now, now, now + seconds],
         )
     return stored
 
 
-def unlock(connection: sqlite3.Connection, conversation_id: str, store: str) -> None:
-    """Release the lock of a store."""
+def renew_lock(
+    connection: sqlite3.Connection,
+    conversation_id: str,
+    store: str,
+    number: int,
+    holder: str,
+    seconds: float,
+) -> Holder | Row:
+    """Let a lock last longer unless it was released; return the same as `lock`."""
+    locked = _locked(connection, conversation_id, store)
+    if locked is not None:
+        return locked
+    now = time.time()
     connection.execute(
-        "DELETE FROM working_memory_locks WHERE conversation_id = ? AND store = ?",
-        [conversation_id, store],
+        "UPDATE working_memory_locks SET renewed_at = ?, expires_at = ?"
+        " WHERE conversation_id = ? AND store = ? AND number = ?",
+        [now, now + seconds, conversation_id, store, number],
     )
+    return load(connection, conversation_id)
 
 
-def is_locked_by(connection: sqlite3.Connection, conversation_id: str, store: str) -> bool:
-    """Return whether a store has a lock, which may have expired."""
-    row = connection.execute(
-        "SELECT 1 FROM working_memory_locks WHERE conversation_id = ? AND store = ?",
-        [conversation_id, store],
-    ).fetchone()
+def unlock(connection: sqlite3.Connection, conversation_id: str, store: str, number: int) -> None:
+    """Release the lock of a store if it has this number or a lower one."""
+    connection.execute(f"DELETE {_HELD}", [conversation_id, store, number])
+
+
+def is_locked_by(
+    connection: sqlite3.Connection, conversation_id: str, store: str, number: int
+) -> bool:
+    """Return whether a store has a lock with this number or a lower one, expired or not."""
+    row = connection.execute(f"SELECT 1 {_HELD}", [conversation_id, store, number]).fetchone()
     return row is not None
 
 
@@ -202,7 +202,7 @@ def _locked(connection: sqlite3.Connection, conversation_id: str, store: str) ->
             " WHERE conversation_id = ?",
             [now, expires_at, conversation_id],
         )
-    return Holder(holder, max(0.0, now - taken_at), expires_at - now)
+    return Holder(holder, max(0.0, now - taken_at))
 
 
 def set_aside(connection: sqlite3.Connection, conversation_id: str, mark: str) -> None:

@@ -1,9 +1,10 @@
 -- One row for each conversation: its working memory, and the lock of a `locked` block.
 --
 -- A row that has expired is nothing; one without data is a tombstone, or has nothing but the numbers
--- of its writers: {store: [its last number, expiry in seconds since 1970]}. `sweep_after` is a full
--- hour, so that the index on it is rarely written, and most updates write a row where there is room
--- on its page.
+-- of its writers: {store: [its last number, expiry in seconds since 1970]}. `lock` has the store,
+-- the number and the holder, and the times in seconds since 1970. `sweep_after` is a full hour, so
+-- that the index on it is rarely written, and most updates write a row where there is room on its
+-- page.
 
 CREATE TABLE $schema.working_memory (
     conversation_id text        COLLATE "C" PRIMARY KEY,
@@ -12,11 +13,7 @@ CREATE TABLE $schema.working_memory (
     sweep_after     timestamptz NOT NULL,
     mark            text        NOT NULL DEFAULT '',
     writers         jsonb       NOT NULL DEFAULT '{}',
-    lock_expires_at timestamptz,
-    lock_taken_at   timestamptz,
-    lock_store      text,
-    lock_number     bigint,
-    lock_holder     text,
+    lock            jsonb,
     user_id         text,
     data            bytea
 ) WITH (fillfactor = 50);

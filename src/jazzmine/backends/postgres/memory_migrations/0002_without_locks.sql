@@ -2,19 +2,15 @@
 -- tokens. Its states are kept.
 
 ALTER TABLE $schema.working_memory
-    ALTER COLUMN lock_expires_at DROP NOT NULL,
-    ALTER COLUMN lock_expires_at DROP DEFAULT,
+    DROP COLUMN IF EXISTS lock_expires_at,
     DROP COLUMN IF EXISTS lock_token,
     DROP COLUMN IF EXISTS queue,
     DROP COLUMN IF EXISTS results,
     ADD COLUMN IF NOT EXISTS mark text NOT NULL DEFAULT '',
     ADD COLUMN IF NOT EXISTS writers jsonb NOT NULL DEFAULT '{}',
-    ADD COLUMN IF NOT EXISTS lock_taken_at timestamptz,
-    ADD COLUMN IF NOT EXISTS lock_store text,
-    ADD COLUMN IF NOT EXISTS lock_number bigint,
-    ADD COLUMN IF NOT EXISTS lock_holder text;
+    ADD COLUMN IF NOT EXISTS lock jsonb;
 
-UPDATE $schema.working_memory SET mark = '1.2', lock_expires_at = NULL;
+UPDATE $schema.working_memory SET mark = '1.2';
 
 DROP FUNCTION IF EXISTS $schema.jazzmine_memory_delete(text, text, bigint);
 DROP FUNCTION IF EXISTS $schema.jazzmine_memory_erase(text, text, text, bigint);

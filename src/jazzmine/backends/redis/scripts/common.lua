@@ -47,11 +47,11 @@ local function now()
     return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Return who else than a store holds the lock, for how long already, and when it expires (ms).
+-- Return who else than a store holds the lock, and for how long already (ms).
 local function locked_by_another(store)
     local holding, _, since, holder = lock_parts()
     if not holding or holding == store then
         return nil
     end
-    return {'locked', holder, now() - (since or now()), redis.call('PTTL', LOCK)}
+    return {'locked', holder, now() - (since or now())}
 end

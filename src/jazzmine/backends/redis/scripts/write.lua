@@ -14,8 +14,9 @@ local locked = locked_by_another(store)
 if locked then
     return locked
 end
--- What jazzmine 0.1 wrote stands in a key of its own.
-if stored_mark() ~= read and not (read == '0.1.42' and redis.call('EXISTS', MEMORY) == 0) then
+-- What jazzmine 0.1 wrote stands in a key of its own, which counts where there is nothing else.
+local mark_now = stored_mark()
+if mark_now ~= read and not (read == '0.1.42' and mark_now == '') then
     return stored()
 end
 local mark = store .. '.' .. ARGV[2]

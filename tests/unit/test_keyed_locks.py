@@ -1,0 +1,82 @@
+"""The locks of calls by key: how many have one, their order, and time-outs."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jazzmine._async.keyed_locks import KeyedLocks
+
+
+@pytest.mark.parametrize("places", [1, 2])
+async def test_so_many_have_the_lock_of_a_key_at_once_and_others_in_order(places: int) -> None:
+    locks, order = KeyedLocks[object](places), list[int]()
+    running = most = 0
+
+    async def call(number: int) -> None:
+        nonlocal running, most
+        me = object()
+        assert await locks.acquire("c", me, 10)
+        running += 1
+        most = max(most, running)
+        order.append(number)
+        await asyncio.sleep(0.001)
+        running -= 1
+        locks.release("c", me)
+
+    await asyncio.gather(*(call(number) for number in range(20)))
+
+    assert most == places
+    assert order == list(range(20))
+    assert len(locks) == 0
+
+
+async def test_a_call_that_waited_in_vain_leaves_the_others_their_place() -> None:
+    locks: KeyedLocks[str] = KeyedLocks()
+    assert await locks.acquire("c", "first", 1)
+    waiting = asyncio.create_task(locks.acquire("c", "third", 10))
+
+    assert not await locks.acquire("c", "second", 0.01)
+    locks.release("c", "second")
+    locks.release("c", "second")
+    assert not waiting.done()
+    assert locks.holder("c") == "first"
+    locks.release("c", "first")
+
+    assert await waiting
+
+
+async def test_a_call_that_is_cancelled_at_the_moment_of_its_turn_passes_it_on() -> None:
+    locks: KeyedLocks[str] = KeyedLocks()
+    assert await locks.acquire("c", "first", 1)
+    second = asyncio.create_task(locks.acquire("c", "second", 10))
+    third = asyncio.create_task(locks.acquire("c", "third", 10))
+    await asyncio.sleep(0)
+
+    locks.release("c", "first")
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    locks.release("c", "second")
+
+    assert await third
+
+
+async def test_a_call_that_is_cancelled_at_its_deadline_does_not_change_the_lock() -> None:
+    locks: KeyedLocks[str] = KeyedLocks()
+    await locks.acquire("c", "holder", 1)
+    waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
+    await asyncio.sleep(0)
+    # As the timer does; the task cannot notice before it is cancelled.
+    turn = locks._queues["c"]["waiting"]
+    assert turn is not None
+    [waiter] = turn._waiting
+    waiter.set_result(False)
+
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    locks.release("c", "waiting")
+
+    assert locks.holder("c") == "holder"
+    locks.release("c", "holder")
+    assert len(locks) == 0
