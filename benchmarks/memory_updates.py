@@ -26,7 +26,7 @@ from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
 TURNS = 12
 CALLERS = 16
 EACH = 50
-LIMIT = 150e-6
+LIMIT = 60e-6
 
 
 class Conversations(Scenario):

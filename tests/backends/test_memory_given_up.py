@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock, Locked, Mark, Stored, Written
+from jazzmine._sync.working_memory.backend import Lock, Mark, Stored, Written
 from jazzmine.deadline import Deadline
 from jazzmine.errors import LockLostError, NotFoundError, StoreUnavailableError
 from jazzmine.sync.working_memory import WorkingMemoryStore
@@ -171,7 +171,7 @@ def test_a_renewal_that_is_late_takes_no_lock_after_its_block(any_stores: Opened
     requests: list[Lock] = []
     lock = backend.lock
 
-    def note(request: Lock, deadline: Deadline) -> Stored | Locked:
+    def note(request: Lock, deadline: Deadline) -> Any:
         requests.append(request)
         return lock(request, deadline)
 

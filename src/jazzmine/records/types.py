@@ -26,7 +26,6 @@ MAX_DEPTH = 64
 # Of the namespace of an item.
 MAX_PARTS = 16
 _CONSTANTS = frozenset((bool, type(None)))
-_CONTAINERS = frozenset((dict, list))
 MIN_INT, MAX_INT = -(2**63), 2**63 - 1
 
 # A length constraint, even an empty one, makes pydantic encode the string as UTF-8, which
@@ -65,13 +64,20 @@ def plain_json(value: Any) -> Any:
 def copy_json(value: Any) -> Any:
     """Return a copy of a JSON value that was validated before."""
     kind = type(value)
-    if kind not in _CONTAINERS:
-        return value
-    copied = value.copy()
-    for place, item in copied.items() if kind is dict else enumerate(copied):
-        if type(item) in _CONTAINERS:
-            copied[place] = copy_json(item)
-    return copied
+    if kind is dict:
+        copied = value.copy()
+        for key, item in value.items():
+            kind = type(item)
+            if kind is dict or kind is list:
+                copied[key] = copy_json(item)
+        return copied
+    if kind is list:
+        copied = []
+        for item in value:
+            kind = type(item)
+            copied.append(copy_json(item) if kind is dict or kind is list else item)
+        return copied
+    return value
 
 
 def _copy(value: Any, depth: int) -> Any:
@@ -99,19 +105,20 @@ def _copy_object(value: dict[Any, Any], depth: int) -> dict[str, Any]:
     _check_depth(depth)
     copied = {}
     for key, item in value.items():
+        # Most keys and values need no copy, and no call of a function.
+        kind = type(item)
+        if (
+            ((kind is str and item.isascii()) or kind in _CONSTANTS)
+            and type(key) is str
+            and key.isascii()
+            and "\0" not in key
+        ):
+            copied[key] = item
+            continue
         if not isinstance(key, str):
             raise _Refused(f"the key {key!r} is not a string")
         if "\0" in key:
             raise _Refused(f"the key {key!r} holds U+0000")
-        # Most keys and values need no copy, and no call of a function.
-        kind = type(item)
-        if (
-            type(key) is str
-            and key.isascii()
-            and (kind in _CONSTANTS or (kind is str and item.isascii()))
-        ):
-            copied[key] = item
-            continue
         try:
             copied[_encodable(key)] = _copy(item, depth + 1)
         except _Refused as refused:

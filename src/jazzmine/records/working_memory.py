@@ -419,22 +419,22 @@ class WorkingMemory(ConversationState):
         return FlowStatus.ACTIVE if flow.all_slots_collected else FlowStatus.COLLECTING_SLOTS
 
     def _changed(self, **validated: Any) -> bool:
-        set_unvalidated(self, **validated)
+        values = vars(self)
+        values.update(validated, last_updated=time.time())
         status = self._flow_status()
         if status is not None and self.active_flow is not None:
             set_unvalidated(self.active_flow, status=status)
         idle = ConversationStatus.IDLE
         if self.pending_confirmation is not None:
             idle = ConversationStatus.AWAITING_CONFIRMATION
-        set_unvalidated(self, status=_STATUS_IN_FLOW.get(status, idle))
+        values["status"] = _STATUS_IN_FLOW.get(status, idle)
         topics, flows = self.topic_history, self.flow_history
         if (excess := len(topics) - self.max_topic_history) > 0:
             dropped = self.topics_dropped + excess
-            set_unvalidated(self, topic_history=topics[excess:], topics_dropped=dropped)
+            values.update(topic_history=topics[excess:], topics_dropped=dropped)
         if (excess := len(flows) - self.max_flow_history) > 0:
             dropped = self.flows_dropped + excess
-            set_unvalidated(self, flow_history=flows[excess:], flows_dropped=dropped)
-        set_unvalidated(self, last_updated=time.time())
+            values.update(flow_history=flows[excess:], flows_dropped=dropped)
         return True
 
     def _not_applied(self, transition: str, reason: str) -> bool:
