@@ -2,7 +2,7 @@
 they all get their turn?
 
 The same as `redis_processes`, in an SQLite database, in PostgreSQL, which flushes each save, and
-behind PgBouncer where that is installed, so that no process can be notified.
+behind PgBouncer where that is installed.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class LockTimeoutError(JazzmineError, TimeoutError):
 
 
 class LockLostError(JazzmineError):
-    """The lock of a block expired, and another call has saved or locked since: it saved nothing."""
+    """The lock of a block expired, and what it has read is not there any more: it saved nothing."""
 
 
 class NotAppliedError(JazzmineError, ValueError):

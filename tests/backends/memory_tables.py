@@ -46,9 +46,9 @@ def open_sync(config: Config, **options: Any) -> Any:
 
 
 APIS = [open_async, open_sync]
-BACKENDS = ["postgres", "pgbouncer", "sqlite", "redis"]
-
 _numbers = itertools.count(1)
+
+BACKENDS = ["postgres", "pgbouncer", "sqlite", "redis"]
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Any]]:
 
 
 class Locks(ABC):
-    """The lock of the conversation "c", read and changed without the library."""
+    """The lock and the state of the conversation "c", read and changed without the library."""
 
     @abstractmethod
     def holder(self) -> str | None:
@@ -87,6 +87,18 @@ class Locks(ABC):
     @abstractmethod
     def expire(self) -> None:
         """Have all states and tombstones expire."""
+
+    @abstractmethod
+    def data(self) -> bytes | None:
+        """Return the JSON of the state."""
+
+    @abstractmethod
+    def put(self, data: bytes) -> None:
+        """Replace the JSON of the state, as another store does."""
+
+    @abstractmethod
+    def corrupt(self) -> list[Any]:
+        """Return what was set aside."""
 
 
 class RedisLocks(Locks):
@@ -110,6 +122,17 @@ class RedisLocks(Locks):
     def expire(self) -> None:
         for key in (*self._client.keys("wm:*"), *self._client.keys("wm_deleted:*")):
             self._client.delete(key)
+
+    def data(self) -> bytes | None:
+        data = self._client.hget("wm:{c}", "data")
+        return None if data is None else str(data).encode()
+
+    def put(self, data: bytes) -> None:
+        self._client.hset("wm:{c}", "data", data)
+        self._client.hset("wm:{c}", "mark", f"another.{next(_numbers)}")
+
+    def corrupt(self) -> list[Any]:
+        return list(self._client.keys("wm_corrupt:*"))
 
 
 class Rows(Locks):
@@ -139,16 +162,14 @@ class Rows(Locks):
         self.run("UPDATE working_memory SET expires_at = ?", self.after(-1))
 
     def data(self) -> bytes | None:
-        """Return the JSON of the state."""
         rows = self.run("SELECT data FROM working_memory WHERE conversation_id = 'c'")
         return rows[0][0] if rows else None
 
     def put(self, data: bytes) -> None:
-        """Replace the JSON of the state, as another store does."""
         statement = "UPDATE working_memory SET data = ?, mark = ? WHERE conversation_id = 'c'"
         self.run(statement, data, f"another.{next(_numbers)}")
 
-    def corrupt(self) -> list[tuple[Any, ...]]:
+    def corrupt(self) -> list[Any]:
         """Return what was set aside: conversation, user and data."""
         return self.run("SELECT conversation_id, user_id, data FROM working_memory_corrupt")
 

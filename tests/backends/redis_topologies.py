@@ -58,6 +58,10 @@ class Topology:
         """All keys that match a pattern."""
         return [key for primary in self.primaries for key in primary.keys(pattern)]
 
+    def locked(self) -> list[Any]:
+        """The locks that are held."""
+        return self.keys("wm_lock:*")
+
 
 def retry(asynchronous: bool, retries: int) -> Any:
     kind: Any = redis.asyncio.retry.Retry if asynchronous else redis.retry.Retry

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._async.working_memory.backend import Stored
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore, WorkingMemory
 from jazzmine.errors import (
@@ -44,18 +42,6 @@ async def test_the_table_of_locks_does_not_grow_with_the_conversations_ever_seen
             memory.end_turn("Bye", "part")
 
     assert await store.active_count() == 300
-    assert locks_in_use(store) == 0
-
-
-async def test_the_table_of_locks_has_those_in_use() -> None:
-    store = InMemoryWorkingMemoryStore()
-    await store.save(working_memory("a"))
-    await store.save(working_memory("b"))
-
-    async with store.locked("a"), store.locked("b"):
-        during = locks_in_use(store)
-
-    assert during == 2
     assert locks_in_use(store) == 0
 
 
@@ -154,26 +140,6 @@ async def test_a_task_cancelled_in_the_moment_it_gets_the_lock_passes_it_on() ->
     assert locks_in_use(store) == 0
 
 
-async def test_a_task_cancelled_at_its_deadline_does_not_change_the_lock() -> None:
-    locks: KeyedLocks[str] = KeyedLocks()
-    await locks.acquire("c", "holder", 1)
-    waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
-    await asyncio.sleep(0)
-    # As the timer does; the task cannot notice before it is cancelled.
-    turn = locks._queues["c"]["waiting"]
-    assert turn is not None
-    [waiter] = turn._waiting
-    waiter.set_result(False)
-
-    waiting.cancel()
-    await asyncio.wait([waiting])
-    locks.release("c", "waiting")
-
-    assert locks.holder("c") == "holder"
-    locks.release("c", "holder")
-    assert len(locks) == 0
-
-
 async def test_a_task_cancelled_in_a_block_saves_nothing_and_releases_the_lock() -> None:
     store = InMemoryWorkingMemoryStore()
     saved = await store.save(working_memory())
@@ -217,53 +183,6 @@ async def test_a_cancellation_at_any_step_of_an_update_leaves_the_store_usable(t
     assert locks_in_use(store) == 0
 
 
-async def test_after_two_hundred_random_cancellations_the_store_is_usable() -> None:
-    store = InMemoryWorkingMemoryStore(lock_timeout=5)
-    dice = random.Random(7)
-    for cid in "abc":
-        await store.save(working_memory(cid))
-
-    async def update(cid: str) -> str:
-        await store.end_turn(cid, "Hello", "greet")
-        return cid
-
-    async def change(cid: str) -> str:
-        async with store.locked(cid) as memory:
-            await asyncio.sleep(dice.choice([0, 0, 0.0005]))
-            memory.end_turn("Hello", "greet")
-        return cid
-
-    tasks: list[asyncio.Task[str]] = []
-    cancellations = 0
-    while cancellations < 200:
-        tasks += [
-            asyncio.create_task(dice.choice([update, change])(dice.choice("abc"))) for _ in "12"
-        ]
-        await asyncio.sleep(dice.choice([0, 0, 0, 0.0005]))
-        cancellations += dice.choice(tasks[-9:]).cancel()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-
-    assert not any(isinstance(each, Exception) for each in outcomes)
-    for cid in "abc":
-        assert (await store.end_turn(cid, "usable", "greet")).revision == outcomes.count(cid) + 2
-    assert locks_in_use(store) == 0
-
-
-async def test_waiting_tasks_are_served_in_order() -> None:
-    store = InMemoryWorkingMemoryStore()
-    await store.save(working_memory())
-    served: list[int] = []
-
-    async def change(number: int) -> None:
-        async with store.locked("c"):
-            served.append(number)
-            await asyncio.sleep(0)
-
-    await asyncio.gather(*(change(number) for number in range(20)))
-
-    assert served == list(range(20))
-
-
 async def test_a_new_task_does_not_overtake_waiting_ones() -> None:
     store = InMemoryWorkingMemoryStore()
     await store.save(working_memory())
@@ -275,22 +194,6 @@ async def test_a_new_task_does_not_overtake_waiting_ones() -> None:
 
     assert (await waiting).revision == 3
     assert newcomer.revision == 4
-
-
-async def test_a_task_that_timed_out_is_passed_over() -> None:
-    locks: KeyedLocks[str] = KeyedLocks()
-    await locks.acquire("c", "holder", 1)
-    impatient = asyncio.create_task(locks.acquire("c", "impatient", 0.001))
-    waiting = asyncio.create_task(locks.acquire("c", "waiting", 5))
-    acquired = await impatient
-    locks.release("c", "impatient")
-
-    locks.release("c", "holder")
-
-    assert acquired is False
-    assert await waiting is True
-    locks.release("c", "waiting")
-    assert len(locks) == 0
 
 
 async def use_all(store: InMemoryWorkingMemoryStore) -> list[type[BaseException]]:

@@ -10,7 +10,7 @@ import pytest
 from jazzmine.backends.redis import keys
 from jazzmine.deadline import Deadline
 from tests.backends import test_memory_given_up as given_up
-from tests.backends import test_redis_lost_replies as lost_replies
+from tests.backends import test_memory_lost_replies as lost_replies
 from tests.backends.memory_tables import open_sync, opened_backend
 from tests.backends.redis_apis import open_sync as open_redis
 from tests.backends.redis_topologies import topology

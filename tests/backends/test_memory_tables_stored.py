@@ -17,12 +17,11 @@ from jazzmine._async.working_memory import updates as updates_async
 from jazzmine._sync.working_memory import updates as updates_sync
 from jazzmine.backends.sqlite.file_check import APPLICATION_ID, FORMAT
 from jazzmine.encryption import states as states_form
-from jazzmine.errors import LockTimeoutError, NewerFormatError
+from jazzmine.errors import LockTimeoutError
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.memory_tables import APIS, Config, Rows, opened_backend
-from tests.behaviour.memory_samples import UPDATES, Update, busy
 from tests.behaviour.samples import conversation
 from tests.servers.redis import eventually
 
@@ -230,39 +229,6 @@ def test_a_state_that_becomes_unreadable_again_replaces_the_former_one(
         assert store.get("c") is None
 
     assert rows.corrupt() == [("c", "user", b"second")]
-
-
-def put(rows: Rows, store: Any, **changes: Any) -> bytes:
-    """Store what a newer version would."""
-    store.get_or_create("c", "user", "agent")
-    memory = busy("c")
-    memory.revision = 1
-    data = json.dumps({**json.loads(to_json(memory)), **changes}).encode()
-    rows.put(data)
-    return data
-
-
-def test_an_update_keeps_what_this_version_does_not_know(store: Any, rows: Rows) -> None:
-    put(rows, store, mood={"of": ["the user"]})
-
-    store.end_turn("c", "Hello", "greet")
-
-    data = rows.data()
-    assert data is not None
-    assert json.loads(data)["mood"] == {"of": ["the user"]}
-
-
-@pytest.mark.parametrize("update", UPDATES, ids=str)
-def test_a_higher_format_is_refused_and_left_where_it_is(
-    store: Any, rows: Rows, update: Update
-) -> None:
-    data = put(rows, store, format=2)
-
-    with pytest.raises(NewerFormatError, match="format 2"):
-        update.on(store, "c")
-
-    assert rows.data() == data
-    assert rows.corrupt() == []
 
 
 def test_messages_and_working_memory_share_a_place(

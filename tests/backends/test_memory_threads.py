@@ -11,18 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pytest
 
 from jazzmine._compat.sync_concurrency import Affinity
-from jazzmine._sync.keyed_locks import KeyedLocks
-from jazzmine._sync.working_memory.backend import Stored
 from jazzmine.errors import (
     LockLostError,
-    LockTimeoutError,
-    NotFoundError,
-    StaleWorkingMemoryError,
 )
 from jazzmine.sync.working_memory import (
     InMemoryWorkingMemoryStore,
@@ -108,99 +102,6 @@ def test_the_table_of_locks_does_not_grow_with_the_conversations_ever_seen() -> 
 
     assert store.active_count() == 100
     assert locks_in_use(store) == 0
-
-
-def test_errors_leave_no_lock_in_the_table() -> None:
-    store = InMemoryWorkingMemoryStore()
-    store.save(working_memory())
-
-    with pytest.raises(NotFoundError):
-        store.end_turn("nobody", "Hello", "greet")
-    with pytest.raises(StaleWorkingMemoryError):
-        store.save(working_memory())
-    with pytest.raises(ValueError):
-        store.end_turn("c", "\ud800", "greet")
-    with pytest.raises(ZeroDivisionError), store.locked("c"):
-        raise ZeroDivisionError
-    store.delete("nobody")
-
-    assert locks_in_use(store) == 0
-
-
-def test_time_outs_leave_no_lock_in_the_table() -> None:
-    store = InMemoryWorkingMemoryStore(lock_timeout=0.01)
-    store.save(working_memory())
-
-    with store.locked("c"):
-        for _ in range(3):
-            with pytest.raises(LockTimeoutError):
-                store.end_turn("c", "Hello", "greet")
-
-    assert locks_in_use(store) == 0
-
-
-def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None:
-    store = InMemoryWorkingMemoryStore(lock_timeout=1)
-    store.save(working_memory())
-    backend: Any = store.backend
-    broken = Stored("a.1", object.__new__(WorkingMemory))
-    store._updates._known.clear()
-    kept = backend._kept["c"]
-    backend._kept["c"] = kept._replace(stored=broken)
-    with pytest.raises(AttributeError):
-        store.end_turn("c", "Hello", "greet")
-    backend._kept["c"] = kept
-    store._updates._known.clear()
-
-    updated = store.end_turn("c", "Hello", "greet")
-
-    assert updated.revision == 2
-    assert locks_in_use(store) == 0
-
-
-def test_a_very_long_lock_timeout_is_allowed() -> None:
-    store = InMemoryWorkingMemoryStore(lock_timeout=1e300)
-    store.save(working_memory())
-
-    updated = store.end_turn("c", "Hello", "greet")
-
-    assert updated.revision == 2
-
-
-def test_a_thread_that_ends_waiting_does_not_change_the_lock() -> None:
-    locks: KeyedLocks[str] = KeyedLocks()
-    locks.acquire("c", "holder", 1)
-
-    acquired = locks.acquire("c", "waiting", 0.01)
-    locks.release("c", "waiting")
-
-    assert acquired is False
-    assert locks.holder("c") == "holder"
-    locks.release("c", "holder")
-    assert len(locks) == 0
-
-
-def test_a_thread_that_comes_again_does_not_overtake_one_that_waits() -> None:
-    locks: KeyedLocks[str] = KeyedLocks()
-    served: list[str] = []
-
-    def wait() -> None:
-        locks.acquire("c", "waiting", 5)
-        served.append("waiting")
-        locks.release("c", "waiting")
-
-    locks.acquire("c", "first", 1)
-    with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(wait)
-        threading.Event().wait(0.1)  # by then it waits
-        locks.release("c", "first")
-        locks.acquire("c", "again", 5)
-        served.append("again")
-        locks.release("c", "again")
-        waiting.result()
-
-    assert served == ["waiting", "again"]
-    assert len(locks) == 0
 
 
 def test_an_interrupt_while_waiting_for_a_lock_leaves_the_store_usable() -> None:

@@ -14,15 +14,13 @@ from typing import Any
 
 import pytest
 
-from jazzmine.core.working_memory import TurnCache, WorkingMemory
-from jazzmine.errors import StaleWorkingMemoryError, StoreUnavailableError
+from jazzmine.core.working_memory import WorkingMemory
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.memory_json import to_json
 from tests.backends.memory_tables import APIS, PostgresRows, open_sync
 from tests.faults.sizes import LENIENCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
-
-CallOf = Callable[[Any, WorkingMemory], Any]  # with what was read before
 
 # The tables of version 1.2, without the functions and indexes that were used for locks alone.
 VERSION_1_2 = (
@@ -53,42 +51,6 @@ VERSION_1_2 = (
 )
 
 
-def turn_in_a_block(store: Any, read: WorkingMemory) -> None:
-    with store.locked("c") as memory:
-        memory.begin_turn(TurnCache(1, intent="ask"))
-        memory.end_turn("Hello", "greet")
-
-
-def stale_save(store: Any, read: WorkingMemory) -> None:
-    read.revision = 17
-    with pytest.raises(StaleWorkingMemoryError, match="revision"):
-        store.save(read)
-
-
-CALLS: dict[str, CallOf] = {
-    "get": lambda store, read: store.get("c"),
-    "get_or_create": lambda store, read: store.get_or_create("another", "user", "agent"),
-    "begin_turn": lambda store, read: store.begin_turn("c", TurnCache(1, intent="ask")),
-    "a transition that changes nothing": lambda store, read: store.confirm_action("c"),
-    "locked": turn_in_a_block,
-    "save": lambda store, read: store.save(read),
-    "a save that is refused": stale_save,
-    "delete": lambda store, read: store.delete("c"),
-    "active_count": lambda store, read: store.active_count(),
-}
-ROUND_TRIPS = {
-    "get": 1,
-    "get_or_create": 2,
-    "begin_turn": 1,
-    "a transition that changes nothing": 1,
-    "locked": 2,
-    "save": 1,
-    "a save that is refused": 1,
-    "delete": 1,
-    "active_count": 1,
-}
-
-
 @pytest.fixture(params=APIS)
 def api(request: pytest.FixtureRequest) -> Any:
     return request.param
@@ -117,119 +79,6 @@ def open_store(api: Any, schema: str) -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
         base = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, "timeout": 10}
         yield lambda **options: stack.enter_context(api(base, **options))
-
-
-@pytest.fixture
-def store(open_store: Callable[..., Any], proxy: Proxy) -> Any:
-    """A store over the proxy, whose connections know all statements."""
-    dsn = postgres.changed(postgres.dsn(), port=proxy.port)
-    store = open_store(dsn=dsn, pool_min=1, pool_max=1)
-    for conversation_id in ("c", "another"):
-        store.get_or_create(conversation_id, "user", "agent")
-        store.get_or_create(conversation_id, "user", "agent")
-        for _ in range(2):
-            store.confirm_action(conversation_id)
-            store.set_data(conversation_id)
-            with store.locked(conversation_id):
-                pass
-        store.delete(conversation_id)
-    store.get_or_create("c", "user", "agent")
-    store.get("c")
-    store.active_count()
-    return store
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_a_call_takes_so_many_round_trips(store: Any, proxy: Proxy, name: str) -> None:
-    read = store.get("c")
-    before = proxy.round_trips
-
-    CALLS[name](store, read)
-
-    assert proxy.round_trips - before == ROUND_TRIPS[name]
-
-
-@pytest.mark.parametrize(
-    ("name", "number"), [(name, n + 1) for name in CALLS for n in range(ROUND_TRIPS[name])]
-)
-def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
-    store: Any, proxy: Proxy, rows: PostgresRows, name: str, number: int
-) -> None:
-    read = store.get("c")
-    revision = read.revision
-    changes = name in ("begin_turn", "locked", "save")
-    proxy.lose_reply(number)
-
-    CALLS[name](store, read)
-
-    assert proxy.lost == 1
-    assert rows.locked() == []
-    stored = store.get("c")
-    if name == "delete":
-        assert stored is None
-    else:
-        assert stored.revision == revision + changes
-
-
-def test_a_delete_whose_reply_is_lost_still_says_that_there_was_something(
-    store: Any, proxy: Proxy
-) -> None:
-    store.get("c")
-    proxy.lose_reply(1)
-
-    assert store.delete("c") is True
-    assert store.delete("c") is False
-
-
-def test_an_update_whose_reply_is_lost_is_not_made_again_over_a_newer_one(
-    store: Any, proxy: Proxy, schema: str
-) -> None:
-    """The reply is lost, and before the request is repeated another store saves as well."""
-    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-    with open_sync(config) as other:
-        store.get("c")
-        proxy.on_loss = lambda: other.end_turn("c", "theirs", "newer")
-        proxy.lose_reply(1)
-
-        mine = store.end_turn("c", "mine", "older")
-
-        stored = other.get("c")
-    assert mine.last_agent_response == "mine"
-    assert (stored.last_agent_response, stored.revision) == ("theirs", mine.revision + 1)
-
-
-def test_an_update_whose_reply_is_held_for_a_second_is_made_once(
-    store: Any, proxy: Proxy, schema: str
-) -> None:
-    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-    with open_sync(config) as other:
-        revision = store.get("c").revision
-        proxy.delay = 1.0
-        saving = threading.Timer(0.3, lambda: other.end_turn("c", "theirs", "newer"))
-        saving.start()
-
-        mine = store.end_turn("c", "mine", "older")
-
-        proxy.delay = 0.0
-        saving.join()
-        stored = other.get("c")
-    assert (mine.last_agent_response, mine.revision) == ("mine", revision + 1)
-    assert (stored.last_agent_response, stored.revision) == ("theirs", revision + 2)
-
-
-def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(
-    store: Any, proxy: Proxy, schema: str
-) -> None:
-    config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
-    with open_sync(config) as other:
-        store.get("c")
-        other.set_data("c", theirs=1)
-        before = proxy.round_trips
-
-        updated = store.update("c", lambda memory: memory.data.update(ours=2))
-
-    assert proxy.round_trips - before == 2
-    assert updated.data == {"theirs": 1, "ours": 2}
 
 
 def test_the_numbers_of_writers_do_not_pile_up(

@@ -77,26 +77,6 @@ async def test_a_call_that_is_cancelled_holds_no_lock_100_ms_later(
     assert (await store.end_turn("c", "Hello", "greet")).revision in (2, 3)
 
 
-async def test_a_waiter_that_is_cancelled_leaves_the_lock_to_the_others(
-    store: core.WorkingMemoryStore, client: Any
-) -> None:
-    client.set(LOCK, "somebody else", px=60_000)
-    waiting = [asyncio.create_task(in_an_update(store)) for _ in range(3)]
-    await asyncio.sleep(0.1)
-    waiting[0].cancel()
-    waiting[1].cancel()
-    await asyncio.sleep(0.1)
-    client.delete(LOCK)
-
-    await asyncio.gather(*waiting, return_exceptions=True)
-
-    assert waiting[0].cancelled()
-    assert waiting[1].cancelled()
-    stored = await store.get("c")
-    assert stored is not None
-    assert stored.revision == 2
-
-
 async def test_a_call_with_a_time_limit_of_its_own_ends_then_though_the_server_is_silent(
     store: core.WorkingMemoryStore, proxy: Proxy
 ) -> None:
@@ -110,53 +90,6 @@ async def test_a_call_with_a_time_limit_of_its_own_ends_then_though_the_server_i
     proxy.swallow_requests = False
     proxy.cut()
     assert (await store.end_turn("c", "Hello", "greet")).revision == 2
-
-
-async def test_a_block_longer_than_its_lease_keeps_its_lock_and_saves_once(
-    url: str, client: Any
-) -> None:
-    config = {"storage": "redis", "url": url, "lease_seconds": 1}
-    async with await core.WorkingMemoryStore.initialize(config) as store:
-        await store.get_or_create("c", "user", "agent")
-
-        async with store.locked("c") as memory:
-            token = client.get(LOCK)
-            await asyncio.sleep(1.5)
-            assert client.get(LOCK) == token
-            memory.end_turn("Hello", "greet")
-
-        stored = await store.get("c")
-        assert stored is not None
-        assert stored.revision == 2
-        assert len(asyncio.all_tasks()) == 1
-
-
-async def test_another_store_waits_for_a_long_block_until_its_lock_timeout(url: str) -> None:
-    config = {"storage": "redis", "url": url, "lock_timeout": 0.3}
-    async with (
-        await core.WorkingMemoryStore.initialize(config) as store,
-        await core.WorkingMemoryStore.initialize(config) as other,
-    ):
-        await store.get_or_create("c", "user", "agent")
-
-        async with store.locked("c"):
-            await asyncio.sleep(0.4)
-            with pytest.raises(LockTimeoutError):
-                await other.end_turn("c", "Hello", "greet")
-
-
-async def test_tasks_get_their_turns_in_the_order_in_which_they_came(
-    store: core.WorkingMemoryStore,
-) -> None:
-    order: list[int] = []
-
-    async def update(number: int) -> None:
-        async with store.locked("c"):
-            order.append(number)
-
-    await asyncio.gather(*(update(number) for number in range(20)))
-
-    assert order == list(range(20))
 
 
 async def test_waiting_tasks_of_one_process_ask_the_server_nothing(

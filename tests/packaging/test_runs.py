@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("tests/backends/test_redis_newer.py", "tests/backends/test_redis_stored.py")
+FILES = ("tests/backends/test_redis_rights.py", "tests/backends/test_redis_stored.py")
 
 
 def test_a_server_that_does_not_start_ends_the_run_of_all_processes(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def _code(hint: Any, value: str, names: dict[str, Any]) -> str:
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any or (origin in (list, dict) and parts[-1] is Any):
         return f"copy_json({value})"
-    if isinstance(hint, type) and issubclass(hint, MemoryRecord):
+    if _is_record(hint):
         names[hint.__name__] = _copier(hint)
         return f"{hint.__name__}({value})"
     if origin in (Union, types.UnionType):
@@ -96,3 +96,7 @@ def _code(hint: Any, value: str, names: dict[str, Any]) -> str:
     if origin is list:
         return f"[{item} for item in {value}] if {value} else []"
     return f"{{key: {item} for key, item in {value}.items()}} if {value} else {{}}"
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, MemoryRecord)

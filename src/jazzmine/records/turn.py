@@ -185,18 +185,17 @@ def merge_entities(
         if name == "":
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
-        before, attributes = merged.get(mention.name), mention.attributes
+        before, attributes, count = merged.get(mention.name), mention.attributes, 1
         if before is not None:
             attributes = before.attributes + attributes
             mention = shallow_copy(before)
-            is_counted = uncounted.get(name, 0) > 0
-            if is_counted:
+            count = before.mention_count + 1
+            if uncounted.get(name, 0) > 0:
                 uncounted[name] -= 1
-            count = before.mention_count + (not is_counted)
-            set_unvalidated(mention, mention_count=count, last_seen_turn=turn_number)
+                count -= 1
         unique = list(dict.fromkeys(attributes))
         kept = unique[max(0, len(unique) - max_attributes) :]
-        set_unvalidated(mention, attributes=kept)
+        set_unvalidated(mention, attributes=kept, mention_count=count, last_seen_turn=turn_number)
         merged[mention.name] = mention
     return {
         name: entity

@@ -222,6 +222,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
         Raises:
             ValidationError: it has set a value that cannot be stored; nothing was changed.
+            RuntimeError: it has called the store.
         """
 
         def decide(stored: Stored) -> Change | None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
 
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.errors import StaleWorkingMemoryError
-from tests.backends.redis_apis import APIS
+from tests.backends import memory_tables, redis_apis
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
+from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
 Call = Callable[[Any, WorkingMemory], Any]  # with what was read before
@@ -66,29 +68,73 @@ ROUND_TRIPS = {
 }
 
 
-@pytest.fixture(params=APIS)
+# PostgreSQL has nothing of jazzmine 0.1 in keys of its own.
+IN_POSTGRESQL = {**ROUND_TRIPS, "get of nothing": 1, "get_or_create of nothing": 2, "delete": 1}
+
+
+class PostgresServer(Topology):
+    """PostgreSQL, as a deployment with one server."""
+
+    def locked(self) -> list[Any]:
+        return [lock for rows in self.primaries for lock in rows.locked()]
+
+
+@contextmanager
+def postgres_server(number: int) -> Iterator[PostgresServer]:
+    address = postgres.dsn()
+    with (
+        postgres.empty_schema() as schema,
+        Proxy(postgres.port_of(address)) as proxy,
+        ExitStack() as stack,
+    ):
+        rows = memory_tables.PostgresRows(schema)
+        through = {**rows.config, "dsn": postgres.changed(address, port=proxy.port)}
+
+        def open_store(**options: Any) -> Any:
+            one = {"pool_min": 1, "pool_max": 1}
+            return stack.enter_context(memory_tables.APIS[number](through, **one, **options))
+
+        def open_beside() -> Any:
+            return stack.enter_context(memory_tables.open_sync(rows.config))
+
+        yield PostgresServer(open_store, open_beside, [proxy], [rows])
+
+
+@pytest.fixture(params=[0, 1], ids=["async", "sync"])
 def api(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-@pytest.fixture(params=TOPOLOGIES)
-def servers(request: pytest.FixtureRequest, api: Any) -> Iterator[Topology]:
-    with topology(request.param, api) as opened:
+@pytest.fixture(params=[*TOPOLOGIES, "postgres"])
+def servers(request: pytest.FixtureRequest, api: int) -> Iterator[Topology]:
+    if request.param == "postgres":
+        opening: Any = postgres_server(api)
+    else:
+        opening = topology(request.param, redis_apis.APIS[api])
+    with opening as opened:
         yield opened
 
 
 @pytest.fixture
 def store(servers: Topology) -> Any:
     store = servers.open(timeout=4)
-    # The servers learn all scripts, and the store has its connections.
+    # The servers learn all scripts and statements, and the store has its connections.
     for conversation_id in (CID, NEW):
-        store.get_or_create(conversation_id, "user", "agent")
-        with store.locked(conversation_id):
-            pass
-        store.delete(conversation_id)
+        for _ in range(2):
+            store.get_or_create(conversation_id, "user", "agent")
+            store.confirm_action(conversation_id)
+            with store.locked(conversation_id):
+                pass
+            store.set_data(conversation_id)
+            store.delete(conversation_id)
     for primary in servers.primaries:
-        primary.flushdb()
-    store.get_or_create(CID, "user", "agent")
+        if isinstance(primary, memory_tables.PostgresRows):
+            primary.run("DELETE FROM working_memory")
+        else:
+            primary.flushdb()
+    for _ in range(2):
+        store.get_or_create(CID, "user", "agent")
+        store.get(CID)
     store.active_count()
     return store
 
@@ -106,7 +152,8 @@ def test_each_call_needs_a_fixed_number_of_round_trips(
 
     CALLS[name](store, read)
 
-    assert proxy.round_trips - before == ROUND_TRIPS[name]
+    expected = IN_POSTGRESQL if isinstance(servers, PostgresServer) else ROUND_TRIPS
+    assert proxy.round_trips - before == expected[name]
 
 
 @pytest.mark.parametrize(
@@ -119,6 +166,8 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
     revision = read.revision
     changes = name in ("begin_turn", "update", "locked", "save")
     proxy = proxy_of(name, servers)
+    if isinstance(servers, PostgresServer):
+        number = min(number, IN_POSTGRESQL[name])
     proxy.lose_reply(number)
     started = time.monotonic()
 
@@ -126,7 +175,7 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
 
     assert proxy.lost == 1
     assert time.monotonic() - started < 3
-    assert servers.keys("wm_lock:*") == []
+    assert servers.locked() == []
     stored = store.get(CID)
     if name == "delete":
         assert stored is None
@@ -134,6 +183,7 @@ def test_a_call_whose_reply_is_lost_ends_as_though_it_had_come(
         assert stored.revision == revision + changes
 
 
+@pytest.mark.parametrize("servers", TOPOLOGIES, indirect=True)
 def test_an_update_whose_connection_becomes_silent_continues_on_another(
     store: Any, servers: Topology
 ) -> None:
@@ -191,3 +241,17 @@ def test_a_write_whose_reply_is_held_for_a_second_is_made_once(
     saving.join()
     assert (mine.last_agent_response, mine.revision) == ("mine", revision + 1)
     assert (other.get(CID).last_agent_response, other.get(CID).revision) == ("theirs", revision + 2)
+
+
+def test_an_update_is_made_on_what_another_store_has_saved_in_two_round_trips(
+    store: Any, servers: Topology
+) -> None:
+    proxy, other = proxy_of("update", servers), servers.open_beside()
+    store.get(CID)
+    other.set_data(CID, theirs=1)
+    before = proxy.round_trips
+
+    updated = store.update(CID, lambda memory: memory.data.update(ours=2))
+
+    assert proxy.round_trips - before == 2
+    assert updated.data == {"theirs": 1, "ours": 2}

@@ -1,0 +1,121 @@
+"""A rolling upgrade: working memories that a newer version has written."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.errors import NewerFormatError
+from jazzmine.records.memory_json import to_json
+from tests.backends.memory_tables import APIS, Locks, opened_backend
+from tests.behaviour.memory_samples import UPDATES, Update, busy
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(params=["redis", "postgres", "sqlite"])
+def opened(request: pytest.FixtureRequest, api: Any, tmp_path: Path) -> Iterator[tuple[Any, Locks]]:
+    with opened_backend(request.param, tmp_path) as (config, rows), api(config) as store:
+        yield store, rows
+
+
+@pytest.fixture
+def store(opened: tuple[Any, Locks]) -> Any:
+    return opened[0]
+
+
+@pytest.fixture
+def rows(opened: tuple[Any, Locks]) -> Locks:
+    return opened[1]
+
+
+def put(store: Any, rows: Locks, **changes: Any) -> bytes:
+    """Store what a newer version would."""
+    store.get_or_create("c", "user", "agent")
+    memory = busy("c")
+    memory.revision = 1
+    data = json.dumps({**json.loads(to_json(memory)), **changes}).encode()
+    rows.put(data)
+    return data
+
+
+def stored(rows: Locks) -> Any:
+    return json.loads(rows.data() or b"null")
+
+
+def test_an_update_keeps_unknown_fields(store: Any, rows: Locks) -> None:
+    put(store, rows, mood={"of": ["the user"]})
+
+    updated = store.end_turn("c", "Hello", "greet")
+
+    kept = stored(rows)
+    assert kept["mood"] == {"of": ["the user"]}
+    assert kept["last_agent_response"] == updated.last_agent_response == "Hello"
+    assert rows.corrupt() == []
+
+
+def test_a_read_and_saved_working_memory_keeps_it(store: Any, rows: Locks) -> None:
+    put(store, rows, mood="sad")
+    memory = store.get("c")
+    memory.collect_slot("size", 42)
+
+    store.save(memory)
+
+    assert stored(rows)["mood"] == "sad"
+
+
+def test_a_block_keeps_it(store: Any, rows: Locks) -> None:
+    put(store, rows, mood="sad")
+
+    with store.locked("c") as memory:
+        memory.collect_slot("size", 42)
+        memory.entity_max_age_turns = 9
+
+    kept = stored(rows)
+    assert (kept["mood"], kept["entity_max_age_turns"]) == ("sad", 9)
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=str)
+def test_a_higher_format_is_refused_and_left_where_it_is(
+    store: Any, rows: Locks, update: Update, caplog: pytest.LogCaptureFixture
+) -> None:
+    blob = put(store, rows, format=2)
+
+    with caplog.at_level(logging.ERROR), pytest.raises(NewerFormatError, match="format 2"):
+        update.on(store, "c")
+
+    assert rows.data() == blob
+    assert rows.holder() is None
+    assert rows.corrupt() == []
+    assert not caplog.records
+
+
+CALLS: list[Callable[[Any], Any]] = [
+    lambda store: store.get("c"),
+    lambda store: store.get_or_create("c", "user", "agent"),
+    lambda store: store.save(busy("c")),
+    lambda store: store.update("c", lambda memory: None),
+    lambda store: store.delete("c"),
+]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=["get", "get_or_create", "save", "update", "delete"])
+def test_no_other_call_touches_a_higher_format(
+    store: Any, rows: Locks, call: Callable[[Any], Any]
+) -> None:
+    blob = put(store, rows, format=2)
+
+    with pytest.raises(NewerFormatError):
+        call(store)
+
+    assert rows.data() == blob
+    assert rows.holder() is None
+    assert rows.corrupt() == []
