@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -226,12 +227,18 @@ def test_the_state_machine_catches_a_store_that_keeps_the_lock_on_errors() -> No
         drive(KeepsTheLockOnErrors)
 
 
+def update_from_elsewhere(store: WorkingMemoryStore) -> None:
+    def update(store: Any, read: WorkingMemory) -> Any:
+        return store.collect_slot("c", "colour", "red")
+
+    locks.test_a_call_from_elsewhere_waits_for_a_block(store, update, None, 3)
+
+
 @pytest.mark.parametrize(
     "test",
     [
         locks.test_another_block_waits_for_a_block,
-        locks.test_updates_from_elsewhere_wait_for_a_block,
-        locks.test_a_deletion_waits_for_a_block,
+        update_from_elsewhere,
     ],
 )
 def test_a_store_that_releases_the_lock_after_loading_fails(

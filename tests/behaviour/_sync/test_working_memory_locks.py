@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -30,6 +32,14 @@ def change_in_block(
         change(memory)
 
 
+def raise_later(error: BaseException) -> Callable[[WorkingMemory], object]:
+    def complete_and_raise(memory: WorkingMemory) -> None:
+        memory.complete_flow()
+        raise error
+
+    return complete_and_raise
+
+
 def spoil(memory: WorkingMemory) -> None:
     assert memory.active_flow is not None
     memory.active_flow.branch_results["branch_1"] = object()
@@ -38,6 +48,10 @@ def spoil(memory: WorkingMemory) -> None:
 def collect_what_cannot_be_kept(memory: WorkingMemory) -> None:
     memory.collect_slot("size", 42)
     memory.collect_slot("colour", float("nan"))
+
+
+def give_to_another(memory: WorkingMemory) -> None:
+    memory.conversation_id = "other"
 
 
 @pytest.mark.smoke
@@ -59,138 +73,64 @@ def test_a_block_is_saved_once_with_all_its_changes(memory_store: WorkingMemoryS
     assert stored.last_agent_response == "Done"
 
 
-def test_a_block_begins_with_what_is_stored(memory_store: WorkingMemoryStore) -> None:
+def test_a_block_begins_with_what_is_stored_and_ends_with_what_it_was_changed_to(
+    memory_store: WorkingMemoryStore,
+) -> None:
     saved = memory_store.save(busy("c"))
-
-    with memory_store.locked("c") as memory:
-        seen = memory.to_dict()
-
-    assert seen == saved.to_dict()
-
-
-def test_a_field_may_be_assigned_in_a_block(memory_store: WorkingMemoryStore) -> None:
-    memory_store.save(busy("c"))
-
-    with memory_store.locked("c") as memory:
-        memory.entity_max_age_turns = 9
-
-    stored = memory_store.get("c")
-    assert stored is not None
-    assert stored.entity_max_age_turns == 9
-
-
-def test_a_block_that_ends_with_a_return_is_saved(memory_store: WorkingMemoryStore) -> None:
-    memory_store.save(busy("c"))
 
     def reply() -> str:
         with memory_store.locked("c") as memory:
+            assert memory.to_dict() == saved.to_dict()
             memory.end_turn("Done", "confirm")
+            memory.entity_max_age_turns = 9
+            assert memory_store.get("c") == saved
             return "returned"
 
-    returned = reply()
+    assert reply() == "returned"
 
     stored = memory_store.get("c")
-    assert returned == "returned"
     assert stored is not None
-    assert stored.last_agent_response == "Done"
+    assert (stored.last_agent_response, stored.entity_max_age_turns) == ("Done", 9)
 
 
-def test_nothing_in_a_block_is_seen_before_its_end(memory_store: WorkingMemoryStore) -> None:
-    saved = memory_store.save(busy("c"))
-
-    with memory_store.locked("c") as memory:
-        memory.end_turn("Done", "confirm")
-        during = memory_store.get("c")
-
-    assert during == saved
-
-
-def test_changes_of_a_working_memory_after_its_block_are_not_stored(
+def test_after_its_block_a_working_memory_is_the_caller_s(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory_store.save(busy("c"))
     with memory_store.locked("c") as memory:
         memory.end_turn("Done", "confirm")
-    stored = memory_store.get("c")
 
+    saved = memory_store.save(memory)
     clear_deeply(memory)
 
-    assert memory_store.get("c") == stored
-
-
-@pytest.mark.parametrize("error", [ZeroDivisionError("stop"), KeyboardInterrupt("stop")], ids=repr)
-def test_nothing_is_saved_if_a_block_raises(
-    memory_store: WorkingMemoryStore, error: BaseException
-) -> None:
-    saved = memory_store.save(busy("c"))
-
-    def complete_and_raise(memory: WorkingMemory) -> None:
-        memory.complete_flow()
-        raise error
-
-    with pytest.raises(type(error), match="stop") as raised:
-        change_in_block(memory_store, "c", complete_and_raise)
-
-    assert raised.value is error
+    assert saved.revision == 3
     assert memory_store.get("c") == saved
 
 
-def test_the_lock_is_free_after_a_block_that_raised(memory_store: WorkingMemoryStore) -> None:
-    memory_store.save(busy("c"))
-    with pytest.raises(ZeroDivisionError):
-        change_in_block(memory_store, "c", lambda memory: 1 // 0)
-
-    updated = memory_store.collect_slot("c", "size", 42)
-
-    assert updated.revision == 2
-
-
-def test_a_transition_that_refuses_its_argument_ends_the_block_unsaved(
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        (raise_later(ZeroDivisionError("stop")), ZeroDivisionError, "stop"),
+        (raise_later(KeyboardInterrupt("stop")), KeyboardInterrupt, "stop"),
+        (collect_what_cannot_be_kept, ValidationError, "value"),
+        (spoil, ValidationError, "branch_results"),
+        (give_to_another, ValueError, "conversation_id"),
+    ],
+)
+def test_a_block_that_fails_saves_nothing_and_frees_the_lock(
     memory_store: WorkingMemoryStore,
+    change: Callable[[WorkingMemory], object],
+    error: type[BaseException],
+    text: str,
 ) -> None:
     saved = memory_store.save(busy("c"))
 
-    with pytest.raises(ValidationError):
-        change_in_block(memory_store, "c", collect_what_cannot_be_kept)
-
-    assert memory_store.get("c") == saved
-
-
-def test_a_state_made_invalid_in_a_block_is_refused_and_not_saved(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = memory_store.save(busy("c"))
-
-    with pytest.raises(ValidationError, match="branch_results"):
-        change_in_block(memory_store, "c", spoil)
-
-    assert memory_store.get("c") == saved
-
-
-def test_the_lock_is_free_after_a_block_that_made_an_invalid_state(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    memory_store.save(busy("c"))
-    with pytest.raises(ValidationError):
-        change_in_block(memory_store, "c", spoil)
-
-    updated = memory_store.collect_slot("c", "size", 42)
-
-    assert updated.revision == 2
-
-
-def test_a_block_cannot_make_a_working_memory_that_of_another_conversation(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = memory_store.save(busy("c"))
-
-    with pytest.raises(ValueError, match="conversation_id"):
-        change_in_block(
-            memory_store, "c", lambda memory: setattr(memory, "conversation_id", "other")
-        )
+    with pytest.raises(error, match=text):
+        change_in_block(memory_store, "c", change)
 
     assert memory_store.get("c") == saved
     assert memory_store.get("other") is None
+    assert (memory_store.collect_slot("c", "size", 42)).revision == 2
 
 
 def test_a_block_cannot_turn_back_the_revision(memory_store: WorkingMemoryStore) -> None:
@@ -217,51 +157,40 @@ def test_a_block_without_a_working_memory_is_refused(
     assert created.revision == 1
 
 
+Call = Callable[[Any, WorkingMemory], Any]
+
+
 @pytest.mark.smoke
-def test_updates_from_elsewhere_wait_for_a_block(memory_store: WorkingMemoryStore) -> None:
-    memory_store.save(busy("c"))
-
-    with memory_store.locked("c") as memory:
-        update = Started(lambda: memory_store.collect_slot("c", "colour", "red"))
-        pause(0.05)
-        was_done = update.done()
-        memory.collect_slot("size", 42)
-    updated = update.result()
-
-    assert not was_done
-    assert updated.revision == 3
-    assert updated.active_flow is not None
-    assert updated.active_flow.collected_slot_values == {"size": 42, "colour": "red"}
-
-
-def test_a_save_from_elsewhere_waits_for_a_block_and_is_stale_then(
+@pytest.mark.parametrize(
+    ("call", "error", "revision"),
+    [
+        (lambda store, read: store.collect_slot("c", "colour", "red"), None, 3),
+        (lambda store, read: store.save(read), StaleWorkingMemoryError, 2),
+        (lambda store, read: store.delete("c"), None, None),
+    ],
+    ids=["update", "save", "delete"],
+)
+def test_a_call_from_elsewhere_waits_for_a_block(
     memory_store: WorkingMemoryStore,
+    call: Call,
+    error: type[Exception] | None,
+    revision: int | None,
 ) -> None:
-    saved = memory_store.save(busy("c"))
+    read = memory_store.save(busy("c"))
 
     with memory_store.locked("c") as memory:
-        save = Started(lambda: memory_store.save(saved))
+        waiting = Started(lambda: call(memory_store, read))
         pause(0.05)
-        was_done = save.done()
+        was_done = waiting.done()
         memory.collect_slot("size", 42)
-
-    with pytest.raises(StaleWorkingMemoryError):
-        save.result()
-    assert not was_done
-
-
-def test_a_deletion_waits_for_a_block(memory_store: WorkingMemoryStore) -> None:
-    memory_store.save(busy("c"))
-
-    with memory_store.locked("c") as memory:
-        deletion = Started(lambda: memory_store.delete("c"))
-        pause(0.05)
-        was_done = deletion.done()
-        memory.collect_slot("size", 42)
+    with nullcontext() if error is None else pytest.raises(error):
+        waiting.result()
 
     assert not was_done
-    assert deletion.result() is True
-    assert memory_store.get("c") is None
+    stored = memory_store.get("c")
+    assert (stored and stored.revision) == revision
+    assert stored is None or stored.active_flow is not None
+    assert stored is None or "size" not in [slot.name for slot in stored.pending_slots]
 
 
 def test_another_block_waits_for_a_block(memory_store: WorkingMemoryStore) -> None:
@@ -383,15 +312,3 @@ def test_updates_of_all_kinds_at_once_are_all_kept(memory_store: WorkingMemorySt
     assert flow.condition_branch_taken == "yes"
     assert flow.current_step == 1
     assert stored.last_agent_response == "Done"
-
-
-def test_the_working_memory_of_a_block_may_be_saved_after_it(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    memory_store.save(busy("c"))
-    with memory_store.locked("c") as wm:
-        wm.end_turn("hello", "greet")
-
-    saved = memory_store.save(wm)
-
-    assert saved.revision == 3
