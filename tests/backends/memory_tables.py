@@ -85,8 +85,16 @@ class Locks(ABC):
         """Have the lock expire."""
 
     @abstractmethod
-    def expire(self) -> None:
-        """Have all states and tombstones expire."""
+    def expire(self, seconds: float = -1) -> None:
+        """Have all states and tombstones expire in so many s."""
+
+    @abstractmethod
+    def lasts(self) -> float:
+        """Return for how long the state is kept, in s."""
+
+    @abstractmethod
+    def beside(self) -> tuple[Any, ...]:
+        """Return the user and the format of the state, as they stand beside it."""
 
     @abstractmethod
     def data(self) -> bytes | None:
@@ -97,19 +105,19 @@ class Locks(ABC):
         """Replace the JSON of the state, as another store does."""
 
     @abstractmethod
-    def corrupt(self) -> list[Any]:
-        """Return what was set aside."""
+    def corrupt(self) -> list[tuple[Any, ...]]:
+        """Return what was set aside: the user, the data, and for how long it is kept, in s."""
 
 
 class RedisLocks(Locks):
     """In Redis."""
 
     def __init__(self, url: str) -> None:
-        self._client = redis.Redis.from_url(url, decode_responses=True)
+        self._client: Any = redis.Redis.from_url(url)
 
     def holder(self) -> str | None:
         lock = self._client.get("wm_lock:{c}")
-        return None if lock is None else str(lock).partition(" ")[0]
+        return None if lock is None else str(lock.partition(b" ")[0], "ascii")
 
     def take_lock(self, store: str, seconds: float = 60) -> None:
         since = int(time.time() * 1000)
@@ -119,20 +127,31 @@ class RedisLocks(Locks):
     def end_lock(self) -> None:
         self._client.delete("wm_lock:{c}")
 
-    def expire(self) -> None:
+    def expire(self, seconds: float = -1) -> None:
         for key in (*self._client.keys("wm:*"), *self._client.keys("wm_deleted:*")):
-            self._client.delete(key)
+            self._client.pexpire(key, int(seconds * 1000))
+
+    def lasts(self) -> float:
+        return float(self._client.pttl("wm:{c}")) / 1000
+
+    def beside(self) -> tuple[Any, ...]:
+        user, number = self._client.hmget("wm:{c}", "user", "format")
+        return user.decode(), int(number)
 
     def data(self) -> bytes | None:
-        data = self._client.hget("wm:{c}", "data")
-        return None if data is None else str(data).encode()
+        data: bytes | None = self._client.hget("wm:{c}", "data")
+        return data
 
     def put(self, data: bytes) -> None:
-        self._client.hset("wm:{c}", "data", data)
-        self._client.hset("wm:{c}", "mark", f"another.{next(_numbers)}")
+        new = {"data": data, "mark": f"another.{next(_numbers)}"}
+        self._client.hset("wm:{c}", mapping=new)
 
-    def corrupt(self) -> list[Any]:
-        return list(self._client.keys("wm_corrupt:*"))
+    def corrupt(self) -> list[tuple[Any, ...]]:
+        return [
+            (self._client.hget(key, "user").decode(), self._client.hget(key, "data"), left / 1000)
+            for key in self._client.keys("wm_corrupt:*")
+            if (left := self._client.pttl(key))
+        ]
 
 
 class Rows(Locks):
@@ -158,8 +177,21 @@ class Rows(Locks):
         rows = self.run(f"{self.locks} AND conversation_id = 'c'", time.time())
         return f"{rows[0][1]}.{rows[0][2]}" if rows else None
 
-    def expire(self) -> None:
-        self.run("UPDATE working_memory SET expires_at = ?", self.after(-1))
+    def expire(self, seconds: float = -1) -> None:
+        self.run("UPDATE working_memory SET expires_at = ?", self.after(seconds))
+
+    def lasts(self) -> float:
+        [(expires_at,)] = self.run(
+            "SELECT expires_at FROM working_memory WHERE conversation_id = 'c'"
+        )
+        return self._left(expires_at)
+
+    def _left(self, expires_at: Any) -> float:
+        left = expires_at - self.after(0)
+        return float(left if isinstance(left, float) else left.total_seconds())
+
+    def beside(self) -> tuple[Any, ...]:
+        return self.run("SELECT user_id, format FROM working_memory WHERE conversation_id = 'c'")[0]
 
     def data(self) -> bytes | None:
         rows = self.run("SELECT data FROM working_memory WHERE conversation_id = 'c'")
@@ -169,9 +201,9 @@ class Rows(Locks):
         statement = "UPDATE working_memory SET data = ?, mark = ? WHERE conversation_id = 'c'"
         self.run(statement, data, f"another.{next(_numbers)}")
 
-    def corrupt(self) -> list[Any]:
-        """Return what was set aside: conversation, user and data."""
-        return self.run("SELECT conversation_id, user_id, data FROM working_memory_corrupt")
+    def corrupt(self) -> list[tuple[Any, ...]]:
+        rows = self.run("SELECT user_id, data, expires_at FROM working_memory_corrupt")
+        return [(user, data, self._left(expires_at)) for user, data, expires_at in rows]
 
 
 class PostgresRows(Rows):

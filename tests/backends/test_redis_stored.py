@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -125,25 +124,6 @@ def test_a_lock_of_another_program_counts_as_taken(
     assert client.info("commandstats")["cmdstat_evalsha"]["calls"] < 100  # it has no expiry
 
 
-def test_every_save_renews_the_expiry(open_store: Callable[..., Any], client: Any) -> None:
-    store = open_store(ttl_seconds=100)
-    store.get_or_create("c", "user", "agent")
-    client.expire(MEMORY, 5)
-
-    store.end_turn("c", "Hello", "greet")
-
-    assert 95 < client.ttl(MEMORY) <= 100
-
-
-def test_reading_does_not_renew_the_expiry(store: Any, client: Any) -> None:
-    store.get_or_create("c", "user", "agent")
-    client.expire(MEMORY, 5)
-
-    store.get("c")
-
-    assert client.ttl(MEMORY) <= 5
-
-
 def test_reading_runs_no_script(store: Any, client: Any) -> None:
     store.get_or_create("c", "user", "agent")
     client.config_resetstat()
@@ -153,53 +133,6 @@ def test_reading_runs_no_script(store: Any, client: Any) -> None:
     calls = {name: each["calls"] for name, each in client.info("commandstats").items()}
     assert calls["cmdstat_hmget"] == 1
     assert "cmdstat_evalsha" not in calls
-
-
-def test_get_or_create_renews_the_expiry(open_store: Callable[..., Any], client: Any) -> None:
-    store = open_store(ttl_seconds=100)
-    store.get_or_create("c", "user", "agent")
-    client.expire(MEMORY, 5)
-
-    store.get_or_create("c", "user", "agent")
-
-    assert 95 < client.ttl(MEMORY) <= 100
-
-
-def test_the_user_and_the_format_stand_beside_the_state(store: Any, client: Any) -> None:
-    store.get_or_create("c", "né {user}", "agent")
-
-    assert (client.hget(MEMORY, "user"), client.hget(MEMORY, "format")) == ("né {user}", "1")
-    put(client, "unreadable")
-    assert store.get("c") is None
-    assert client.hget(CORRUPT, "user") == "né {user}"
-
-
-@pytest.mark.parametrize(
-    "unreadable",
-    ['{"conversation_id": "c", "user', "[]", "{}", '"text"', "null", "", '{"revision": NaN}'],
-)
-def test_a_state_that_cannot_be_read_is_moved_aside_for_a_week(
-    store: Any, client: Any, caplog: pytest.LogCaptureFixture, unreadable: str
-) -> None:
-    other = store.get_or_create("other", "user", "agent")
-    put(client, unreadable)
-
-    with caplog.at_level(logging.ERROR):
-        found = store.get("c")
-
-    assert found is None
-    assert client.hget(CORRUPT, "data") == unreadable
-    assert WEEK - 60 < client.ttl(CORRUPT) <= WEEK
-    assert "'c'" in caplog.text
-    assert store.get_or_create("c", "user", "agent").revision == 1
-    assert store.get("other") == other
-
-
-def test_a_state_that_is_no_utf8_is_moved_aside(store: Any, client: Any) -> None:
-    put(client, b"\xff\xfe{}")
-
-    assert store.get_or_create("c", "user", "agent").revision == 1
-    assert client.exists(CORRUPT)
 
 
 def test_an_unreadable_value_is_moved_aside_by_an_update_as_well(
