@@ -75,6 +75,7 @@ CALLS: dict[str, Callable[[WorkingMemoryStore, str], object]] = {
 }
 
 
+@pytest.mark.every_combination
 @pytest.mark.parametrize("following", CALLS)
 @pytest.mark.parametrize(
     ("given_up", "cid"),
