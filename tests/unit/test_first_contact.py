@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+from collections.abc import Awaitable
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 import jazzmine
-from jazzmine import Message
+from jazzmine import Message, StoreUnavailableError, core, sync
+
+# Where no server listens.
+NOBODY = "127.0.0.1:1"
 
 
 @pytest.mark.parametrize("name", ["MessageStore", "WorkingMemoryStore", "SQLiteMessageStore"])
@@ -42,6 +48,44 @@ def test_the_package_can_be_run() -> None:
     command = [sys.executable, "-m", "jazzmine", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert ran.stdout == f"jazzmine {jazzmine.__version__}\n", ran.stderr
+
+
+@pytest.mark.parametrize("url", [f"postgresql://{NOBODY}/d", f"mongodb://{NOBODY}/d"])
+async def test_a_store_whose_server_is_down_names_the_program_that_says_more(url: str) -> None:
+    pytest.importorskip("psycopg" if url.startswith("postgresql") else "pymongo")
+    for opened in (
+        await failure(core.MessageStore.initialize(f"{url}?timeout=1")),
+        await failure(core.LongTermMemoryStore.initialize(f"{url}?timeout=1")),
+        await failure(asyncio.to_thread(sync.MessageStore.initialize, f"{url}?timeout=1")),
+    ):
+        assert NOBODY in opened
+        assert opened.endswith("; `jazzmine doctor` says more")
+
+
+@pytest.mark.parametrize("url", [f"postgresql://{NOBODY}/d", f"redis://{NOBODY}"])
+async def test_a_memory_whose_server_is_down_names_the_program_that_says_more(url: str) -> None:
+    pytest.importorskip("psycopg" if url.startswith("postgresql") else "redis")
+    for opened in (
+        await failure(core.WorkingMemoryStore.initialize(f"{url}?timeout=1")),
+        await failure(asyncio.to_thread(sync.WorkingMemoryStore.initialize, f"{url}?timeout=1")),
+    ):
+        assert NOBODY in opened
+        assert opened.endswith("; `jazzmine doctor` says more")
+
+
+async def failure(opening: Awaitable[object]) -> str:
+    with pytest.raises(StoreUnavailableError) as raised:
+        await opening
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("url", ["json:{}/missing/m.json", "sqlite:{}/missing/m.db"])
+def test_a_missing_folder_is_named(url: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no such folder") as raised:
+        sync.MessageStore.initialize(url.format(tmp_path))
+
+    assert raised.value.filename == f"{tmp_path}/missing"
+    assert not any(tmp_path.iterdir())
 
 
 def refused(**fields: object) -> str:

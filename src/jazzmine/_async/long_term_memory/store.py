@@ -111,7 +111,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         from jazzmine.config import long_term_memory_config
 
         store: LongTermMemoryStore = new_store(long_term_memory_config(config), embed)
-        return await store.open()
+        return await store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
         self.backend: ItemBackend = self.backend.limited_to(user_id)

@@ -99,7 +99,7 @@ class MessageStore(Store[MessageBackend]):
         from jazzmine.config import message_store_config
 
         store: MessageStore = new_store(message_store_config(config))
-        return await store.open()
+        return await store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
         self.backend: MessageBackend = ScopedMessages(self.backend, user_id)

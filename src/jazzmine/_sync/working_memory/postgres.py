@@ -26,6 +26,7 @@ from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.encryption.states import StateForm
 from jazzmine.errors import JazzmineError
+from jazzmine.extras import extra
 
 if TYPE_CHECKING:
     from jazzmine._sync.clients.postgres.client import PostgresClient
@@ -209,10 +210,6 @@ def _stored(mark: str = "", data: bytes | None = None, user_id: str | None = Non
 
 
 def _open_client(config: PostgresMemoryConfig) -> PostgresClient:
-    try:
+    with extra("postgres", "PostgreSQL"):
         from jazzmine._sync.clients.postgres.client import PostgresClient
-    except ImportError as error:
-        raise ImportError(
-            "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
-        ) from error
     return PostgresClient(config, MEMORY)

@@ -114,7 +114,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         from jazzmine.config import working_memory_config
 
         store: WorkingMemoryStore = new_store(working_memory_config(config))
-        return store.open()
+        return store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
         self._updates = ScopedUpdates(self._updates, user_id)
