@@ -29,12 +29,12 @@ from jazzmine.errors import (
 )
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
-from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
+from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.seen import require_own
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
-from jazzmine.records.working_memory import ENDED, STRICT, WorkingMemory
+from jazzmine.records.working_memory import STRICT, WorkingMemory
 
 __all__ = ["WorkingMemoryStore"]
 
@@ -172,7 +172,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             return Change(saved)
 
         self._updates.change(saved.conversation_id, decide)
-        wm.revision, wm.last_updated = saved.revision, saved.last_updated
+        set_unvalidated(wm, revision=saved.revision, last_updated=saved.last_updated)
         return deep_copy(saved)
 
     @operation("working_memories")
@@ -260,9 +260,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
         The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
         store's own methods for this conversation would wait for the block. After the block they
-        raise `RuntimeError`. Nothing is saved if the block raises, or in a process that was forked
-        inside the block: there its end raises `LockLostError`. So does the end of a block whose
-        lock has expired, if another call has saved or locked since.
+        raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises, or in
+        a process that was forked inside the block: there its end raises `LockLostError`. So does
+        the end of a block whose lock has expired, if another call has saved or locked since.
         """
         self.require_open()
         process = os.getpid()
