@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -85,7 +86,9 @@ async def test_a_tool_that_fails_leaves_its_error(
     assert "no weather in Lisbon" in str(trace.tool_traces[0].error)
 
 
-async def test_a_killed_run_leaves_its_trace_and_goes_on(config: Config) -> None:
+async def test_a_run_that_was_killed_in_a_tool_leaves_its_trace_and_goes_on(
+    config: Config,
+) -> None:
     program = [sys.executable, "-m", "tests.adapters.google_adk_program"]
     killed = await asyncio.to_thread(
         subprocess.run,
@@ -104,3 +107,13 @@ async def test_a_killed_run_leaves_its_trace_and_goes_on(config: Config) -> None
         assert [event.author for event in session.events] == ["user", "guide"]
         trace = await only_trace(store, ID)
         assert [call.success for call in trace.llm_calls] == [True]
+        model = ScriptedModel()
+        await run(runner(service, model), "And now?")
+
+    # The call that was never answered is not sent: a provider would refuse it.
+    kinds = [[kind_of(part) for one in sent for part in one.parts] for sent in model.sent]
+    assert kinds == [["text", "text"], ["text", "text", "call", "answer"]]
+
+
+def kind_of(part: Any) -> str:
+    return "call" if part.function_call else "answer" if part.function_response else "text"
