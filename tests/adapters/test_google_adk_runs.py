@@ -22,6 +22,7 @@ from tests.adapters.google_adk_program import (
     run,
     runner,
 )
+from tests.adapters.inspected import check_page
 from tests.adapters.processes import ROOT
 from tests.adapters.traces import check_recorded_turn, only_trace
 from tests.behaviour.backends import Config
@@ -60,6 +61,14 @@ async def test_a_run_leaves_its_events_its_state_and_its_trace(
     assert [trace.turn_number for trace in traces] == [1, 2]
     texts = [[part.text for part in content.parts if part.text] for content in model.sent[-1]]
     assert [text for text in texts if text] == [["Rain?"], ["It rains."], ["And now?"]]
+
+
+async def test_the_inspector_shows_a_run(url: str) -> None:
+    async with opened({"storage": "sqlite", "path": url.removeprefix("sqlite:")}) as own:
+        await own.create_session(**PLACE)
+        await run(runner(own, ScriptedModel()), "Rain?")
+
+    await check_page(url, ID)
 
 
 async def test_a_model_that_fails_leaves_its_error(

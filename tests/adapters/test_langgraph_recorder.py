@@ -15,6 +15,7 @@ from jazzmine.core import MessageStore as AsyncMessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore as AsyncItems
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.adapters.inspected import check_page
 from tests.adapters.langgraph_agent import ScriptedModel, agent, question, settings
 from tests.adapters.processes import run_together
 from tests.adapters.traces import check_recorded_turn, only_trace
@@ -50,6 +51,14 @@ def test_a_run_leaves_a_trace_beside_its_messages(
     traces = sync_store.get_turn_traces_by_conversation_id("t1")
     assert [trace.turn_number for trace in traces] == [1, 2]
     assert [len(trace.llm_calls) for trace in traces] == [2, 2]
+
+
+def test_the_inspector_shows_a_run(url: str) -> None:
+    with MessageStore.initialize(url) as store, LongTermMemoryStore.initialize("memory:") as items:
+        own = JazzmineSaver(items, messages=store, agent_id="a1")
+        agent(own).invoke(question("Rain?"), settings())
+
+    asyncio.run(check_page(url, "t1"))
 
 
 async def test_a_run_of_coroutines_leaves_a_trace(
@@ -135,9 +144,11 @@ def test_a_run_without_a_user_is_not_recorded(
 
 
 def test_a_saver_without_a_message_store_records_nothing() -> None:
-    with LongTermMemoryStore.initialize("memory:") as items:
-        with pytest.raises(ConfigurationError, match="pass a message store"):
-            JazzmineSaver(items).recorder()
+    with (
+        LongTermMemoryStore.initialize("memory:") as items,
+        pytest.raises(ConfigurationError, match="pass a message store"),
+    ):
+        JazzmineSaver(items).recorder()
 
 
 def test_a_run_that_was_killed_in_a_tool_leaves_its_trace(config: Config) -> None:
