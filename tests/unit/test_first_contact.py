@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
-from collections.abc import Awaitable
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 import jazzmine
-from jazzmine import Message, StoreUnavailableError, core, sync
+from jazzmine import Message, StoreUnavailableError, sync
 
 # Where no server listens.
 NOBODY = "127.0.0.1:1"
@@ -50,33 +49,22 @@ def test_the_package_can_be_run() -> None:
     assert ran.stdout == f"jazzmine {jazzmine.__version__}\n", ran.stderr
 
 
-@pytest.mark.parametrize("url", [f"postgresql://{NOBODY}/d", f"mongodb://{NOBODY}/d"])
-async def test_a_store_whose_server_is_down_names_the_program_that_says_more(url: str) -> None:
-    pytest.importorskip("psycopg" if url.startswith("postgresql") else "pymongo")
-    for opened in (
-        await failure(core.MessageStore.initialize(f"{url}?timeout=1")),
-        await failure(core.LongTermMemoryStore.initialize(f"{url}?timeout=1")),
-        await failure(asyncio.to_thread(sync.MessageStore.initialize, f"{url}?timeout=1")),
-    ):
-        assert NOBODY in opened
-        assert opened.endswith("; `jazzmine doctor` says more")
-
-
-@pytest.mark.parametrize("url", [f"postgresql://{NOBODY}/d", f"redis://{NOBODY}"])
-async def test_a_memory_whose_server_is_down_names_the_program_that_says_more(url: str) -> None:
-    pytest.importorskip("psycopg" if url.startswith("postgresql") else "redis")
-    for opened in (
-        await failure(core.WorkingMemoryStore.initialize(f"{url}?timeout=1")),
-        await failure(asyncio.to_thread(sync.WorkingMemoryStore.initialize, f"{url}?timeout=1")),
-    ):
-        assert NOBODY in opened
-        assert opened.endswith("; `jazzmine doctor` says more")
-
-
-async def failure(opening: Awaitable[object]) -> str:
-    with pytest.raises(StoreUnavailableError) as raised:
-        await opening
-    return str(raised.value)
+@pytest.mark.parametrize(
+    ("opened", "url", "driver"),
+    [
+        (sync.MessageStore, f"postgresql://{NOBODY}/d?timeout=1", "psycopg"),
+        (sync.MessageStore, f"mongodb://{NOBODY}/d?timeout=1", "pymongo"),
+        (sync.WorkingMemoryStore, f"postgresql://{NOBODY}/d?timeout=1", "psycopg"),
+        (sync.WorkingMemoryStore, f"redis://{NOBODY}?timeout=1", "redis"),
+        (sync.LongTermMemoryStore, f"mongodb://{NOBODY}/d?timeout=1", "pymongo"),
+    ],
+)
+def test_a_store_whose_server_is_down_names_the_program_that_says_more(
+    opened: Any, url: str, driver: str
+) -> None:
+    pytest.importorskip(driver)
+    with pytest.raises(StoreUnavailableError, match=f"{NOBODY}.*; `jazzmine doctor` says more$"):
+        opened.initialize(url)
 
 
 @pytest.mark.parametrize("url", ["json:{}/missing/m.json", "sqlite:{}/missing/m.db"])
@@ -86,6 +74,16 @@ def test_a_missing_folder_is_named(url: str, tmp_path: Path) -> None:
 
     assert raised.value.filename == f"{tmp_path}/missing"
     assert not any(tmp_path.iterdir())
+
+
+def test_a_path_opens_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with (
+        sync.MessageStore.initialize(path) as messages,
+        sync.WorkingMemoryStore.initialize(path) as memory,
+        sync.LongTermMemoryStore.initialize(path) as items,
+    ):
+        assert messages.system_name == memory.system_name == items.system_name == "sqlite"
 
 
 def refused(**fields: object) -> str:

@@ -177,7 +177,7 @@ def test_what_a_record_cannot_hold_is_refused_where_it_is_given() -> None:
         model.usage(prompt_tokens="many")  # type: ignore[arg-type]
     for counts in ({"completion_tokens": None}, {"prompt_tokens": 2.5}, {"total_tokens": "all"}):
         with pytest.raises(ValidationError, match=next(iter(counts))):
-            model.usage(**counts)  # type: ignore[arg-type]
+            model.usage(**counts)
     with pytest.raises(ValidationError, match="original_content"):
         recorder.user("\ud800")
 

@@ -95,14 +95,15 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     @classmethod
     def initialize(
-        cls, config: Mapping[str, object] | str | None = None
+        cls, config: Mapping[str, object] | str | os.PathLike[str] | None = None
     ) -> WorkingMemoryStore:
         """Open a store.
 
         Args:
             config: a mapping with `storage` ("memory" by default) and the options of that back
-                end, or a URL; None takes the URL in the environment variable
-                JAZZMINE_WORKING_MEMORY, or else keeps everything in this process.
+                end, a URL, or a path such as `Path("agent.db")`; None takes the URL in the
+                environment variable JAZZMINE_WORKING_MEMORY, or else keeps everything in this
+                process.
 
         Raises:
             ConfigurationError: the configuration has an unknown key or a wrong value.
