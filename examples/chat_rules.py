@@ -82,36 +82,20 @@ class Said:
         return f"{self.question_id}/reply"
 
 
-def conversation(found: Conversation | None, said: Said) -> Conversation:
-    """Return the conversation of a turn, a new one if it is not stored yet.
-
-    Raises:
-        ForbiddenError: it belongs to another user.
-    """
-    now = _now()
-    if found is None:
-        found = Conversation(
-            id=said.conversation_id,
-            user_id=said.user_id,
-            agent_id=AGENT,
-            title=said.text[:60],
-            created_at=now,
-            last_updated_at=now,
-            metadata={"turns": 0},
-        )
-    if found.user_id != said.user_id:
-        raise ForbiddenError(f"conversation {found.id!r} belongs to another user")
-    # Messages are ordered by their times, and the clock of the server that stored the last
-    # one may have been ahead of this one's.
-    found.last_updated_at = max(now, found.last_updated_at)
-    # Counted here rather than in the working memory, which may have expired.
-    found.metadata["turns"] += 1
-    return found
+def conversation(said: Said) -> Conversation:
+    """Return the conversation of a turn, for the case that it is not stored yet."""
+    return Conversation(
+        id=said.conversation_id, user_id=said.user_id, agent_id=AGENT, title=said.text[:60]
+    )
 
 
-def understand(
-    said: Said, conversation: Conversation, context: Sequence[Message], memory: WorkingMemory
-) -> TurnCache:
+def require_user(conversation: Conversation, said: Said) -> None:
+    """Raise `ForbiddenError` if a conversation belongs to another user."""
+    if conversation.user_id != said.user_id:
+        raise ForbiddenError(f"conversation {conversation.id!r} belongs to another user")
+
+
+def understand(said: Said, context: Sequence[Message], memory: WorkingMemory) -> TurnCache:
     """Return the user's intent; "it" is the tea that was mentioned last."""
     words = said.text.lower()
     teas = list(dict.fromkeys(TEAS.findall(words)))
@@ -121,7 +105,8 @@ def understand(
         spoken_of += [entity.name for message in reversed(context) for entity in message.entities]
         teas = spoken_of[:1]
     return TurnCache(
-        turn_number=conversation.metadata["turns"],
+        # Counted by the messages rather than in the working memory, which may have expired.
+        turn_number=(context[-1].metadata["turn"] if context else 0) + 1,
         enhanced_query=said.text,
         intent="price" if re.search("much|price|cost", words) else "small_talk",
         raw_entities=[{"name": tea} for tea in teas],
@@ -164,14 +149,18 @@ def answer(memory: WorkingMemory) -> str:
 # The records of a turn.
 
 
-def messages(
-    said: Said, conversation: Conversation, cache: TurnCache, text: str
-) -> tuple[Message, Message]:
-    """The user's message, and the shop's that answers it."""
-    began = conversation.last_updated_at
+def messages(said: Said, cache: TurnCache, text: str, began: int) -> tuple[Message, Message]:
+    """The user's message, and the shop's that answers it.
+
+    Args:
+        said: what the user said.
+        cache: what was understood of it.
+        text: the answer.
+        began: when the turn began, in ms.
+    """
     question = Message(
         id=said.question_id,
-        conversation_id=conversation.id,
+        conversation_id=said.conversation_id,
         user_id=said.user_id,
         role=MessageRole.USER,
         original_content=said.text,
@@ -182,12 +171,12 @@ def messages(
     )
     reply = Message(
         id=said.reply_id,
-        conversation_id=conversation.id,
+        conversation_id=said.conversation_id,
         user_id=said.user_id,
         role=MessageRole.ASSISTANT,
         original_content=text,
         intent=cache.intent,
-        timestamp=max(_now(), began),
+        timestamp=now(),
         metadata={"turn": cache.turn_number},
     )
     return question, reply
@@ -249,5 +238,6 @@ def _tool_trace(call: ToolCallRecord) -> ToolTrace:
     )
 
 
-def _now() -> int:
+def now() -> int:
+    """Return the time in ms."""
     return int(time.time() * 1000)

@@ -27,19 +27,17 @@ def turn(store: MessageStore, memory: WorkingMemoryStore, said: chat_rules.Said)
         answered = store.get_message_by_id(said.reply_id)
         if answered is not None:  # the request was sent again: its reply was lost
             return answered
-        conversation = chat_rules.conversation(store.get_conversation_by_id(cid), said)
+        began = chat_rules.now()
+        conversation = store.get_or_create_conversation(chat_rules.conversation(said))
+        chat_rules.require_user(conversation, said)
         context = store.get_immediate_context(cid, 6)
-        cache = chat_rules.understand(said, conversation, context, wm)
+        cache = chat_rules.understand(said, context, wm)
         wm.begin_turn(cache)
         for tea in chat_rules.teas_to_look_up(cache):
             wm.record_tool_call(chat_rules.tool_call(tea, look_up_price(tea)))
         text = chat_rules.answer(wm)
         wm.end_turn(text, cache.intent)
-        question, reply = chat_rules.messages(said, conversation, cache, text)
-        conversation.last_updated_at = reply.timestamp
-        store.store_turn(
-            conversation=conversation,
-            messages=[question, reply],
-            trace=chat_rules.trace(question, reply, context, wm),
-        )
+        question, reply = chat_rules.messages(said, cache, text, began)
+        trace = chat_rules.trace(question, reply, context, wm)
+        store.append_messages(cid, [question, reply], trace=trace)
     return reply

@@ -21,11 +21,9 @@ async def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> st
     async with memory.locked(cid) as wm:
         reply = rules.answer(wm, text)
     now = await memory.end_turn(cid, reply.text, reply.intent)
-    await store.store_turn(
-        conversation=rules.conversation(now),
-        messages=rules.messages(now, text, reply),
-        trace=rules.trace(now, began),
-    )
+    await store.get_or_create_conversation(rules.conversation(now))
+    messages, trace = rules.messages(now, text, reply), rules.trace(now, began)
+    await store.append_messages(cid, messages, trace=trace)
     return reply.text
 
 

@@ -18,11 +18,8 @@ def turn(store: MessageStore, memory: WorkingMemoryStore, text: str) -> rules.Re
     with memory.locked(cid) as wm:
         reply = rules.answer(wm, text)
     now = memory.end_turn(cid, reply.text, reply.intent)
-    store.store_turn(
-        conversation=rules.conversation(now),
-        messages=rules.messages(now, text, reply),
-        trace=rules.trace(now, began),
-    )
+    store.get_or_create_conversation(rules.conversation(now))
+    store.append_messages(cid, rules.messages(now, text, reply), trace=rules.trace(now, began))
     return reply
 
 

@@ -4,6 +4,8 @@ Run as `python -m tests.adapters.agent_framework_program CONFIG COMMAND`, with t
 a message store as JSON, and one of these commands:
 
 - `turn INPUT`: one turn of the agent, with a tool call; prints what the model was sent, as JSON.
+- `killed INPUT`: the same, with the history stored after each call of the model, and killed in the
+  middle of the tool.
 - `add NAME COUNT`: adds two messages at a time.
 - `transcript COUNT`: saves transcripts of 2, 4, ... messages, each to a session of its own.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -90,7 +93,7 @@ def main() -> None:
     with MessageStore.initialize(json.loads(config)) as store:
         provider = JazzmineHistoryProvider(store, user_id="u1", agent_id="a1")
         commands: dict[str, Callable[..., Coroutine[Any, Any, None]]]
-        commands = {"turn": _turn, "add": _add, "transcript": _transcript}
+        commands = {"turn": _turn, "killed": _killed, "add": _add, "transcript": _transcript}
         asyncio.run(commands[command](provider, *arguments))
 
 
@@ -99,6 +102,16 @@ async def _turn(provider: JazzmineHistoryProvider, question: str) -> None:
     response = await guide.run(question, session=AgentSession(session_id="s1"))
     assert response.text == "It rains."
     print(json.dumps([message.to_dict() for message in client.inputs[-1]]))
+
+
+async def _killed(provider: JazzmineHistoryProvider, question: str) -> None:
+    guide, _ = agent(
+        provider,
+        on_call=lambda: os._exit(0),
+        middleware=provider.recorder(),
+        require_per_service_call_history_persistence=True,
+    )
+    await guide.run(question, session=AgentSession(session_id="s1"))
 
 
 async def _add(provider: JazzmineHistoryProvider, name: str, count: str) -> None:

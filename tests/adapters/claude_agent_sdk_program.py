@@ -7,6 +7,8 @@ a message store as JSON, and one of these commands:
 - `load`: prints the entries of the session as JSON.
 - `turn PROMPT [SESSION]`: one turn of an agent, which reads `weather.txt` in its folder, in a
   new session or a stored one; prints the session, the answer, and what the model was sent last.
+- `killed PROMPT`: such a turn in a new session, whose entries are stored at once, killed in the
+  middle of the tool; prints the session.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import os
 import sys
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultMessage, query
 
 from jazzmine.adapters.claude_agent_sdk import JazzmineSessionStore
 from jazzmine.sync import MessageStore
@@ -34,6 +36,10 @@ def main() -> None:
             asyncio.run(_add(sessions, arguments[0], int(arguments[1])))
         elif command == "load":
             print(json.dumps(asyncio.run(sessions.load(KEY))))
+        elif command == "killed":
+            killed: Any = _Killed(store, user_id="u1", agent_id="a1", record_runs=True)
+            waiting = {"PreToolUse": [HookMatcher(hooks=[_wait])]}
+            asyncio.run(_turn(killed, *arguments, hooks=waiting, session_store_flush="eager"))
         else:
             print(json.dumps(asyncio.run(_turn(sessions, *arguments))))
 
@@ -47,7 +53,24 @@ async def _add(sessions: JazzmineSessionStore, name: str, count: int) -> None:
         await sessions.append(KEY, pair)
 
 
-async def _turn(sessions: Any, prompt: str, session_id: str | None = None) -> list[Any]:
+class _Killed(JazzmineSessionStore):
+    """A store whose process is killed when it has stored the call of a tool."""
+
+    async def append(self, key: Any, entries: Any) -> None:
+        await super().append(key, entries)
+        if '"tool_use"' in json.dumps(entries):
+            print(key["session_id"], flush=True)
+            os._exit(0)
+
+
+async def _wait(*_: Any) -> Any:
+    """Keep the tool from being called."""
+    await asyncio.Event().wait()
+
+
+async def _turn(
+    sessions: Any, prompt: str, session_id: str | None = None, **more: Any
+) -> list[Any]:
     folder = os.getcwd()
     with scripted_claude({"file_path": f"{folder}/weather.txt"}) as server:
         options = ClaudeAgentOptions(
@@ -62,6 +85,7 @@ async def _turn(sessions: Any, prompt: str, session_id: str | None = None) -> li
                 "ANTHROPIC_API_KEY": "none",
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             },
+            **more,
         )
         answers = [
             (message.session_id, message.result)

@@ -61,6 +61,12 @@ def item_config(request: pytest.FixtureRequest) -> Iterator[Config]:
 
 
 @pytest.fixture
+def url(tmp_path: Path) -> str:
+    """The URL of a message store that is not made yet, for what is the same on each back end."""
+    return f"sqlite:{tmp_path}/messages.db"
+
+
+@pytest.fixture
 async def store(config: Config) -> AsyncIterator[MessageStore]:
     """An open store with the async API."""
     async with await MessageStore.initialize(config) as opened:

@@ -4,6 +4,7 @@ Run as `python -m tests.adapters.pydantic_ai_program CONFIG COMMAND`, with the c
 message store as JSON, and one of these commands:
 
 - `turn INPUT`: one turn of the agent, with a tool call; prints all messages, as JSON.
+- `killed INPUT`: the same, recorded, and killed in the middle of the tool.
 - `add NAME COUNT`: adds two messages at a time, and loads the conversation again at a conflict.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -68,14 +70,20 @@ def main() -> None:
     with MessageStore.initialize(json.loads(config)) as store:
         conversations = JazzmineConversationStore(store, agent_id="a1", user_id="u1")
         if command == "turn":
-            asyncio.run(_turn(conversations, arguments[0]))
+            asyncio.run(_turn(conversations, arguments[0], agent()))
+        elif command == "killed":
+            recorder = conversations.recorder()
+            guide = agent(on_call=lambda: os._exit(0), capabilities=[recorder])
+            asyncio.run(_turn(conversations, arguments[0], guide))
         else:
             asyncio.run(_add(conversations, arguments[0], int(arguments[1])))
 
 
-async def _turn(conversations: JazzmineConversationStore, question: str) -> None:
+async def _turn(
+    conversations: JazzmineConversationStore, question: str, guide: Agent[None, str]
+) -> None:
     conversation = await conversations.load("c1") or Conversation(conversation_id="c1")
-    result = await agent().run(question, conversation=conversation)
+    result = await guide.run(question, conversation=conversation)
     assert result.output == "It rains."
     await conversations.save(result)
     print(result.all_messages_json().decode())

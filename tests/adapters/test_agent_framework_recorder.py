@@ -10,6 +10,7 @@ from agent_framework import Agent, AgentSession
 from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
 from jazzmine.core import MessageStore
 from tests.adapters.agent_framework_program import ScriptedClient, agent
+from tests.adapters.inspected import check_page
 from tests.adapters.traces import check_recorded_turn, only_trace
 
 SESSION = AgentSession(session_id="s1")
@@ -43,6 +44,14 @@ async def test_a_run_leaves_a_trace_beside_its_messages(
     await guide.run("And now?", session=SESSION)
     traces = await store.get_turn_traces_by_conversation_id("s1/jazzmine")
     assert [trace.turn_number for trace in traces] == [1, 2]
+
+
+async def test_the_inspector_shows_a_run(url: str) -> None:
+    async with await MessageStore.initialize(url) as store:
+        own = JazzmineHistoryProvider(store, user_id="u1", agent_id="a1")
+        await recorded(own).run("Rain?", session=SESSION)
+
+    await check_page(url, "s1/jazzmine")
 
 
 async def test_a_streamed_run_leaves_a_trace(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from claude_agent_sdk import (
+    ClaudeAgentOptions,
     InMemorySessionStore,
     delete_session_via_store,
     fork_session_via_store,
@@ -106,6 +107,27 @@ def test_a_second_process_resumes_the_session(config: Config, tmp_path: Path) ->
     assert [role for role, _ in said].count("tool") == 2
     assert said[0] == ("user", "Rain?")
     assert said[-1] == ("assistant", "It rains.")
+
+
+@pytest.mark.skipif(
+    not hasattr(ClaudeAgentOptions(), "session_store_flush"),
+    reason="this version of claude-agent-sdk stores nothing before the end of a turn",
+)
+def test_a_run_that_was_killed_in_a_tool_goes_on(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "weather.txt").write_text("rain in Lisbon")
+    homes = [tmp_path / name for name in ("first", "second")]
+    for home in homes:
+        home.mkdir()
+
+    (session_id,) = run_together(PROGRAM, config, ("killed", "Rain?"), home=homes[0])
+    again = ("turn", "And now?", session_id.strip())
+    (printed,) = run_together(PROGRAM, config, again, home=homes[1])
+
+    assert json.loads(printed)[:2] == [session_id.strip(), "It rains."]
+    sent = json.dumps(json.loads(printed)[2])
+    assert sent.index("Rain?") < sent.index("And now?")
+    # Each call that the model is shown has its result.
+    assert sent.count('"tool_use"') == sent.count('"tool_result"')
 
 
 def test_entries_of_four_processes_are_all_kept(config: Config) -> None:

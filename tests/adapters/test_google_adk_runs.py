@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from tests.adapters.google_adk_program import (
     run,
     runner,
 )
+from tests.adapters.inspected import check_page
 from tests.adapters.processes import ROOT
 from tests.adapters.traces import check_recorded_turn, only_trace
 from tests.behaviour.backends import Config
@@ -61,6 +63,14 @@ async def test_a_run_leaves_its_events_its_state_and_its_trace(
     assert [text for text in texts if text] == [["Rain?"], ["It rains."], ["And now?"]]
 
 
+async def test_the_inspector_shows_a_run(url: str) -> None:
+    async with opened({"storage": "sqlite", "path": url.removeprefix("sqlite:")}) as own:
+        await own.create_session(**PLACE)
+        await run(runner(own, ScriptedModel()), "Rain?")
+
+    await check_page(url, ID)
+
+
 async def test_a_model_that_fails_leaves_its_error(
     service: JazzmineSessionService, store: MessageStore
 ) -> None:
@@ -85,7 +95,9 @@ async def test_a_tool_that_fails_leaves_its_error(
     assert "no weather in Lisbon" in str(trace.tool_traces[0].error)
 
 
-async def test_a_killed_run_leaves_its_trace_and_goes_on(config: Config) -> None:
+async def test_a_run_that_was_killed_in_a_tool_leaves_its_trace_and_goes_on(
+    config: Config,
+) -> None:
     program = [sys.executable, "-m", "tests.adapters.google_adk_program"]
     killed = await asyncio.to_thread(
         subprocess.run,
@@ -104,3 +116,13 @@ async def test_a_killed_run_leaves_its_trace_and_goes_on(config: Config) -> None
         assert [event.author for event in session.events] == ["user", "guide"]
         trace = await only_trace(store, ID)
         assert [call.success for call in trace.llm_calls] == [True]
+        model = ScriptedModel()
+        await run(runner(service, model), "And now?")
+
+    # The call that was never answered is not sent: a provider would refuse it.
+    kinds = [[kind_of(part) for one in sent for part in one.parts] for sent in model.sent]
+    assert kinds == [["text", "text"], ["text", "text", "call", "answer"]]
+
+
+def kind_of(part: Any) -> str:
+    return "call" if part.function_call else "answer" if part.function_response else "text"

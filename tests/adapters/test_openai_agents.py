@@ -58,7 +58,7 @@ async def test_a_limit_of_nothing_gives_nothing(session: Any, limit: int) -> Non
     assert await session.get_items(limit=limit) == []
 
 
-async def test_a_limit_may_begin_with_an_output_without_its_call(session: Any) -> None:
+async def test_a_limit_does_not_begin_with_an_output_without_its_call(session: Any) -> None:
     await session.add_items([CALL, OUTPUT, *said("thanks")])
 
     assert await session.get_items(limit=2) == said("thanks")

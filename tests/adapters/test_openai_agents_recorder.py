@@ -12,6 +12,7 @@ from agents import FunctionTool, Runner
 from jazzmine import Conversation, TraceFilter
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.adapters.inspected import check_page
 from tests.adapters.openai_agents_program import ScriptedModel, agent
 from tests.adapters.openai_agents_sessions import CALL, OUTPUT, said, session_of
 from tests.adapters.processes import run_together
@@ -40,6 +41,13 @@ async def test_a_run_leaves_a_trace_beside_its_messages(store: MessageStore) -> 
     conversation = await store.get_conversation_by_id("s1")
     assert conversation is not None
     assert conversation.title == "Rain?"
+
+
+async def test_the_inspector_shows_a_run(url: str) -> None:
+    async with await MessageStore.initialize(url) as store:
+        await run(session_of(store), agent()[0])
+
+    await check_page(url, "s1")
 
 
 async def test_runs_are_numbered_and_summed_up(store: MessageStore) -> None:

@@ -10,6 +10,7 @@ from pydantic_ai.conversation import Conversation
 
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
+from tests.adapters.inspected import check_page
 from tests.adapters.pydantic_ai_program import agent
 from tests.adapters.traces import check_recorded_turn, only_trace
 
@@ -47,6 +48,14 @@ async def test_a_run_leaves_a_trace_beside_its_messages(
     await turn(conversations, guide, "And now?")
     traces = await store.get_turn_traces_by_conversation_id("c1")
     assert [trace.turn_number for trace in traces] == [1, 2]
+
+
+async def test_the_inspector_shows_a_run(url: str) -> None:
+    async with await MessageStore.initialize(url) as store:
+        own = JazzmineConversationStore(store, agent_id="a1", user_id="u1")
+        await turn(own, recorded(own))
+
+    await check_page(url, "c1")
 
 
 async def test_runs_that_are_saved_at_once_have_a_trace_each(

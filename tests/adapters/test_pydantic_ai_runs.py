@@ -46,6 +46,16 @@ def test_a_second_process_goes_on(config: Config) -> None:
     assert printed.index("Rain?") < printed.index("It rains.") < printed.index("And now?")
 
 
+def test_a_run_that_was_killed_in_a_tool_goes_on(config: Config) -> None:
+    run_together(PROGRAM, config, ("turn", "Rain?"))
+    run_together(PROGRAM, config, ("killed", "And now?"))
+    (printed,) = run_together(PROGRAM, config, ("turn", "And now?"))
+
+    # Nothing is stored of a run before it is saved.
+    assert printed.count("And now?") == 1
+    assert printed.count('"tool-call"') == printed.count('"tool-return"') == 2
+
+
 def test_pairs_of_four_processes_stay_together(config: Config) -> None:
     run_together(PROGRAM, config, *(("add", name, "50") for name in "abcd"))
     with SyncMessageStore.initialize(config) as store:

@@ -9,6 +9,7 @@ import pytest
 
 from jazzmine.adapters.strands import JazzmineSessionRepository
 from jazzmine.sync import MessageStore
+from tests.adapters.inspected import check_page
 from tests.adapters.processes import run_together
 from tests.adapters.strands_program import ScriptedModel, agent, failing
 from tests.adapters.traces import check_recorded_turn, only_trace
@@ -40,6 +41,13 @@ def test_a_run_leaves_a_trace_beside_its_messages(
     traces = sync_store.get_turn_traces_by_conversation_id("s1/guide")
     assert [trace.turn_number for trace in traces] == [1, 2]
     assert [trace.total_tokens for trace in traces] == [30, 30]
+
+
+def test_the_inspector_shows_a_run(url: str) -> None:
+    with MessageStore.initialize(url) as store:
+        recorded(JazzmineSessionRepository(store, user_id="u1", agent_id="a1"))("Rain?")
+
+    asyncio.run(check_page(url, "s1/guide"))
 
 
 def test_a_model_that_fails_leaves_its_error(

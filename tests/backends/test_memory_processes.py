@@ -9,6 +9,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -112,16 +113,16 @@ def test_a_stopped_holder_after_which_nobody_came_saves(
 def test_a_holder_that_was_killed_delays_others_for_its_lease_and_fails_none(
     open_store: Callable[..., Any], config: Config
 ) -> None:
-    store = open_store(lock_timeout=5 + LENIENCE)
-    store.get_or_create("c", "user", "agent")
+    stores = [open_store(lock_timeout=60) for _ in range(6)]
+    stores[0].get_or_create("c", "user", "agent")
     with process("hold", {**config, "lease_seconds": 0.5}) as holder:
         assert line_from(holder) == "held"
         holder.kill()
-    started = time.monotonic()
 
-    store.end_turn("c", "Hello", "greet")
+    with ThreadPoolExecutor(len(stores)) as threads:
+        saved = list(threads.map(lambda store: store.end_turn("c", "Hello", "greet"), stores))
 
-    assert time.monotonic() - started < 1 + LENIENCE
+    assert sorted(memory.revision for memory in saved) == [2, 3, 4, 5, 6, 7]
 
 
 def test_what_a_killed_process_has_saved_is_kept(
@@ -166,10 +167,14 @@ def test_a_lock_that_is_not_free_in_time_raises_and_says_who_holds_it(
     locks.take_lock("another")
     started = time.monotonic()
 
-    with pytest.raises(LockTimeoutError, match=r"'c'.*0\.3 s: the store 'another' has held it for"):
+    with pytest.raises(
+        LockTimeoutError, match=r"'c'.*0\.3 s: the store 'another' has held"
+    ) as said:
         store.end_turn("c", "Hello", "greet")
 
-    assert 0.3 <= time.monotonic() - started < 2 + LENIENCE
+    assert time.monotonic() - started >= 0.3
+    # Only the block of this process can be the caller's own.
+    assert "in a locked() block" not in str(said.value)
     assert locks.holder() == "another.1"
 
 
@@ -250,7 +255,7 @@ def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: 
             token_later = locks.holder()
             memory.end_turn("Hello", "greet")
 
-        deadline = time.monotonic() + 2 + LENIENCE
+        deadline = time.monotonic() + 60
         while threading.active_count() > threads and time.monotonic() < deadline:
             time.sleep(0.01)
         assert threading.active_count() == threads
@@ -258,7 +263,7 @@ def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: 
         assert store.get("c").revision == 2
 
 
-def test_a_waiting_call_goes_on_soon_after_a_lock_has_ended(
+def test_a_waiting_call_goes_on_after_a_lock_has_ended(
     open_store: Callable[..., Any], locks: Locks
 ) -> None:
     store = open_store()
@@ -269,7 +274,7 @@ def test_a_waiting_call_goes_on_soon_after_a_lock_has_ended(
 
     store.end_turn("c", "Hello", "greet")
 
-    assert 0.25 < time.monotonic() - started < 1 + LENIENCE
+    assert time.monotonic() - started > 0.25
 
 
 def test_an_update_waits_for_a_block_of_two_seconds_in_another_process(

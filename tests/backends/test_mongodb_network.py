@@ -108,7 +108,8 @@ def test_the_error_says_why_no_server_was_reached() -> None:
 
     reasons = r"127\.0\.0\.1:[12]: \S*.*Connection refused"
     assert re.fullmatch(
-        rf"MongoDB at 127\.0\.0\.1:1, 127\.0\.0\.1:2 cannot be reached: {reasons},{reasons}",
+        rf"MongoDB at 127\.0\.0\.1:1, 127\.0\.0\.1:2 cannot be reached: {reasons},{reasons};"
+        r" `jazzmine doctor` says more",
         str(caught.value),
     )
 

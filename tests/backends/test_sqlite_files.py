@@ -125,7 +125,7 @@ def test_a_url_has_options_and_an_escaped_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ("sqlite:", "path must not be empty"),
+        ("sqlite:", "the path of the file is missing: write sqlite:FILE"),
         ("sqlite:a.db?tiemout=5", r"unknown option 'tiemout' in the URL; did you mean 'timeout'\?"),
         ("sqlite:a.db?timeout=soon", "timeout must be a number, in the URL too"),
         ({"storage": "sqlite", "synchronous": "off"}, 'synchronous must be "full" or "normal"'),

@@ -18,7 +18,7 @@ opened: list[MessageStore] = []
 initialize = MessageStore.initialize
 
 
-def recorded(config: Mapping[str, object] | str | None = None) -> MessageStore:
+def recorded(config: Mapping[str, object] | str | os.PathLike[str] | None = None) -> MessageStore:
     opened.append(initialize(config))
     return opened[-1]
 

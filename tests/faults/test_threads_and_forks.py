@@ -1,7 +1,8 @@
-"""A sync store is shared by sixteen threads, or opened before its processes are forked."""
+"""A store is shared by sixteen threads, or opened before its processes are forked."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import multiprocessing
 import os
@@ -11,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -19,7 +20,8 @@ from urllib.request import urlopen
 import pytest
 
 from jazzmine._compat.sync_concurrency import Affinity
-from jazzmine.errors import StoreUnavailableError
+from jazzmine.core.message_store import MessageStore as AsyncMessageStore
+from jazzmine.errors import StoreUnavailableError, WrongEventLoopError
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
@@ -152,6 +154,32 @@ def test_a_prefork_pool_works_on_a_store_made_before_the_fork(
         f"prefork, {opened.__name__}, {name}: {WORKERS} processes, {WORKERS * CALLS} writes:"
         " all there, once"
     )
+
+
+def say_what_is_refused(
+    store: AsyncMessageStore, loops: list[asyncio.AbstractEventLoop], said: Any
+) -> None:
+    for loop in loops:
+        try:
+            loop.run_until_complete(store.ping())
+        except WrongEventLoopError as error:
+            said.put(str(error))
+        else:
+            said.put("nothing")
+
+
+def test_an_async_store_says_in_a_fork_that_it_is_another_processes() -> None:
+    fork = multiprocessing.get_context("fork")
+    with closing(asyncio.new_event_loop()) as loop, closing(asyncio.new_event_loop()) as other:
+        store = loop.run_until_complete(AsyncMessageStore.initialize("memory:"))
+        said = fork.Queue()
+        process = fork.Process(target=say_what_is_refused, args=(store, [loop, other], said))
+        process.start()
+        texts = [said.get(timeout=240) for _ in range(2)]
+        process.join(240)
+        loop.run_until_complete(store.close())
+
+    assert all(text.startswith("this store was opened in another process") for text in texts)
 
 
 def test_a_store_that_uses_its_connections_after_a_fork_is_detected(

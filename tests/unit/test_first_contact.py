@@ -6,12 +6,17 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 import jazzmine
-from jazzmine import Message
+from jazzmine import Message, StoreUnavailableError, sync
+
+# Where no server listens.
+NOBODY = "127.0.0.1:1"
 
 
 @pytest.mark.parametrize("name", ["MessageStore", "WorkingMemoryStore", "SQLiteMessageStore"])
@@ -42,6 +47,43 @@ def test_the_package_can_be_run() -> None:
     command = [sys.executable, "-m", "jazzmine", "--version"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert ran.stdout == f"jazzmine {jazzmine.__version__}\n", ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("opened", "url", "driver"),
+    [
+        (sync.MessageStore, f"postgresql://{NOBODY}/d?timeout=1", "psycopg"),
+        (sync.MessageStore, f"mongodb://{NOBODY}/d?timeout=1", "pymongo"),
+        (sync.WorkingMemoryStore, f"postgresql://{NOBODY}/d?timeout=1", "psycopg"),
+        (sync.WorkingMemoryStore, f"redis://{NOBODY}?timeout=1", "redis"),
+        (sync.LongTermMemoryStore, f"mongodb://{NOBODY}/d?timeout=1", "pymongo"),
+    ],
+)
+def test_a_store_whose_server_is_down_names_the_program_that_says_more(
+    opened: Any, url: str, driver: str
+) -> None:
+    pytest.importorskip(driver)
+    with pytest.raises(StoreUnavailableError, match=f"{NOBODY}.*; `jazzmine doctor` says more$"):
+        opened.initialize(url)
+
+
+@pytest.mark.parametrize("url", ["json:{}/missing/m.json", "sqlite:{}/missing/m.db"])
+def test_a_missing_folder_is_named(url: str, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no such folder") as raised:
+        sync.MessageStore.initialize(url.format(tmp_path))
+
+    assert raised.value.filename == f"{tmp_path}/missing"
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_path_opens_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with (
+        sync.MessageStore.initialize(path) as messages,
+        sync.WorkingMemoryStore.initialize(path) as memory,
+        sync.LongTermMemoryStore.initialize(path) as items,
+    ):
+        assert messages.system_name == memory.system_name == items.system_name == "sqlite"
 
 
 def refused(**fields: object) -> str:

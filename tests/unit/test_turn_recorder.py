@@ -111,6 +111,10 @@ def test_an_exception_is_noted_and_goes_on(block: str) -> None:
     assert call.success is False
     assert call.error == "ConnectionError: no answer"
     assert trace.errors == ["m: ConnectionError: no answer"]
+    for tool in trace.tool_traces:
+        assert tool.traceback is not None
+        assert f'"{__file__}", line ' in tool.traceback
+        assert tool.traceback.endswith("ConnectionError: no answer\n")
 
 
 def test_a_failed_tool_answers_its_call_with_the_error() -> None:
@@ -171,8 +175,29 @@ def test_what_a_record_cannot_hold_is_refused_where_it_is_given() -> None:
         call.result("none")
     with recorder.model_call("small-1") as model, pytest.raises(ValidationError, match="tokens"):
         model.usage(prompt_tokens="many")  # type: ignore[arg-type]
+    for counts in ({"completion_tokens": None}, {"prompt_tokens": 2.5}, {"total_tokens": "all"}):
+        with pytest.raises(ValidationError, match=next(iter(counts))):
+            model.usage(**counts)
     with pytest.raises(ValidationError, match="original_content"):
         recorder.user("\ud800")
+
+
+def test_a_count_that_is_written_as_text_counts_as_in_a_record() -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    with recorder.model_call("m") as call:
+        call.usage(prompt_tokens="5", completion_tokens=2)  # type: ignore[arg-type]
+
+    assert recorder.trace.total_tokens == 7
+
+
+def test_a_traceback_is_kept_without_what_cannot_be_stored() -> None:
+    recorder = begun()
+    recorder.user("Hello")
+    with pytest.raises(OSError, match="lost"), recorder.tool_call("look_up"):
+        raise OSError("lost \ud800")
+
+    assert str(recorder.trace.tool_traces[0].traceback).endswith("OSError: lost ?\n")
 
 
 def test_an_error_whose_text_cannot_be_stored_is_stored_without_it() -> None:

@@ -9,6 +9,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
 from jazzmine.errors import WrongEventLoopError
+from jazzmine.process import process_id
 
 __all__ = [
     "Affinity",
@@ -30,26 +31,34 @@ sleep = asyncio.sleep
 
 
 class Affinity:
-    """Restricts a store to the event loop that used it first.
+    """Restricts a store to the event loop, and the process, that used it first.
 
     Args:
-        after_fork: not used in the async API: a forked process has another event loop.
+        after_fork: not used in the async API: what is open belongs to the parent's event loop.
     """
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
 
     def ensure(self) -> None:
-        """Raise `WrongEventLoopError` on any other event loop."""
+        """Raise `WrongEventLoopError` on any other event loop, and in any other process."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            if self._loop is not None:
-                raise WrongEventLoopError(
-                    "this store belongs to another event loop: open one in each loop"
-                    " (each asyncio.run() makes a new one), or use the sync calls of"
-                    " jazzmine.sync, which work in any thread"
-                )
-            self._loop = loop
+        if loop is self._loop and self._pid == process_id():
+            return
+        if self._loop is None:
+            self._loop, self._pid = loop, process_id()
+        elif self._pid != process_id():
+            raise WrongEventLoopError(
+                "this store was opened in another process: open one after the fork, or use the"
+                " sync calls of jazzmine.sync, which work in forked processes"
+            )
+        else:
+            raise WrongEventLoopError(
+                "this store belongs to another event loop: open one in each loop"
+                " (each asyncio.run() makes a new one), or use the sync calls of"
+                " jazzmine.sync, which work in any thread"
+            )
 
 
 class Event:

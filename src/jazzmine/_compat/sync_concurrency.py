@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
+
+from jazzmine.process import process_id
 
 __all__ = [
     "Affinity",
@@ -28,17 +29,6 @@ Work: TypeAlias = Callable[..., T]
 sleep = time.sleep
 
 
-# The id of this process; asking the system in each call would cost a tenth of a small update.
-_process = [os.getpid()]
-
-
-def _note_process() -> None:
-    _process[0] = os.getpid()
-
-
-os.register_at_fork(after_in_child=_note_process)
-
-
 class Affinity:
     """Lets a store be used in any thread, and resets it in a forked process.
 
@@ -49,18 +39,18 @@ class Affinity:
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         self._after_fork = after_fork
-        self._pid = _process[0]
+        self._pid = process_id()
         self._resetting = threading.RLock()  # a signal handler may call the store
 
     def ensure(self) -> None:
         """Call `after_fork` if this is another process than at the last call."""
-        if _process[0] == self._pid:
+        if process_id() == self._pid:
             return
         with self._resetting:
-            if _process[0] != self._pid:
+            if process_id() != self._pid:
                 if self._after_fork is not None:
                     self._after_fork()
-                self._pid = _process[0]
+                self._pid = process_id()
 
 
 class Event:

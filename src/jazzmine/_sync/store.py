@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from jazzmine._sync.operation import operation
 from jazzmine._compat.sync_concurrency import Affinity
-from jazzmine.errors import StoreClosedError
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.seen import require_own
 
@@ -157,6 +157,14 @@ class Store(ABC, Generic[AnyBackend]):
         """
         self.backend.open()
         return self
+
+    def _initialized(self: AnyStore) -> AnyStore:
+        """Open a store for `initialize`, whose errors say what to do."""
+        try:
+            return self.open()
+        except StoreUnavailableError as error:
+            error.args = (f"{error}; `jazzmine doctor` says more",)
+            raise
 
     @property
     def system_name(self) -> str:

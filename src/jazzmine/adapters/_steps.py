@@ -35,7 +35,7 @@ class Steps:
                 f"the store must be an open {kinds[0].__name__}, not {type(store).__name__}"
             )
         self.is_async = isinstance(store, kinds[0])
-        self.store = store if self.is_async else Immediate(store)
+        self.store: Any = store if self.is_async else Immediate(store)
         self._loop = asyncio.get_running_loop() if self.is_async else None
 
     def plain(self, step: Coroutine[Any, Any, T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -83,6 +84,25 @@ class JazzmineHistoryProvider(HistoryProvider):
         self.skip_excluded = skip_excluded
         self._conversations = Conversations(store, user_id, agent_id)
         self._store = self._conversations.store
+
+    async def before_run(
+        self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]
+    ) -> None:
+        """Give a run the history, without the calls of tools that nothing answers.
+
+        A process that is killed in a tool leaves such a call, and a model refuses it. It stays
+        stored. A call that waits for a person's approval is left to the framework.
+        """
+        await super().before_run(agent=agent, session=session, context=context, state=state)
+        given: dict[str, list[Message]] = context.context_messages
+        if self.source_id in given:
+            answers = {
+                call_id
+                for message in (*given[self.source_id], *context.input_messages)
+                for content in message.contents
+                if (call_id := _answered_call(content)) is not None
+            }
+            given[self.source_id] = _without_unanswered(given[self.source_id], answers)
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
@@ -171,6 +191,34 @@ class JazzmineHistoryProvider(HistoryProvider):
     def _conversation(self, session_id: str | None) -> str:
         name = quote(require_session_id(session_id), safe="")
         return f"{name}/{quote(self.source_id, safe='')}"
+
+
+def _answered_call(content: Any) -> str | None:
+    """Return the id of the call that a content is the result of, or the approval, or None."""
+    if content.type == "function_result":
+        return str(content.call_id)
+    asked = content.function_call if content.type.startswith("function_approval_") else None
+    return None if asked is None else str(asked.call_id)
+
+
+def _without_unanswered(messages: list[Message], answers: set[str]) -> list[Message]:
+    """Return messages without the calls of tools that are not among those answered."""
+    kept = []
+    for message in messages:
+        contents = [
+            one for one in message.contents if one.type != "function_call" or one.call_id in answers
+        ]
+        if len(contents) == len(message.contents):
+            kept.append(message)
+            continue
+        if not any(one.type == "function_call" for one in contents):
+            # Some models refuse their reasoning without the calls that it led to.
+            contents = [one for one in contents if one.type != "text_reasoning"]
+        if contents:
+            message = copy(message)
+            message.contents = contents
+            kept.append(message)
+    return kept
 
 
 def _unsaved(known: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from jazzmine.errors import IntegrityError, NotFoundError
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
-with supported("google-adk", "2.7.0", "3.0"):
+with supported("google-adk", "2.10.0", "3.0"):
     from google.adk.errors.already_exists_error import AlreadyExistsError
     from google.adk.errors.session_not_found_error import SessionNotFoundError
     from google.adk.events.event import Event

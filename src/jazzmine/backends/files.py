@@ -7,7 +7,21 @@ import sys
 
 from jazzmine.errors import ConfigurationError
 
-__all__ = ["require_one_name", "require_own_folder"]
+__all__ = ["require_folder", "require_one_name", "require_own_folder"]
+
+
+def require_folder(path: str) -> None:
+    """Raise `OSError` if a file's folder is missing, or cannot be read.
+
+    Args:
+        path: the file, without symbolic links; it need not exist.
+    """
+    folder = os.path.dirname(path)
+    try:
+        os.stat(folder)
+    except FileNotFoundError as error:
+        text = "there is no such folder, and a store makes none"
+        raise FileNotFoundError(error.errno, text, folder) from None
 
 
 def require_own_folder(path: str) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
+from jazzmine.extras import extra
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the program `jazzmine` with the arguments of this process."""
     try:
-        from jazzmine.cli.app import app
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
-            raise
-        print("The command line needs an extra: pip install 'jazzmine[cli]>=1.2'", file=sys.stderr)
+        with extra("cli", "the command line"):
+            from jazzmine.cli.app import app
+    except ImportError as error:
+        print(error, file=sys.stderr)
         raise SystemExit(2) from None
     # Where the caller has closed them (`>&-`), Python has none, and a file would get the number.
     for name in ("stdout", "stderr"):

@@ -21,6 +21,7 @@ from jazzmine.cli.options import (
     store_config,
 )
 from jazzmine.cli.output import line, say, write
+from jazzmine.extras import extra
 
 __all__ = ["add_commands"]
 
@@ -100,17 +101,6 @@ def inspect(
 
 
 def _server() -> Callable[..., Coroutine[Any, Any, None]]:
-    try:
+    with extra("inspector", "the inspector"):
         from jazzmine.inspector.app import serve
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in (
-            "jinja2",
-            "markdown_it",
-            "starlette",
-            "uvicorn",
-        ):
-            raise
-        raise ImportError(
-            "the inspector needs an extra: pip install 'jazzmine[inspector]>=1.2'"
-        ) from None
     return serve

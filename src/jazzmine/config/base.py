@@ -118,6 +118,7 @@ def path_of(url: str) -> str:
     """Return the path in the URL of a file.
 
     Raises:
+        ConfigurationError: there is none.
         InvalidAddressError: the path begins with two slashes. Other libraries write a relative
             path like that (`sqlite:///agent.db`); here it would be in the root folder.
     """
@@ -127,6 +128,8 @@ def path_of(url: str) -> str:
             f"the path comes directly after {scheme}: - {scheme}:FILE is in the current folder,"
             f" {scheme}:/FOLDER/FILE in /FOLDER"
         )
+    if not path:
+        raise ConfigurationError(f"the path of the file is missing: write {scheme}:FILE")
     return path
 
 

@@ -122,13 +122,13 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     if not _SCHEME.match(url):
         return _read_path(url, kinds)
     # The text does not repeat the URL, which may contain a password.
-    known = ", ".join(f"{scheme}:" for kind in kinds for scheme in kind.schemes)
+    known = [f"{scheme}:" for kind in kinds for scheme in kind.schemes]
     others = {other for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES) for other in kind.schemes}
     what = {_MESSAGE_STORES: "message store", _WORKING_MEMORIES: "working memory"}
-    wrong = "the URL names no known storage"
     if scheme in others:
         wrong = f"{scheme}: is no {what.get(kinds, 'long-term memory')}"
-    raise InvalidAddressError(f"{wrong}; it must begin with one of {known}")
+        raise InvalidAddressError(f"{wrong}; allowed: {', '.join(known)}")
+    raise InvalidAddressError(f"the URL names no known storage{hint(f'{scheme}:', known)}")
 
 
 def _read_path(path: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:

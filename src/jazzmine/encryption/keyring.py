@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from jazzmine.errors import ConfigurationError, DecryptionError
+from jazzmine.extras import extra
 
 __all__ = ["ENCRYPTION", "Keyring", "context", "keyring_of", "require_accepted"]
 
@@ -191,10 +192,6 @@ def require_accepted(accepts_plain: bool, name: str) -> None:
 
 
 def _cipher(key: bytes) -> Any:
-    try:
+    with extra("encryption", "encryption"):
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-    except ImportError as error:
-        raise ImportError(
-            "encryption needs the package cryptography: pip install 'jazzmine[encryption]'"
-        ) from error
     return AESGCM(key)

@@ -72,7 +72,8 @@ class DeleteItem:
     """Deletes an item.
 
     Args:
-        namespace, key: which item.
+        namespace: the namespace of the item.
+        key: its key.
         expected_revision: as in `PutItem`.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "ENDED",
     "MemoryRecord",
     "checked_copy",
     "memory_record",
+    "refuse_after_block",
     "set_unvalidated",
     "shallow_copy",
     "with_class",
@@ -67,6 +69,8 @@ if not TYPE_CHECKING:
 
         def set_and_keep(self, name, value):
             before = vars(self)
+            if ENDED in before:
+                refuse_after_block(self)
             set_attribute(self, name, value)
             if vars(self) is not before:  # pydantic has made a new __dict__ with only the fields
                 vars(self).update(before | vars(self))
@@ -77,6 +81,9 @@ if not TYPE_CHECKING:
 
 
 AnyRecord = TypeVar("AnyRecord", bound="MemoryRecord")
+
+# A key in a working memory's `__dict__`, which is no field: it belongs to a block that has ended.
+ENDED = "_ended"
 
 _new = object.__new__
 
@@ -151,6 +158,14 @@ def with_class(record: MemoryRecord, kind: type[AnyRecord]) -> AnyRecord:
     if not isinstance(record, kind):
         object.__setattr__(record, "__class__", kind)
     return cast("AnyRecord", record)
+
+
+def refuse_after_block(memory: Any) -> NoReturn:
+    """Raise `RuntimeError`: the block that a working memory was for has ended."""
+    raise RuntimeError(
+        f"the locked() block of conversation {memory.conversation_id!r} has ended: what"
+        " changes its working memory now would not be saved"
+    )
 
 
 def set_unvalidated(record: MemoryRecord, **values: Any) -> None:

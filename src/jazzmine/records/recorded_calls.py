@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from traceback import format_exception
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
@@ -85,9 +86,9 @@ class ModelCall(_Call[LLMCallRecord]):
         record = self.record
         record.prompt_tokens = prompt_tokens
         record.completion_tokens = completion_tokens
-        record.total_tokens = (
-            prompt_tokens + completion_tokens if total_tokens is None else total_tokens
-        )
+        # Of what the record has made of them: it takes "5" for 5.
+        total = record.prompt_tokens + record.completion_tokens
+        record.total_tokens = total if total_tokens is None else total_tokens
         record.cached_prompt_tokens = cached_prompt_tokens
         record.cache_write_tokens = cache_write_tokens
         record.reasoning_tokens = reasoning_tokens
@@ -111,6 +112,12 @@ class ToolCall(_Call[ToolTrace]):
         super().__init__(record, begin, end)
         self.ended_at_ms = 0
         self._message_id = str(uuid4())
+
+    def error(self, error: BaseException | str) -> None:
+        """Note that the call failed, where no exception leaves the block; keep its traceback."""
+        super().error(error)
+        if isinstance(error, BaseException):
+            self.record.traceback = _storable("".join(format_exception(error)))
 
     def result(self, value: Any) -> None:
         """Keep what the tool returned; the tool's message gets it, as text or as JSON.
@@ -146,7 +153,11 @@ def text_of(error: BaseException | str) -> str:
     if isinstance(error, BaseException):
         name, text = type(error).__qualname__, str(error)
         error = f"{name}: {text}" if text else name
-    return error.encode(errors="replace").decode()
+    return _storable(error)
+
+
+def _storable(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def _content_of(value: Any) -> str:

@@ -12,7 +12,13 @@ from jazzmine.errors import NotAppliedError
 from jazzmine.records.conversation_state import ConversationState
 from jazzmine.records.enums import ConversationStatus, FlowStatus
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
-from jazzmine.records.memory_base import checked_copy, memory_record, set_unvalidated
+from jazzmine.records.memory_base import (
+    ENDED,
+    checked_copy,
+    memory_record,
+    refuse_after_block,
+    set_unvalidated,
+)
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.transition_arguments import (
     BranchChoice,
@@ -24,15 +30,14 @@ from jazzmine.records.transition_arguments import (
 )
 from jazzmine.records.turn import TopicShift, TurnCache, merge_entities
 
-__all__ = ["ENDED", "STRICT", "WorkingMemory"]
+__all__ = ["STRICT", "WorkingMemory"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 AnyTransition = TypeVar("AnyTransition", bound=Callable[..., bool])
 
-# Keys in a working memory's `__dict__`, which are no fields: it belongs to a block that has ended;
-# a transition that does not apply raises.
-ENDED, STRICT = "_ended", "_strict"
+# Another key in a working memory's `__dict__`: a transition that does not apply raises.
+STRICT = "_strict"
 
 
 def _transition(method: AnyTransition) -> AnyTransition:
@@ -41,10 +46,7 @@ def _transition(method: AnyTransition) -> AnyTransition:
     @wraps(method)
     def apply(self: WorkingMemory, *args: Any, **kwargs: Any) -> bool:
         if ENDED in vars(self):
-            raise RuntimeError(
-                f"the locked() block of conversation {self.conversation_id!r} has ended: what"
-                " changes its working memory now would not be saved"
-            )
+            refuse_after_block(self)
         return method(self, *args, **kwargs)
 
     return apply  # type: ignore[return-value]

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from jazzmine.config.base import hint
 from jazzmine.errors import ConfigurationError
+from jazzmine.extras import extra
 
 __all__ = ["Analyser", "Word", "analyser_for", "folded", "is_part_of_pair", "terms_of"]
 
@@ -196,12 +197,8 @@ def _origin(origins: Sequence[int], first: int, last: int) -> tuple[int, int]:
 
 def _stemmer(language: str) -> Callable[[str], str]:
     """Return a function that returns the stem of a word of a text, folded."""
-    try:
+    with extra("search", "a search with stems"):
         import snowballstemmer
-    except ImportError as error:
-        raise ImportError(
-            "stems need the package snowballstemmer: pip install 'jazzmine[search]'"
-        ) from error
     known = snowballstemmer.algorithms()
     if language not in known:
         raise ConfigurationError(f"search: no language {language!r}{hint(language, known)}")

@@ -277,7 +277,9 @@ async def test_an_empty_variable_is_ignored(folder: Path, monkeypatch: pytest.Mo
         ({"lock_timeout": -1.5}, "lock_timeout must be more than 0 s"),
         ({"lock_timeout": float("nan")}, "lock_timeout must be more than 0 s"),
         ({"lock_timeout": float("inf")}, "lock_timeout must be more than 0 s"),
-        ("json:", "path must not be empty"),
+        ("json:", "the path of the file is missing: write json:FILE"),
+        ("json", "the path of the file is missing: write json:FILE"),
+        ("sqlite", "the path of the file is missing: write sqlite:FILE"),
         (["json"], "config must be a mapping, a URL, a path or None, not list"),
         (b"json:a.json", "config must be a mapping, a URL, a path or None, not bytes"),
         (1, "config must be a mapping, a URL, a path or None, not int"),
@@ -294,11 +296,20 @@ async def test_a_wrong_configuration_is_refused_with_the_accepted_one(
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("url", ["ftp://user:secret@host/x", "jso:a"])
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("ftp://user:secret@host/x", "names no known storage; allowed: json:, memory:"),
+        ("jso:a", r"names no known storage; did you mean 'json:'\? allowed: json:"),
+        ("sqllite:x.db", r"names no known storage; did you mean 'sqlite:'\? allowed: json:"),
+        ("postgressql://u:secret@h/d", r"did you mean 'postgresql:'\? allowed: json:"),
+        ("redis://u:secret@h/1", "redis: is no message store; allowed: json:"),
+    ],
+)
 async def test_a_url_of_no_known_storage_is_refused_without_repeating_it(
-    folder: Path, url: str
+    folder: Path, url: str, text: str
 ) -> None:
-    with pytest.raises(InvalidAddressError, match="must begin with one of json:") as caught:
+    with pytest.raises(InvalidAddressError, match=text) as caught:
         await MessageStore.initialize(url)
 
     assert isinstance(caught.value, ConfigurationError)

@@ -237,7 +237,7 @@ def test_strict_is_true_or_false(memory_config: Config) -> None:
         WorkingMemoryStore.initialize({**memory_config, "strict": 1})
 
 
-def test_the_transitions_of_a_block_that_has_ended_are_refused(
+def test_changes_after_a_block_are_refused(
     memory_store: WorkingMemoryStore,
 ) -> None:
     memory_store.save(busy("c"))
@@ -247,6 +247,8 @@ def test_the_transitions_of_a_block_that_has_ended_are_refused(
 
     with pytest.raises(RuntimeError, match="'c' has ended"):
         memory.collect_slot("size", 42)
+    with pytest.raises(RuntimeError, match="'c' has ended"):
+        memory.entity_max_age_turns = 3
 
     assert memory_store.get("c") == stored == memory
 

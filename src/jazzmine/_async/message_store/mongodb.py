@@ -5,6 +5,7 @@ from __future__ import annotations
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine.config import MongoDBConfig
+from jazzmine.extras import extra
 
 __all__ = ["MongoDBMessageStore"]
 
@@ -20,11 +21,6 @@ class MongoDBMessageStore(MessageStore):
 
     def __init__(self, config: MongoDBConfig) -> None:
         MongoDBConfig.require(config)
-        try:
+        with extra("mongodb", "MongoDB"):
             from jazzmine._async.message_store.mongodb_backend import MongoDBBackend
-        except ImportError as error:
-            raise ImportError(
-                "MongoDB needs its driver, PyMongo 4.13 or later:"
-                f" pip install 'jazzmine[mongodb]' ({error})"
-            ) from error
         super().__init__(sealed_messages(MongoDBBackend(config), config))

@@ -42,6 +42,7 @@ from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
+from jazzmine.extras import extra
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
@@ -541,10 +542,6 @@ def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]
 
 
 def _open_client(config: PostgresConfig) -> PostgresClient:
-    try:
+    with extra("postgres", "PostgreSQL"):
         from jazzmine._async.clients.postgres.client import PostgresClient
-    except ImportError as error:
-        raise ImportError(
-            "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
-        ) from error
     return PostgresClient(config, MESSAGES)

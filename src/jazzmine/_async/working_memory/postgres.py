@@ -25,6 +25,7 @@ from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import JazzmineError
+from jazzmine.extras import extra
 
 if TYPE_CHECKING:
     from jazzmine._async.clients.postgres.client import PostgresClient
@@ -193,10 +194,6 @@ def _stored(mark: str = "", data: bytes | None = None, user_id: str | None = Non
 
 
 def _open_client(config: PostgresMemoryConfig) -> PostgresClient:
-    try:
+    with extra("postgres", "PostgreSQL"):
         from jazzmine._async.clients.postgres.client import PostgresClient
-    except ImportError as error:
-        raise ImportError(
-            "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
-        ) from error
     return PostgresClient(config, MEMORY)

@@ -234,9 +234,9 @@ class Updates:
         await self._wait_for_others(block)
         if block.conversation_id in self._doubtful:  # a late save would be the end of the block
             await self._load(block.conversation_id, block.deadline)
-        holder = f"process {os.getpid()} on {os.uname().nodename}"
         seconds, mark = self._config.lease_seconds, self._next_mark()
-        block.mark, block.lock = mark, Lock(block.conversation_id, mark, holder, seconds)
+        lock = Lock(block.conversation_id, mark, _this_process(), seconds)
+        block.mark, block.lock = mark, lock
         request = partial(self._backend.lock, block.lock, block.deadline)
         stored = await self._when_free(block, request)
         assert isinstance(stored, Stored)
@@ -331,7 +331,7 @@ class Updates:
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):
                 held_for = monotonic() - holder.began
-                raise self._not_free(conversation_id, "a block of this process", held_for)
+                raise self._not_free(conversation_id, _this_process(), held_for)
             if not await self._calls.acquire(conversation_id, call, call.deadline.remaining()):
                 raise StoreUnavailableError(
                     f"the calls before this one on conversation {conversation_id!r} did not end"
@@ -353,11 +353,13 @@ class Updates:
         return outcome
 
     def _not_free(self, conversation_id: str, holder: str, held_for: float) -> LockTimeoutError:
+        who, advice = holder, ""
+        if holder == _this_process():
+            who = "a block of this process"
+            advice = "; in a locked() block use the methods of its working memory, not the store's"
         return LockTimeoutError(
             f"the lock of conversation {conversation_id!r} was not free within"
-            f" {self._longest_wait:g} s:"
-            f" {holder} has held it for {held_for:.1f} s; in a locked() block use the methods of"
-            " its working memory, not the store's"
+            f" {self._longest_wait:g} s: {who} has held it for {held_for:.1f} s{advice}"
         )
 
     def _next_mark(self) -> Mark:
@@ -440,3 +442,8 @@ def _remember(known: dict[str, T], conversation_id: str, latest: T, most: int) -
     if len(known) > most:
         with suppress(KeyError, RuntimeError):  # another thread was faster
             del known[next(iter(known))]
+
+
+def _this_process() -> str:
+    """Return how the lock of a block of this process names its holder."""
+    return f"process {os.getpid()} on {os.uname().nodename}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.config import MongoDBConfig
+from jazzmine.extras import extra
 from jazzmine.search.vectors import Embed
 
 __all__ = ["MongoDBLongTermMemoryStore"]
@@ -20,11 +21,6 @@ class MongoDBLongTermMemoryStore(LongTermMemoryStore):
 
     def __init__(self, config: MongoDBConfig, embed: Embed | None = None) -> None:
         MongoDBConfig.require(config)
-        try:
+        with extra("mongodb", "MongoDB"):
             from jazzmine._sync.long_term_memory.mongodb_backend import MongoDBItemBackend
-        except ImportError as error:
-            raise ImportError(
-                "MongoDB needs its driver, PyMongo 4.13 or later:"
-                f" pip install 'jazzmine[mongodb]' ({error})"
-            ) from error
         super().__init__(sealed_items(MongoDBItemBackend(config), config), embed)

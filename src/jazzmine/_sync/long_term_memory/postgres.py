@@ -13,6 +13,7 @@ from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEMS
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
+from jazzmine.extras import extra
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -129,10 +130,6 @@ class PostgresItemBackend(ItemBackend):
 
 
 def _open_client(config: PostgresConfig) -> PostgresClient:
-    try:
+    with extra("postgres", "PostgreSQL"):
         from jazzmine._sync.clients.postgres.client import PostgresClient
-    except ImportError as error:
-        raise ImportError(
-            "PostgreSQL needs its driver: pip install 'jazzmine[postgres]'"
-        ) from error
     return PostgresClient(config, ITEMS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -90,14 +91,18 @@ class LongTermMemoryStore(Store[ItemBackend]):
 
     @classmethod
     def initialize(
-        cls, config: Mapping[str, object] | str | None = None, *, embed: Embed | None = None
+        cls,
+        config: Mapping[str, object] | str | os.PathLike[str] | None = None,
+        *,
+        embed: Embed | None = None,
     ) -> LongTermMemoryStore:
         """Open a store.
 
         Args:
             config: a mapping with `storage` ("memory" by default) and the options of that back
-                end, or a URL such as `sqlite:agent.db`; None takes the URL in the environment
-                variable JAZZMINE_LONG_TERM_MEMORY, or else `memory:`.
+                end, a URL such as `sqlite:agent.db`, or a path such as `Path("agent.db")`; None
+                takes the URL in the environment variable JAZZMINE_LONG_TERM_MEMORY, or else
+                `memory:`.
             embed: returns a vector for each of some texts, for `search_items`.
 
         Raises:
@@ -111,7 +116,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         from jazzmine.config import long_term_memory_config
 
         store: LongTermMemoryStore = new_store(long_term_memory_config(config), embed)
-        return store.open()
+        return store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
         self.backend: ItemBackend = self.backend.limited_to(user_id)
@@ -173,7 +178,8 @@ class LongTermMemoryStore(Store[ItemBackend]):
         """Delete an item; return whether it was there.
 
         Args:
-            namespace, key: which item.
+            namespace: the namespace of the item.
+            key: its key.
             expected_revision: as in `put`.
 
         Raises:
@@ -309,7 +315,8 @@ class LongTermMemoryStore(Store[ItemBackend]):
 
         Args:
             query: words.
-            prefix, where: as in `list_items`.
+            prefix: as in `list_items`.
+            where: as in `list_items`.
             limit: how many at most.
         """
         text = require_text("query", query)

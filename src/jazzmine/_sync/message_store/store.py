@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -80,13 +81,16 @@ class MessageStore(Store[MessageBackend]):
         self._average_tokens: float | None = None
 
     @classmethod
-    def initialize(cls, config: Mapping[str, object] | str | None = None) -> MessageStore:
+    def initialize(
+        cls, config: Mapping[str, object] | str | os.PathLike[str] | None = None
+    ) -> MessageStore:
         """Open a store.
 
         Args:
             config: a mapping with `storage` ("json" by default) and the options of that back
-                end, or a URL such as `json:messages.json`; None takes the URL in the
-                environment variable JAZZMINE_MESSAGE_STORE, or else `json:messages.json`.
+                end, a URL such as `json:messages.json`, or a path whose end says what is there,
+                such as `Path("agent.db")`; None takes the URL in the environment variable
+                JAZZMINE_MESSAGE_STORE, or else `json:messages.json`.
 
         Raises:
             ConfigurationError: the configuration has an unknown key or a wrong value.
@@ -99,7 +103,7 @@ class MessageStore(Store[MessageBackend]):
         from jazzmine.config import message_store_config
 
         store: MessageStore = new_store(message_store_config(config))
-        return store.open()
+        return store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
         self.backend: MessageBackend = ScopedMessages(self.backend, user_id)
@@ -645,11 +649,12 @@ class MessageStore(Store[MessageBackend]):
 
         Args:
             query: words, "quoted phrases", `beginnings*`, and `-words` that must not be there.
-            user_id, conversation_id, agent_id: only messages of this user, of this conversation,
-                and of conversations with this agent.
+            user_id: only messages of this user.
+            conversation_id: only messages of this conversation.
+            agent_id: only messages of conversations with this agent.
             roles: only messages of these authors; None is all.
-            since, until: only messages with a `timestamp` of `since` or later, and before `until`;
-                ms since the Unix epoch, UTC.
+            since: only messages with this `timestamp` or a later one; ms since the Unix epoch, UTC.
+            until: only messages with an earlier `timestamp`.
             order: "relevance" for the best first, "newest" for pages by time.
             limit: how many at most.
             after: for "newest", the id of the last message of the page before.

@@ -30,12 +30,12 @@ from jazzmine.errors import (
 )
 from jazzmine.records.arguments import require_id
 from jazzmine.records.flow import ActiveFlowState, PendingConfirmation, Slot
-from jazzmine.records.memory_base import checked_copy, set_unvalidated, with_class
+from jazzmine.records.memory_base import ENDED, checked_copy, set_unvalidated, with_class
 from jazzmine.records.memory_copy import deep_copy, partial_copy
 from jazzmine.records.seen import require_own
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
-from jazzmine.records.working_memory import ENDED, STRICT, WorkingMemory
+from jazzmine.records.working_memory import STRICT, WorkingMemory
 
 __all__ = ["WorkingMemoryStore"]
 
@@ -80,14 +80,15 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
     @classmethod
     def initialize(
-        cls, config: Mapping[str, object] | str | None = None
+        cls, config: Mapping[str, object] | str | os.PathLike[str] | None = None
     ) -> WorkingMemoryStore:
         """Open a store.
 
         Args:
             config: a mapping with `storage` ("memory" by default) and the options of that back
-                end, or a URL; None takes the URL in the environment variable
-                JAZZMINE_WORKING_MEMORY, or else keeps everything in this process.
+                end, a URL, or a path such as `Path("agent.db")`; None takes the URL in the
+                environment variable JAZZMINE_WORKING_MEMORY, or else keeps everything in this
+                process.
 
         Raises:
             ConfigurationError: the configuration has an unknown key or a wrong value.
@@ -99,7 +100,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         from jazzmine.config import working_memory_config
 
         store: WorkingMemoryStore = new_store(working_memory_config(config))
-        return store.open()
+        return store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
         self._updates = ScopedUpdates(self._updates, user_id)
@@ -157,7 +158,7 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             return Change(saved)
 
         self._updates.change(saved.conversation_id, decide)
-        wm.revision, wm.last_updated = saved.revision, saved.last_updated
+        set_unvalidated(wm, revision=saved.revision, last_updated=saved.last_updated)
         return deep_copy(saved)
 
     @operation("working_memories")
@@ -251,9 +252,9 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
 
         The block gets the working memory and calls its methods (`wm.collect_slot(...)`); the
         store's own methods for this conversation would wait for the block. After the block they
-        raise `RuntimeError`. Nothing is saved if the block raises, or in a process that was forked
-        inside the block: there its end raises `LockLostError`. So does the end of a block whose
-        lock has expired, if another call has saved or locked since.
+        raise `RuntimeError`, as does setting a field. Nothing is saved if the block raises, or in
+        a process that was forked inside the block: there its end raises `LockLostError`. So does
+        the end of a block whose lock has expired, if another call has saved or locked since.
         """
         self.require_open()
         process = os.getpid()

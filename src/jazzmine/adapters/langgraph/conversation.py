@@ -8,7 +8,9 @@ from typing import Any
 
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
+from jazzmine.adapters._recorder import RunRecorder, append_with_traces
 from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.traces import TurnTrace
 
 __all__ = ["append_new"]
 
@@ -25,7 +27,12 @@ _AT_ONCE = 16
 
 
 async def append_new(
-    messages: Any, thread: str, user_id: str, agent_id: str, state: Sequence[Any]
+    messages: Any,
+    thread: str,
+    user_id: str,
+    agent_id: str,
+    state: Sequence[Any],
+    run: RunRecorder | None,
 ) -> None:
     """Append those messages of a state that follow the last one that is stored.
 
@@ -34,6 +41,7 @@ async def append_new(
         thread: the id of the conversation.
         user_id, agent_id: whose it is, if it is new.
         state: the messages of the state.
+        run: the run that they are of, if it is recorded; its trace is appended with them.
     """
     new: list[Message] = []
     end = len(state)
@@ -54,7 +62,11 @@ async def append_new(
         await messages.get_or_create_conversation(
             Conversation(id=thread, user_id=user_id, agent_id=agent_id, title=_title(new))
         )
-    await messages.append_messages(thread, new)
+
+    async def append(trace: TurnTrace | None) -> None:
+        await messages.append_messages(thread, new, trace=trace)
+
+    await append_with_traces(messages, [] if run is None else [(run, new)], append)
 
 
 def _message(thread: str, user_id: str, index: int, said: Any) -> Message:

@@ -39,6 +39,7 @@ from jazzmine.adapters.langgraph.checkpoints import (
     writes_item,
 )
 from jazzmine.adapters.langgraph.conversation import append_new
+from jazzmine.adapters.langgraph.recorder import JazzmineRecorder
 from jazzmine.adapters.langgraph.threads import (
     copy_items,
     delete,
@@ -101,6 +102,8 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         self._steps = Steps(items, (AsyncItems, LongTermMemoryStore))
         self._items: Any = self._steps.store
         self._messages: Any = None
+        self._recorder: JazzmineRecorder | None = None
+        self._agent_id = require_session_id(agent_id, "agent_id")
         if messages is not None:
             if isinstance(self.serde, EncryptedSerializer):
                 raise ConfigurationError(
@@ -110,7 +113,7 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
             if steps.is_async != self._steps.is_async:
                 raise TypeError("items and messages must be of the same API, async or sync")
             self._messages = steps.store
-        self._agent_id = require_session_id(agent_id, "agent_id")
+            self._recorder = JazzmineRecorder(steps, agent_id)
         self._known: OrderedDict[tuple[str, str, str], _Known] = OrderedDict()
         self._lock = Lock()
         self._known_values = KnownValues()
@@ -119,6 +122,20 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         """Return a version later than `current`, which no other branch has."""
         number = int(str(current).split(".")[0]) if current is not None else 0
         return f"{number + 1:032}.{uuid4().hex}"
+
+    def recorder(self) -> JazzmineRecorder:
+        """Return a callback handler, which stores the traces of runs beside their messages.
+
+        A trace is stored in one step with messages of its run, and at the end of the run. So it is
+        stored where messages are: of graphs whose state has `messages`, for configs with a
+        `user_id`. Runs with this recorder may be of any number of threads at once.
+
+        Raises:
+            ConfigurationError: the saver has no message store.
+        """
+        if self._recorder is None:
+            raise ConfigurationError("traces are stored beside messages: pass a message store")
+        return self._recorder
 
     # Plain calls
 
@@ -284,10 +301,11 @@ class JazzmineSaver(BaseCheckpointSaver[str]):
         await self._items.apply([*map(PutItem, added.values()), PutItem(item)])
         self._known_values.add(thread, {digest: one.data or b"" for digest, one in added.items()})
         self._remember((thread, namespace, kept["id"]), _Known(versions, values))
-        if self._messages is not None and user_id is not None and not namespace:
+        if self._recorder is not None and user_id is not None and not namespace:
             said = channels.get("messages")
             if isinstance(said, list) and "messages" in new_versions:
-                await append_new(self._messages, thread, user_id, self._agent_id, said)
+                run = self._recorder.run_of(thread, user_id)
+                await append_new(self._messages, thread, user_id, self._agent_id, said, run)
         return _config(thread, namespace, kept["id"], user_id)
 
     async def _put_writes(

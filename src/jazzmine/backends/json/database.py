@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
-from jazzmine.backends.files import require_own_folder
+from jazzmine.backends.files import require_folder, require_own_folder
 from jazzmine.backends.json.document import (
     EMPTY_FILE,
     Blocks,
@@ -82,7 +82,7 @@ class JSONDatabase(MemoryDatabase):
             ValidationError: it is not a store, a record has no id, or two records have one id.
             LockTimeoutError: another process did not finish writing it.
         """
-        os.stat(os.path.dirname(self.path))
+        require_folder(self.path)
         require_own_folder(self.path)
         super().open()
         try:

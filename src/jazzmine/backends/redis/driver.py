@@ -8,6 +8,8 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from jazzmine.extras import extra
+
 
 def redis_driver() -> ModuleType:
     """Return redis-py.
@@ -15,12 +17,8 @@ def redis_driver() -> ModuleType:
     Raises:
         ImportError: it is not installed.
     """
-    try:
+    with extra("redis", "working memory in Redis"):
         import redis
-    except ImportError as error:
-        raise ImportError(
-            "working memory in Redis needs the driver redis-py: pip install 'jazzmine[redis]'"
-        ) from error
     return redis
 
 

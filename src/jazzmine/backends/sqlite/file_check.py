@@ -11,7 +11,7 @@ import time
 from contextlib import closing, suppress
 from urllib.parse import quote
 
-from jazzmine.backends.files import require_one_name
+from jazzmine.backends.files import require_folder, require_one_name
 from jazzmine.backends.sqlite.errors import translated
 from jazzmine.errors import ConfigurationError
 
@@ -83,7 +83,7 @@ def check_file(path: str, component: str, version: int) -> int:
     try:
         status = os.stat(path)
     except FileNotFoundError:
-        os.stat(os.path.dirname(path))
+        require_folder(path)
         return 0
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

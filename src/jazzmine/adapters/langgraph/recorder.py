@@ -1,0 +1,188 @@
+"""The callbacks of LangChain that record the runs of graphs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import ToolMessage
+
+from jazzmine.adapters._recorder import RunRecorder
+from jazzmine.adapters._steps import Steps
+
+__all__ = ["JazzmineRecorder"]
+
+AnyKey = TypeVar("AnyKey")
+AnyValue = TypeVar("AnyValue")
+
+# A run whose stream nobody reads to its end never ends for its callbacks.
+_MOST_KEPT = 10_000
+
+
+class _Step(NamedTuple):
+    """A part of a run that has begun; the first one is the run itself."""
+
+    run: RunRecorder
+    first_id: UUID
+
+
+class JazzmineRecorder(BaseCallbackHandler):
+    """Records the runs of graphs, with their calls of models and tools, and their errors.
+
+    Made by `JazzmineSaver.recorder`, and given to graphs or to single runs in `callbacks`. An
+    untitled conversation gets a title from the user's first message.
+    """
+
+    def __init__(self, messages: Steps, agent_id: str) -> None:
+        self._messages, self._agent_id = messages, agent_id
+        self._steps: dict[UUID, _Step] = {}
+        # The newest run of each thread.
+        self._runs: dict[str, RunRecorder] = {}
+
+    def run_of(self, thread: str, user_id: str) -> RunRecorder | None:
+        """Return the recorder of the run of a thread, if one is recorded now.
+
+        Args:
+            thread: the id of the thread.
+            user_id: whose run it is, which only the saver is told.
+        """
+        run = self._runs.get(thread)
+        if run is not None:
+            run.user_id = user_id
+        return run
+
+    def on_chain_start(
+        self,
+        serialized: Any,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note that a run begins, or a part of one."""
+        step = self._begin(run_id, parent_run_id)
+        thread = (metadata or {}).get("thread_id")
+        if step is None and thread is not None:
+            run = RunRecorder(self._messages.store, str(thread), "", self._agent_id)
+            _keep(self._steps, run_id, _Step(run, run_id))
+            _keep(self._runs, run.conversation_id, run)
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Store what is not stored yet of a run that ends."""
+        self._end(run_id, None)
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Store what is not stored yet of a run that ends, with the error."""
+        self._end(run_id, error)
+
+    def on_chat_model_start(
+        self,
+        serialized: Any,
+        messages: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note that a model is called."""
+        step = self._begin(run_id, parent_run_id)
+        if step is not None:
+            known = metadata or {}
+            model = known.get("ls_model_name") or (serialized or {}).get("name") or "unknown"
+            step.run.begin_model_call(run_id, str(model), str(known.get("ls_provider") or ""))
+
+    def on_llm_start(self, serialized: Any, prompts: Any, **kwargs: Any) -> None:
+        """Do the same for a model that completes a text."""
+        self.on_chat_model_start(serialized, prompts, **kwargs)
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note what a model's call used."""
+        step = self._steps.pop(run_id, None)
+        if step is not None:
+            message = getattr(response.generations[0][0], "message", None)
+            usage = _counts(getattr(message, "usage_metadata", None) or {})
+            named = getattr(message, "response_metadata", {}).get("model_name")
+            step.run.end_model_call(run_id, usage, model=named)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note that a model's call failed."""
+        step = self._steps.pop(run_id, None)
+        if step is not None:
+            step.run.end_model_call(run_id, error=error)
+
+    def on_tool_start(
+        self,
+        serialized: Any,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Note that a tool is called."""
+        step = self._begin(run_id, parent_run_id)
+        if step is not None:
+            name = str((serialized or {}).get("name") or kwargs.get("name"))
+            call_id = str(kwargs.get("tool_call_id") or "")
+            given = input_str if inputs is None else inputs
+            step.run.begin_tool_call(run_id, name, given, call_id)
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note what a tool returned."""
+        step = self._steps.pop(run_id, None)
+        if step is not None:
+            is_message = isinstance(output, ToolMessage)
+            failed = is_message and output.status == "error"
+            result = output.content if is_message else output
+            step.run.end_tool_call(run_id, result, error=str(result) if failed else None)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **kwargs: Any) -> None:
+        """Note that a tool's call failed; one that interrupts the graph is made again later."""
+        from langgraph.errors import GraphBubbleUp  # the saver works without that package
+
+        step = self._steps.pop(run_id, None)
+        if step is not None and isinstance(error, GraphBubbleUp):
+            step.run.forget_tool_call(run_id)
+        elif step is not None:
+            step.run.end_tool_call(run_id, error=error)
+
+    def _begin(self, run_id: UUID, parent_id: UUID | None) -> _Step | None:
+        """Return the part of a run that another part is in, and keep that under its own id."""
+        step = None if parent_id is None else self._steps.get(parent_id)
+        if step is not None:
+            _keep(self._steps, run_id, step)
+        return step
+
+    def _end(self, run_id: UUID, error: BaseException | None) -> None:
+        step = self._steps.pop(run_id, None)
+        if step is None or step.first_id != run_id:
+            return
+        run = step.run
+        if self._runs.get(run.conversation_id) is run:
+            del self._runs[run.conversation_id]
+        # Without a user, no message was stored, and none can be.
+        if run.user_id:
+            self._messages.plain(run.finish(error))
+
+
+def _keep(kept: dict[AnyKey, AnyValue], key: AnyKey, value: AnyValue) -> None:
+    kept[key] = value
+    while len(kept) > _MOST_KEPT:
+        kept.pop(next(iter(kept)), None)
+
+
+def _counts(usage: dict[str, Any]) -> dict[str, int | None]:
+    given, made = usage.get("input_token_details") or {}, usage.get("output_token_details") or {}
+    return {
+        "prompt_tokens": usage.get("input_tokens"),
+        "completion_tokens": usage.get("output_tokens"),
+        "total_tokens": usage.get("total_tokens"),
+        "cached_prompt_tokens": given.get("cache_read"),
+        "cache_write_tokens": given.get("cache_creation"),
+        "reasoning_tokens": made.get("reasoning"),
+    }

@@ -1,0 +1,28 @@
+"""Packages that this library uses only where an extra of it was installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["extra"]
+
+
+@contextmanager
+def extra(name: str, user: str) -> Iterator[None]:
+    """Import what an extra installs in the block.
+
+    Args:
+        name: the name of the extra.
+        user: what needs it.
+
+    Raises:
+        ImportError: it is not installed, or too old.
+    """
+    try:
+        yield
+    except ImportError as error:
+        # Without a version pip would fetch an older package of this name, which is another library.
+        raise ImportError(
+            f"{user} needs an extra: pip install 'jazzmine[{name}]>=1.2' ({error})"
+        ) from error

@@ -1,0 +1,112 @@
+"""A graph of LangGraph with a scripted chat model and a tool, and a program of one process with it.
+
+Run as `python -m tests.adapters.langgraph_agent CONFIG COMMAND TEXT`, with the configuration of a
+message store as JSON, and one of these commands:
+
+- `turn`: one recorded turn of the graph, with a tool call.
+- `killed`: the same, killed in the middle of the tool.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
+from langgraph.graph import START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.prebuilt import ToolNode, tools_condition
+
+from jazzmine.adapters.langgraph import JazzmineSaver
+from jazzmine.sync import MessageStore
+from jazzmine.sync.long_term_memory import LongTermMemoryStore
+
+__all__ = ["ScriptedModel", "agent", "question", "settings"]
+
+
+class State(TypedDict):
+    messages: Annotated[list[Any], add_messages]
+
+
+class ScriptedModel(BaseChatModel):
+    """Calls the tool `weather` for each new question, and then answers."""
+
+    model_name: str = "scripted-1"
+    error: str = ""
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
+    ) -> ChatResult:
+        if self.error:
+            raise OSError(self.error)
+        call = {"name": "weather", "args": {"city": "Lisbon"}, "id": f"call-{len(messages)}"}
+        is_answered = isinstance(messages[-1], ToolMessage)
+        said: Any = AIMessage(
+            "It rains." if is_answered else "",
+            tool_calls=[] if is_answered else [call],
+            usage_metadata={
+                "input_tokens": 10,
+                "output_tokens": 5,
+                "total_tokens": 15,
+                "input_token_details": {"cache_read": 4},
+            },
+        )
+        return ChatResult(generations=[ChatGeneration(message=said)])
+
+
+def agent(
+    saver: JazzmineSaver,
+    on_call: Callable[[], object] = lambda: None,
+    model: ScriptedModel | None = None,
+) -> Any:
+    """Return a graph whose runs are recorded; its tool does something when it is called."""
+
+    @tool
+    def weather(city: str) -> str:
+        """Tell the weather."""
+        on_call()
+        return f"rain in {city}"
+
+    scripted = model or ScriptedModel()
+    builder = StateGraph(State)
+    builder.add_node("model", lambda state: {"messages": [scripted.invoke(state["messages"])]})
+    builder.add_node("tools", ToolNode([weather]))
+    builder.add_edge(START, "model")
+    builder.add_conditional_edges("model", tools_condition)
+    builder.add_edge("tools", "model")
+    return builder.compile(checkpointer=saver).with_config(callbacks=[saver.recorder()])
+
+
+def settings(thread: str = "t1") -> Any:
+    """Return the config of a run."""
+    return {"configurable": {"thread_id": thread, "user_id": "u1"}}
+
+
+def question(text: str) -> Any:
+    """Return the input of a run."""
+    return {"messages": [("user", text)]}
+
+
+def main() -> None:
+    config, command, text = sys.argv[1:]
+    with (
+        MessageStore.initialize(json.loads(config)) as messages,
+        LongTermMemoryStore.initialize("memory:") as items,
+    ):
+        saver = JazzmineSaver(items, messages=messages, agent_id="a1")
+        end = (lambda: os._exit(0)) if command == "killed" else (lambda: None)
+        agent(saver, end).invoke(question(text), settings(), durability="sync")
+
+
+if __name__ == "__main__":
+    main()

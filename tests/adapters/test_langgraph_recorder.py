@@ -1,0 +1,159 @@
+"""Traces of runs of LangGraph's graphs, recorded by callbacks in its own loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langgraph.types import Command, interrupt
+
+from jazzmine import ConfigurationError, MessageRole
+from jazzmine.adapters.langgraph import JazzmineSaver
+from jazzmine.core import MessageStore as AsyncMessageStore
+from jazzmine.core.long_term_memory import LongTermMemoryStore as AsyncItems
+from jazzmine.sync import MessageStore
+from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.adapters.inspected import check_page
+from tests.adapters.langgraph_agent import ScriptedModel, agent, question, settings
+from tests.adapters.processes import run_together
+from tests.adapters.traces import check_recorded_turn, only_trace
+from tests.behaviour.backends import Config
+
+
+@pytest.fixture
+def saver(sync_store: MessageStore) -> Iterator[JazzmineSaver]:
+    with LongTermMemoryStore.initialize("memory:") as items:
+        yield JazzmineSaver(items, messages=sync_store, agent_id="a1")
+
+
+@pytest.fixture
+async def async_saver(store: AsyncMessageStore) -> AsyncIterator[JazzmineSaver]:
+    async with await AsyncItems.initialize("memory:") as items:
+        yield JazzmineSaver(items, messages=store, agent_id="a1")
+
+
+def test_a_run_leaves_a_trace_beside_its_messages(
+    saver: JazzmineSaver, sync_store: MessageStore
+) -> None:
+    guide = agent(saver)
+    guide.invoke(question("Rain?"), settings())
+
+    trace = asyncio.run(only_trace(sync_store, "t1"))
+    check_recorded_turn(trace)
+    assert trace.tool_traces[0].call_id == "call-1"
+    assert [call.model for call in trace.llm_calls] == ["scripted-1"] * 2
+    conversation = sync_store.get_conversation_by_id("t1")
+    assert conversation is not None
+    assert conversation.title == "Rain?"
+    guide.invoke(question("And now?"), settings())
+    traces = sync_store.get_turn_traces_by_conversation_id("t1")
+    assert [trace.turn_number for trace in traces] == [1, 2]
+    assert [len(trace.llm_calls) for trace in traces] == [2, 2]
+
+
+def test_the_inspector_shows_a_run(url: str) -> None:
+    with MessageStore.initialize(url) as store, LongTermMemoryStore.initialize("memory:") as items:
+        own = JazzmineSaver(items, messages=store, agent_id="a1")
+        agent(own).invoke(question("Rain?"), settings())
+
+    asyncio.run(check_page(url, "t1"))
+
+
+async def test_a_run_of_coroutines_leaves_a_trace(
+    async_saver: JazzmineSaver, store: AsyncMessageStore
+) -> None:
+    await agent(async_saver).ainvoke(question("Rain?"), settings())
+
+    check_recorded_turn(await only_trace(store, "t1"))
+
+
+async def test_a_run_of_coroutines_on_a_sync_store_leaves_a_trace(
+    saver: JazzmineSaver, sync_store: MessageStore
+) -> None:
+    await agent(saver).ainvoke(question("Rain?"), settings())
+
+    check_recorded_turn(await only_trace(sync_store, "t1"))
+
+
+def test_a_streamed_run_leaves_a_trace(saver: JazzmineSaver, sync_store: MessageStore) -> None:
+    for _ in agent(saver).stream(question("Rain?"), settings(), durability="exit"):
+        pass
+
+    check_recorded_turn(asyncio.run(only_trace(sync_store, "t1")))
+
+
+def test_a_model_that_fails_leaves_its_error(
+    saver: JazzmineSaver, sync_store: MessageStore
+) -> None:
+    guide = agent(saver, model=ScriptedModel(error="no network"))
+    with pytest.raises(OSError, match="no network"):
+        guide.invoke(question("Rain?"), settings())
+
+    trace = asyncio.run(only_trace(sync_store, "t1"))
+    assert [call.error for call in trace.llm_calls] == ["OSError: no network"]
+    message = sync_store.get_message_by_id(trace.message_id)
+    assert message is not None
+    assert message.role is MessageRole.USER
+
+
+def test_a_tool_that_fails_leaves_its_error(saver: JazzmineSaver, sync_store: MessageStore) -> None:
+    def refuse() -> None:
+        raise OSError("no network")
+
+    with pytest.raises(OSError, match="no network"):
+        agent(saver, refuse).invoke(question("Rain?"), settings())
+
+    (tool,) = asyncio.run(only_trace(sync_store, "t1")).tool_traces
+    assert (tool.success, tool.error) == (False, "OSError: no network")
+
+
+def test_a_tool_that_asks_first_is_recorded_when_it_is_called(
+    saver: JazzmineSaver, sync_store: MessageStore
+) -> None:
+    guide = agent(saver, lambda: interrupt("May I?"))
+    asked = guide.invoke(question("Rain?"), settings())
+    guide.invoke(Command(resume="yes"), settings())
+
+    assert asked["__interrupt__"][0].value == "May I?"
+    first, second = sync_store.get_turn_traces_by_conversation_id("t1")
+    assert (len(first.llm_calls), first.tool_traces, first.errors) == (1, [], [])
+    assert (len(second.llm_calls), len(second.tool_traces)) == (1, 1)
+    assert second.tool_traces[0].success
+
+
+def test_runs_of_several_threads_at_once_are_kept_apart(
+    saver: JazzmineSaver, sync_store: MessageStore
+) -> None:
+    guide = agent(saver)
+    names = [f"t{number}" for number in range(8)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: guide.invoke(question("Rain?"), settings(name)), names))
+
+    for name in names:
+        check_recorded_turn(asyncio.run(only_trace(sync_store, name)))
+
+
+def test_a_run_without_a_user_is_not_recorded(
+    saver: JazzmineSaver, sync_store: MessageStore
+) -> None:
+    agent(saver).invoke(question("Rain?"), {"configurable": {"thread_id": "t1"}})
+
+    assert sync_store.get_conversation_by_id("t1") is None
+
+
+def test_a_saver_without_a_message_store_records_nothing() -> None:
+    with (
+        LongTermMemoryStore.initialize("memory:") as items,
+        pytest.raises(ConfigurationError, match="pass a message store"),
+    ):
+        JazzmineSaver(items).recorder()
+
+
+def test_a_run_that_was_killed_in_a_tool_leaves_its_trace(config: Config) -> None:
+    run_together("tests.adapters.langgraph_agent", config, ("killed", "Rain?"))
+
+    with MessageStore.initialize(config) as store:
+        trace = asyncio.run(only_trace(store, "t1"))
+    assert [call.total_tokens for call in trace.llm_calls] == [15]
