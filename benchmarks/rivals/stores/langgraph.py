@@ -34,7 +34,7 @@ class Graph(Store):
 
         def step(state: Any) -> Any:
             time.sleep(get_config()["configurable"]["pause"]())
-            return {"messages": [_left(state)[0]]}
+            return {"messages": _left(state)[:1]}
 
         graph: Any = StateGraph(MessagesState)
         graph.add_node("step", step)
@@ -60,21 +60,20 @@ class Graph(Store):
 
     async def for_model(self, session: str, user: str) -> list[Said]:
         """Resume what was interrupted, as LangGraph's documentation says; then what there is."""
-        if self._graph.get_state(_config(session)).next:
-            answered = {
-                message.tool_call_id
-                for message in self._messages(session)
-                if message.type == "tool"
-            }
+        # A step that had ended without its checkpoint is a task, and not what comes next.
+        if self._graph.get_state(_config(session)).tasks:
+            self._run(None, session, user, [], lambda: 0.0)
+            messages = self._messages(session)
+            answered = {message.tool_call_id for message in messages if message.type == "tool"}
             calls = [
                 call["id"]
-                for message in self._messages(session)
+                for message in messages
                 for call in getattr(message, "tool_calls", ())
                 if call["id"] not in answered
             ]
             script = [to_langchain(said(f"result of {id}", "tool", call=id)) for id in calls]
             script.append(to_langchain(said("resumed", "assistant")))
-            self._run(None, session, user, script, lambda: 0.0)
+            self._run({"messages": []}, session, user, script, lambda: 0.0)
         return list(map(from_langchain, self._messages(session)))
 
     async def erase(self, user: str, sessions: list[str]) -> None:
