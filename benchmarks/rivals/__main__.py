@@ -1,4 +1,4 @@
-"""The command line: measure the stores, and print the tables in Markdown."""
+"""The command line: measure the stores, and print what the documentation shows of a run."""
 
 from __future__ import annotations
 
@@ -6,89 +6,129 @@ import argparse
 import json
 import os
 import platform
+import sqlite3
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
+import psycopg
+
 from benchmarks.frame.__main__ import FOLDER
-from benchmarks.rivals import cost, integrity, tables
+from benchmarks.frame.workers import Worker
+from benchmarks.rivals import cost, environments, integrity, tables
+from benchmarks.rivals.environments import Environment
 from benchmarks.rivals.places import Place, PostgreSQL, SQLite
 from benchmarks.rivals.processes import opened, processes
 from benchmarks.rivals.rivals import RIVALS, Rival
 from tests.servers.postgres import Server, port_of
 
-Found = dict[str, Any]
+Figures = dict[str, Any]
+
+# What each size is in a whole run, and in a short one, which only shows that all of it works.
+_SIZES = (
+    ("processes", 8, 3, "processes that write to one session"),
+    ("each", 200, 20, "messages of each of them"),
+    ("kills", 100, 3, "processes that are killed in a turn"),
+    ("alternating", 40, 10, "messages of two processes with unequal or stopped clocks"),
+    ("times", 200, 20, "calls of each kind that are timed"),
+    ("long", 10_000, 400, "messages of a long session"),
+    ("turns", 1_000, 50, "turns before the bytes of one are counted"),
+    ("sessions", 10_000, 200, "sessions of a user who lists them"),
+)
 
 
 class Run:
-    """One run over all scenarios, with what was found so far."""
+    """One run over all scenarios, with the results so far.
+
+    Attributes:
+        stores: the figures of each scenario by its name, by store.
+        libraries: the versions and the weight of each library.
+    """
 
     def __init__(self, options: argparse.Namespace, scratch: str, memory: str, dsn: str) -> None:
-        self.found: dict[str, Found] = {}
+        self.stores: dict[str, Figures] = {}
+        self.libraries: dict[str, Figures] = {}
         self._options, self._dsn = options, dsn
         self._scratch, self._memory = scratch, memory
 
     def measure(self, rival: Rival) -> None:
         """Run every scenario on a store; one that fails does not stop the others."""
         o = self._options
-        victims = -(-o.kills // o.sessions_of_kill)
-        with ExitStack() as stack:
-            enter = stack.enter_context
-            workers = enter(processes(rival, max(o.processes, victims + 1)))
-            clocks = enter(processes(rival, 2, own_clock=True))
-            worker, victims_first = workers[0], workers[1 : victims + 1]
+        port, reads = port_of(self._dsn), max(o.times // 10, 5)
 
-            def ask(name: str, call: Callable[[Place], integrity.Figures], **how: bool) -> None:
-                self._ask(rival, name, call, **how)
+        def scenario(
+            name: str,
+            count: int,
+            call: Callable[[Sequence[Worker], Place], integrity.Figures],
+            own_clock: bool = False,
+            unsafe: bool = False,
+        ) -> None:
+            """Run a scenario on an empty database; an `unsafe` one flushes nothing to the disk."""
 
-            ask("at once", lambda at: integrity.at_once(workers[: o.processes], at, o.each))
-            if rival.kind == "PostgreSQL":
-                port = port_of(self._dsn)
-                ask("dropped", lambda at: integrity.reply_dropped(worker, at, port))
-                ask("ahead", lambda at: integrity.clock_ahead(clocks, at, o.alternating))
-            ask("stopped", lambda at: integrity.clock_stopped(clocks, at, o.alternating))
-            ask("erased", lambda at: integrity.erased(worker, at))
-            reads = max(o.times // 10, 5)
-            long = o.turns, o.long, reads
-            ask("long", lambda at: cost.long_session(worker, at, *long), unsafe=True)
-            ask("lists", lambda at: cost.lists(worker, at, o.sessions, reads), unsafe=True)
-            kills = o.sessions_of_kill
-            ask("killed", lambda at: integrity.killed(worker, victims_first, at, kills))
-        statement = rival.adapter.imports
-        ask("weight", lambda at: cost.weight(rival.environment, statement, 5))
+            def run() -> integrity.Figures:
+                with processes(rival, count, own_clock=own_clock) as workers:
+                    return call(workers, self._place(rival, unsafe))
+
+            self._note(rival, name, run)
+
+        scenario("at once", o.processes, lambda w, at: integrity.at_once(w, at, o.each))
+        if rival.kind == "PostgreSQL":
+            scenario("dropped", 1, lambda w, at: integrity.reply_dropped(w[0], at, port))
+            scenario("ahead", 2, lambda w, at: integrity.clock_ahead(w, at, o.alternating), True)
+        scenario("stopped", 2, lambda w, at: integrity.clock_stopped(w, at, o.alternating), True)
+        scenario("erased", 1, lambda w, at: integrity.erased(w[0], at))
+        scenario("killed", 2, lambda w, at: integrity.killed(w[0], w[1], at, o.kills))
+        sizes = o.turns, o.long, reads
+        scenario("long", 1, lambda w, at: cost.long_session(w[0], at, *sizes), unsafe=True)
+        scenario("lists", 1, lambda w, at: cost.lists(w[0], at, o.sessions, reads), unsafe=True)
 
     def race(self, rivals: Sequence[Rival]) -> None:
-        """Time the calls of all stores in turn."""
-        with ExitStack() as stack:
-            workers = {}
-            for rival in rivals:
-                [worker] = stack.enter_context(processes(rival, 1))
-                stack.enter_context(opened([worker], self._place(rival).address))
-                workers[rival.label] = worker
-            for label, figures in cost.calls(workers, self._options.times).items():
-                self.found[label]["calls"] = figures
+        """Time the calls of all stores in turn; one that fails drops out."""
+        racers = {rival.label: (rival, self._racer(rival)) for rival in rivals}
+        while racers:
+            for label, (rival, racer) in list(racers.items()):
+                try:
+                    next(racer)
+                    continue
+                except StopIteration as end:
+                    figures = end.value
+                except Exception as error:
+                    figures = _failure(error)
+                self.stores.setdefault(rival.label, {})["calls"] = figures
+                del racers[label]
 
-    def _ask(
-        self,
-        rival: Rival,
-        name: str,
-        call: Callable[[Place], integrity.Figures],
-        unsafe: bool = False,
-    ) -> None:
-        """Run a scenario on an empty database; an `unsafe` one flushes nothing to the disk."""
-        started, found = time.perf_counter(), self.found.setdefault(rival.label, {})
+    def weigh(self, environment: Environment, statement: str) -> None:
+        """Note the versions of a library and its drivers, its time to import, and its size."""
         try:
-            found[name] = call(self._place(rival, unsafe))
+            figures = cost.weight(environment, statement, 5)
         except Exception as error:
-            traceback.print_exc()
-            found[name] = {"error": f"{type(error).__name__}: {error}"[-600:]}
-        took = time.perf_counter() - started
-        print(f"{rival.label}: {name} ({took:.0f} s) {found[name]}", file=sys.stderr, flush=True)
+            figures = _failure(error)
+        versions = environments.versions(environment)
+        self.libraries[environment.title] = {"versions": versions, "weight": figures}
+
+    def has_failures(self) -> bool:
+        results = [*self.stores.values(), *self.libraries.values()]
+        return any("error" in figures for each in results for figures in each.values())
+
+    def _racer(self, rival: Rival) -> Generator[None, None, Figures]:
+        with processes(rival, 1) as [worker], opened([worker], self._place(rival).address):
+            return (yield from cost.calls(worker, self._options.times))
+
+    def _note(self, rival: Rival, name: str, run: Callable[[], integrity.Figures]) -> None:
+        started = time.perf_counter()
+        figures: Figures
+        try:
+            figures = run()
+        except Exception as error:
+            figures = _failure(error)
+        self.stores.setdefault(rival.label, {})[name] = figures
+        seconds = time.perf_counter() - started
+        print(f"{rival.label}: {name} ({seconds:.0f} s) {figures}", file=sys.stderr, flush=True)
 
     def _place(self, rival: Rival, unsafe: bool = False) -> Place:
         if rival.kind == "SQLite":
@@ -99,13 +139,15 @@ class Run:
         return place
 
 
+def _failure(error: Exception) -> Figures:
+    traceback.print_exception(error)
+    return {"error": f"{type(error).__name__}: {error}"[-600:]}
+
+
 def main() -> int:
     """Return 0, or 1 if a scenario failed; the measured values do not affect the exit status."""
-    options = _options()
-    machine = (
-        f"Python {platform.python_version()}, {os.cpu_count()} cores,"
-        f" load {os.getloadavg()[0]:.1f} at the start"
-    )
+    options = command_line()
+    load = os.getloadavg()[0]
     common = FOLDER / ".tmp"
     common.mkdir(exist_ok=True)
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -118,7 +160,8 @@ def main() -> int:
 
         def keep() -> None:
             if options.json:
-                report = {"machine": machine, "options": vars(options), "found": run.found}
+                report = {"machine": _machine(server.dsn, load), "options": vars(options)}
+                report |= {"stores": run.stores, "libraries": run.libraries}
                 options.json.write_text(json.dumps(report, indent=1, default=str) + "\n")
 
         words = options.only or [""]
@@ -127,30 +170,40 @@ def main() -> int:
             run.measure(rival)
             keep()
         run.race(rivals)
+        for environment, statement in {r.environment: r.adapter.imports for r in rivals}.items():
+            run.weigh(environment, statement)
         keep()
+        machine = _machine(server.dsn, load)
     with suppress(OSError):
         common.rmdir()
-    print(machine, *tables.tables(run.found), sep="\n\n")
-    return int(any("error" in each for found in run.found.values() for each in found.values()))
+    print(*tables.report(machine, vars(options), run.stores, run.libraries), sep="\n\n")
+    return int(run.has_failures())
 
 
-def _options() -> argparse.Namespace:
+def _machine(dsn: str, load: float) -> str:
+    with psycopg.connect(dsn) as connection:
+        server = connection.info.parameter_status("server_version")
+    return (
+        f"Python {platform.python_version()}, PostgreSQL {server}, SQLite"
+        f" {sqlite3.sqlite_version}, {platform.system()}, {os.cpu_count()} cores with a load of"
+        f" {load:.1f} at the start and {os.getloadavg()[0]:.1f} at the end"
+    )
+
+
+def command_line() -> argparse.Namespace:
+    """Return the options, with the sizes of a whole or of a short run."""
     parser = argparse.ArgumentParser(prog="benchmarks/rivals/run", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="WORD", help="stores whose names have a word")
     parser.add_argument("--json", type=Path, metavar="FILE", help="keep the raw figures")
-    for name, default, text in (
-        ("processes", 8, "that write to one session"),
-        ("each", 200, "messages of each of them"),
-        ("kills", 100, "sessions that are in a turn when their process is killed"),
-        ("sessions-of-kill", 20, "sessions of a process that is killed"),
-        ("alternating", 40, "messages of two processes with unequal or stopped clocks"),
-        ("times", 200, "calls of each kind that are timed"),
-        ("long", 10_000, "messages of a long session"),
-        ("turns", 1_000, "turns before the bytes of one are counted"),
-        ("sessions", 10_000, "sessions of a user who lists them"),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
-    return parser.parse_args()
+    parser.add_argument("--short", action="store_true", help="small sizes: does everything work?")
+    for name, whole, short, text in _SIZES:
+        text = f"{text}; {whole:,}, or {short:,} in a short run"
+        parser.add_argument(f"--{name}", type=int, metavar="N", help=text)
+    options = parser.parse_args()
+    for name, whole, short, _ in _SIZES:
+        if getattr(options, name) is None:
+            setattr(options, name, short if options.short else whole)
+    return options
 
 
 if __name__ == "__main__":

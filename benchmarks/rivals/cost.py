@@ -5,52 +5,51 @@ from __future__ import annotations
 import statistics
 import subprocess
 import time
-from collections import defaultdict
+from collections.abc import Generator
 from importlib.metadata import distributions
 from pathlib import Path
 
 from benchmarks.frame.environments import ROOT, python_of
+from benchmarks.frame.workers import Worker
 from benchmarks.rivals.environments import JAZZMINE, Environment
 from benchmarks.rivals.places import Place
-from benchmarks.rivals.processes import Process, opened
+from benchmarks.rivals.processes import opened
 
 Figures = dict[str, float]
 NEWEST = 20
 PAGE = 100
 
 
-def calls(workers: dict[str, Process], times: int, batch: int = 20) -> dict[str, Figures]:
-    """Adding one message and a turn of four to a session of 200, and reading it, by store.
+def calls(worker: Worker, times: int, batch: int = 20) -> Generator[None, None, Figures]:
+    """Adding one message and a turn of four to a session of 200, and reading it.
 
-    The stores are open, and take turns of a batch of calls each, so that changes of the machine's
-    speed affect all of them.
+    The store is open. It yields after each batch of calls, so that the stores may take turns, and
+    changes of the machine's speed affect all of them.
     """
     session = {"session": "costs", "user": "ada"}
-    for worker in workers.values():
-        worker.call("create", **session, title="")
-        worker.call("fill", **session, first=0, count=200)
-    read, ones, turns = (defaultdict[str, list[float]](list) for _ in range(3))
-    for name, worker in workers.items():  # a session is read while it has 200 messages
-        read[name] += worker.call("time_newest", **session, count=NEWEST, times=times)
+    worker.call("create", **session, title="")
+    worker.call("fill", **session, first=0, count=200)
+    yield
+    # A session is read while it has 200 messages.
+    reads = worker.call("time_newest", **session, count=NEWEST, times=times)
+    singles: list[float] = []
+    turns: list[float] = []
     for number in range(-(-times // batch) + 1):
-        for name, worker in workers.items():
-            how = {**session, "count": batch, "prefix": str(number)}
-            one, four = worker.call("time_adds", **how), worker.call("time_turns", **how)
-            if number:  # the first is a warm-up
-                ones[name] += one
-                turns[name] += four
+        yield
+        how = {**session, "count": batch, "prefix": str(number)}
+        single, turn = worker.call("time_adds", **how), worker.call("time_turns", **how)
+        if number:  # the first is a warm-up
+            singles += single
+            turns += turn
     return {
-        name: {
-            **_percentiles("add one", ones[name]),
-            **_percentiles("add a turn", turns[name]),
-            **_percentiles(f"newest {NEWEST} of 200", read[name]),
-        }
-        for name in workers
+        **_percentiles("add one", singles),
+        **_percentiles("add a turn", turns),
+        **_percentiles(f"newest {NEWEST} of 200", reads),
     }
 
 
 def long_session(
-    worker: Process, place: Place, turns: int, messages: int, times: int, more: int = 50
+    worker: Worker, place: Place, turns: int, messages: int, times: int, more: int = 50
 ) -> Figures:
     """By how much the data grow with a turn after many turns, and reading after many more."""
     session = {"session": "long", "user": "ada"}
@@ -67,7 +66,7 @@ def long_session(
     return {"bytes": grown / more, **_percentiles(f"newest {NEWEST} of {messages:,}", read)}
 
 
-def lists(worker: Process, place: Place, sessions: int, times: int) -> Figures:
+def lists(worker: Worker, place: Place, sessions: int, times: int) -> Figures:
     """Listing a page of many sessions of one user."""
     with opened([worker], place.address):
         if worker.call("time_page", user="ada", count=PAGE, times=1) is None:
@@ -85,33 +84,29 @@ def weight(environment: Environment, statement: str, times: int) -> Figures:
         _seconds([python, "-c", "pass"], times),
     )
     installed = [
-        one
-        for one in distributions(path=[str(environment.packages)])
-        if one.metadata["Name"].lower() not in ("pip", "setuptools")
+        package
+        for package in distributions(path=[str(environment.packages)])
+        if package.metadata["Name"].lower() not in ("pip", "setuptools")
     ]
-    size = sum(
-        Path(str(file.locate())).stat().st_size
-        for one in installed
-        for file in one.files or ()
-        if Path(str(file.locate())).is_file()
-    )
+    files = (Path(str(file.locate())) for package in installed for file in package.files or ())
+    size = sum(path.stat().st_size for path in files if path.is_file())
     if environment is JAZZMINE:  # it is installed in place
         size += sum(path.stat().st_size for path in (ROOT / "src").rglob("*.py*") if path.is_file())
     return {
         "import": imports - starts,
         "dependencies": len(installed) - 1,
-        "bytes": size,
+        "size": size,
     }
 
 
 def _seconds(command: list[str], times: int) -> float:
     """The median time that a program takes."""
-    took = []
+    seconds = []
     for _ in range(times):
         started = time.perf_counter()
         subprocess.run(command, check=True, cwd="/", capture_output=True)
-        took.append(time.perf_counter() - started)
-    return statistics.median(took)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
 
 
 def _percentiles(name: str, times: list[float]) -> Figures:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+from benchmarks.frame.workers import Worker
 from benchmarks.rivals.places import Place
-from benchmarks.rivals.processes import Process, opened
+from benchmarks.rivals.processes import opened
 from benchmarks.rivals.store import EVERYTHING, Said, said, turn
 from tests.servers.proxy import Proxy
 
@@ -25,7 +26,7 @@ ATTEMPTS = 3
 """How often a caller tries again after an error."""
 
 
-def at_once(workers: Sequence[Process], place: Place, each: int) -> Figures:
+def at_once(workers: Sequence[Worker], place: Place, each: int) -> Figures:
     """Processes that add to one session two messages at a time.
 
     A message is lost if its call returned and it is not there; two that were added together are
@@ -48,7 +49,7 @@ def at_once(workers: Sequence[Process], place: Place, each: int) -> Figures:
     wanted = {f"{number}.{index}" for number in range(len(workers)) for index in range(each)}
     places = {id: index for index, id in enumerate(stored)}
     kept = [id for id in stored if id in wanted]
-    found: Figures = {
+    return {
         "refused": len(refused),
         "lost": len(wanted - set(refused) - set(stored)),
         "doubled": len(kept) - len(set(kept)),
@@ -64,61 +65,60 @@ def at_once(workers: Sequence[Process], place: Place, each: int) -> Figures:
         ),
         "seconds": max(reply["seconds"] for reply in replies),
     }
-    return found
 
 
-def killed(
-    reader: Process, victims: Sequence[Process], place: Place, sessions: int = 20
-) -> Figures:
-    """Processes that are killed while each writes turns to some sessions at once.
+def killed(reader: Worker, writer: Worker, place: Place, kills: int) -> Figures:
+    """Processes that are killed, one after another, while each writes turns to a session.
 
     A session can go on if what the framework would send to the model next has a result for each
     call of a tool, and a call for each result.
+
+    Args:
+        reader: makes the sessions, and reads them after the kills.
+        writer: starts the processes that write, and kills them.
     """
     stuck = partly = 0
     with opened([reader], place.address):
-        for index, victim in enumerate(victims):
-            names = [f"killed-{index}-{number}" for number in range(sessions)]
-            for name in names:
-                reader.call("create", session=name, user="ada", title="")
-            victim.call("open", place=place.address)
-            victim.send("turns_until_killed", sessions=names, user="ada", longest=LONGEST)
-            _wait_for_turns(reader, names)
-            time.sleep(random.uniform(0, 3 * LONGEST))
-            victim.kill()
-            for name in names:
-                stored = reader.call("newest", session=name, user="ada", count=EVERYTHING)
-                partly += len(stored) % 4 != 0
-                stuck += not can_go_on(reader.call("for_model", session=name, user="ada"))
-    return {"kills": sessions * len(victims), "cannot go on": stuck, "kept in part": partly}
+        for number in range(kills):
+            session = {"session": f"killed-{number}", "user": "ada"}
+            reader.call("create", **session, title="")
+            writer.call("start_turns", place=place.address, **session, longest=LONGEST)
+            try:
+                _wait_for_turn(reader, session)
+                time.sleep(random.uniform(0, 3 * LONGEST))
+            finally:
+                writer.call("kill_turns")
+            stored = reader.call("newest", **session, count=EVERYTHING)
+            partly += len(stored) % 4 != 0
+            stuck += not can_go_on(reader.call("for_model", **session))
+    return {"kills": kills, "cannot go on": stuck, "kept in part": partly}
 
 
-def _wait_for_turns(reader: Process, sessions: Sequence[str]) -> None:
-    """Wait until each session has a turn."""
+def _wait_for_turn(reader: Worker, session: Mapping[str, str]) -> None:
+    """Wait until a session has a turn."""
     until = time.monotonic() + 60
-    for session in sessions:
-        while len(reader.call("newest", session=session, user="ada", count=8)) < 4:
-            if time.monotonic() > until:
-                raise TimeoutError(f"no turn of {session}")
-            time.sleep(0.05)
+    while len(reader.call("newest", **session, count=8)) < 4:
+        if time.monotonic() > until:
+            raise TimeoutError(f"no turn of {session}")
+        time.sleep(0.01)
 
 
 def can_go_on(messages: Sequence[Said]) -> bool:
     """Return whether each call is answered before anything else is said, as providers want."""
     open_calls: set[str] = set()
-    for one in messages:
-        if one["role"] == "tool":
-            if one["call"] not in open_calls:
+    for message in messages:
+        if message["role"] == "tool":
+            if message["call"] not in open_calls:
                 return False
-            open_calls.discard(one["call"])
+            open_calls.discard(message["call"])
         elif open_calls:
             return False
-        elif one["call"]:
-            open_calls.add(one["call"])
+        elif message["call"]:
+            open_calls.add(message["call"])
     return not open_calls
 
 
-def reply_dropped(worker: Process, place: Place, port: int, rounds: int = 5) -> Figures:
+def reply_dropped(worker: Worker, place: Place, port: int, rounds: int = 5) -> Figures:
     """The k-th reply to adding a turn is dropped, and its connection cut, for each k in turn.
 
     The caller adds the same messages again after an error, a few times.
@@ -131,7 +131,7 @@ def reply_dropped(worker: Process, place: Place, port: int, rounds: int = 5) -> 
         for attempt in range(rounds):
             for number in range(1, 100):
                 messages = turn(f"t{attempt}-{number}")
-                wanted |= {one["id"] for one in messages}
+                wanted |= {message["id"] for message in messages}
                 before = proxy.lost
                 proxy.lose_reply(number)
                 failed += not any(
@@ -146,12 +146,12 @@ def reply_dropped(worker: Process, place: Place, port: int, rounds: int = 5) -> 
         "dropped": proxy.lost,
         "doubled": sum(count - 1 for count in counts.values()),
         "missing": len(wanted - set(counts)),
-        "refused": failed,
+        "given up": failed,
     }
 
 
 def clock_ahead(
-    workers: Sequence[Process], place: Place, messages: int, ahead: float = 0.4
+    workers: Sequence[Worker], place: Place, messages: int, ahead: float = 0.4
 ) -> Figures:
     """Two processes add in turn, each after the other's call returned; one's clock is ahead."""
     workers[0].call("set_clock", ahead=ahead)
@@ -159,7 +159,7 @@ def clock_ahead(
     return _alternating(workers, place, messages)
 
 
-def clock_stopped(workers: Sequence[Process], place: Place, messages: int) -> Figures:
+def clock_stopped(workers: Sequence[Worker], place: Place, messages: int) -> Figures:
     """The same with both clocks at one time, which never changes."""
     stopped = time.time() + 1.0
     for worker in workers:
@@ -167,7 +167,7 @@ def clock_stopped(workers: Sequence[Process], place: Place, messages: int) -> Fi
     return _alternating(workers, place, messages)
 
 
-def _alternating(workers: Sequence[Process], place: Place, messages: int) -> Figures:
+def _alternating(workers: Sequence[Worker], place: Place, messages: int) -> Figures:
     with opened(workers, place.address):
         workers[0].call("create", session="turns", user="ada", title="")
         wanted = [str(number) for number in range(messages)]
@@ -179,7 +179,7 @@ def _alternating(workers: Sequence[Process], place: Place, messages: int) -> Fig
     return {"messages": messages, "out of order": _inversions(stored), "lost": missing}
 
 
-def erased(worker: Process, place: Place) -> Figures:
+def erased(worker: Worker, place: Place) -> Figures:
     """A user is erased; what holds the name afterwards, and the files' bytes that do.
 
     The name is in the user's id, in the titles of three sessions, and in what was said.
@@ -197,19 +197,19 @@ def erased(worker: Process, place: Place) -> Figures:
         left = _holding(place)
         kept = len(_ids(worker, "other", "bob"))
     raw = place.raw()
-    found: Figures = {"before": before, "left": left, "others lost": 40 - kept}
+    figures: Figures = {"before": before, "left": left, "others lost": 40 - kept}
     if raw is not None:
-        found["in the files"] = raw.count(NAME.encode())
-    return found
+        figures["in the files"] = raw.count(NAME.encode())
+    return figures
 
 
 def _holding(place: Place) -> int:
     return sum(NAME.encode() in row for row in place.values())
 
 
-def _ids(worker: Process, session: str, user: str = "ada") -> list[str]:
+def _ids(worker: Worker, session: str, user: str = "ada") -> list[str]:
     stored = worker.call("newest", session=session, user=user, count=EVERYTHING)
-    return [one["id"] for one in stored]
+    return [message["id"] for message in stored]
 
 
 def _inversions(ids: Sequence[str]) -> int:

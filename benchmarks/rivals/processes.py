@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,22 +12,14 @@ from benchmarks.frame.workers import Worker
 from benchmarks.rivals.rivals import Rival
 
 
-class Process(Worker):
-    """A worker process that can be killed."""
-
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-
 @contextmanager
 def processes(
     rival: Rival, count: int, *, own_clock: bool = False, python: Path | None = None
-) -> Iterator[list[Process]]:
+) -> Iterator[list[Worker]]:
     """Processes in the library's environment, or of another interpreter."""
     library = Library(rival.name, python or python_of(rival.environment.folder))
     with ExitStack() as stack:
-        workers = [Process(library) for _ in range(count)]
+        workers = [Worker(library) for _ in range(count)]
         for worker in workers:
             stack.enter_context(worker)
             worker.make(rival.adapter, Path("."), {"own_clock": own_clock})
@@ -36,7 +27,7 @@ def processes(
 
 
 @contextmanager
-def opened(workers: Sequence[Process], address: str) -> Iterator[None]:
+def opened(workers: Sequence[Worker], address: str) -> Iterator[None]:
     """Open the stores of some processes; the first creates the tables before the others open."""
     first, *others = workers
     first.call("open", place=address)

@@ -8,8 +8,11 @@ driver and mypy need none of them.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
+import signal
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -45,8 +48,8 @@ def turn(id: str, text: str = TEXT) -> list[Said]:
 
 def id_in(text: str) -> str:
     """The id of a message, which its text begins with: not every store keeps ids."""
-    found = re.match(r"\[(.+?)\]", text)
-    return found[1] if found else ""
+    match = re.match(r"\[(.+?)\]", text)
+    return match[1] if match else ""
 
 
 class Store(Scenario):
@@ -136,21 +139,38 @@ class Store(Scenario):
                 refused.update(dict.fromkeys(ids, error))
         return {"refused": refused, "seconds": perf_counter() - started}
 
-    async def turns_until_killed(self, sessions: list[str], user: str, longest: float) -> None:
-        """Write turns to all sessions at once, without an end; one that fails is given up."""
+    def start_turns(self, place: str, session: str, user: str, longest: float) -> None:
+        """Fork a process that writes turns to a session until it is killed.
 
-        async def go_on(session: str) -> None:
-            for number in range(EVERYTHING):
-                messages = turn(f"{session}-{number}")
-                with suppress(Exception):
-                    await self.turn(session, user, messages, lambda: random.uniform(0, longest))
+        This process imports the library, so that the other ones have it at once.
+        """
+        exec(self.imports)
+        self._writer = os.fork()
+        if not self._writer:
+            try:
+                asyncio.run(self._write_turns(place, session, user, longest))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
 
-        await asyncio.gather(*map(go_on, sessions))
+    def kill_turns(self) -> None:
+        """Kill the process that was started last."""
+        os.kill(self._writer, signal.SIGKILL)
+        os.waitpid(self._writer, 0)
+
+    async def _write_turns(self, place: str, session: str, user: str, longest: float) -> None:
+        """Write turns without an end; one that fails is given up."""
+        await self.open(place)
+        for number in range(EVERYTHING):
+            messages = turn(f"{session}-{number}")
+            with suppress(Exception):
+                await self.turn(session, user, messages, lambda: random.uniform(0, longest))
 
     async def fill(self, session: str, user: str, first: int, count: int) -> None:
         """Add so many messages, many at a time; `first` of them are there already."""
         numbers = range(first // 4, (first + count) // 4)
-        messages = [one for number in numbers for one in turn(f"{session}-{number}")]
+        messages = [message for number in numbers for message in turn(f"{session}-{number}")]
         for start in range(0, count, 400):
             await self.add(session, user, messages[start : start + 400])
 
@@ -166,7 +186,7 @@ class Store(Scenario):
     async def time_turns(self, session: str, user: str, count: int, prefix: str) -> list[float]:
         """The seconds of adding a turn of four messages, as the framework writes it."""
         turns = [turn(f"{session}-{prefix}-{number}") for number in range(count)]
-        return await _times([partial(self.turn, session, user, one, float) for one in turns])
+        return await _times([partial(self.turn, session, user, each, float) for each in turns])
 
     async def time_newest(self, session: str, user: str, count: int, times: int) -> list[float]:
         """The seconds of reading the newest messages."""

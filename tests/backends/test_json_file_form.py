@@ -220,6 +220,7 @@ PACKAGE = '{"name": "web", "version": "1.0.0", "scripts": {}, "license": "MIT", 
         ('{"conversations": [], "massages": []}', "it has 'massages'"),
         (PACKAGE, "it has 'name', 'scripts', 'license' and more"),
         ('{"version": 3, "packages": {}}', "it has 'packages'"),
+        ('{"messages": [{"role": "user"}]}', "it has no record with 'id' or 'user_id'"),
     ],
 )
 def test_json_of_another_program_is_refused_in_plain_words(
@@ -276,7 +277,7 @@ def test_an_object_without_anything_is_an_empty_store(path: Path) -> None:
 
 
 def test_records_of_another_program_are_refused_without_an_error_for_each(path: Path) -> None:
-    path.write_text(json.dumps({"messages": ["hello"] + 99 * [{"role": "user"}]}))
+    path.write_text(json.dumps({"messages": ["hello"] + 99 * [{"user_id": "u1"}]}))
 
     text = refused(path)
 

@@ -6,10 +6,12 @@ import itertools
 import json
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +169,10 @@ def test_merging_adds_to_what_is_there(
 
 
 def test_a_source_that_is_not_there_makes_no_target(tmp_path: Path) -> None:
-    ran = run("copy", f"json:{tmp_path / 'gone.json'}", f"json:{tmp_path / 'target.json'}")
-    assert ran.status == 1
+    gone = tmp_path / "gone.json"
+    ran = run("copy", f"json:{gone}", f"json:{tmp_path / 'target.json'}")
+    text = f"FROM is not there: no file {gone}. Correct the path, or create a store there with"
+    assert (ran.status, ran.errors) == (1, f"jazzmine: {text} `jazzmine migrate`\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -276,6 +280,41 @@ def _count(connection: Any, schema: str) -> int:
         return 0
     statement = f'SELECT count(*) FROM "{schema}".messages'.encode()
     return int(connection.execute(statement).fetchone()[0])
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path: Path) -> None:
+    source, target = f"sqlite:{tmp_path / 'source.db'}", tmp_path / "target.db"
+    with MessageStore.initialize(source) as store:
+        store.store_conversation(conversation("c1"))
+        store.store_messages([message(f"m{number}") for number in range(20_000)])
+    program = subprocess.Popen(
+        [*COMMAND, "copy", source, f"sqlite:{target}"],
+        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not _stored_messages(target):
+        assert program.poll() is None
+        assert time.monotonic() < until
+    program.send_signal(signal.SIGINT)
+    _, errors = program.communicate(timeout=240)
+    assert program.returncode == 130
+    assert "the same command goes on where this one stopped" in errors
+    assert "Traceback" not in errors
+
+    ran = run("copy", source, f"sqlite:{target}")
+
+    assert ran.status == 0, ran
+    assert "already there: 1 conversation, " in ran.errors
+    assert all_records(f"sqlite:{target}") == all_records(source)
+
+
+def _stored_messages(path: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            [count] = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
+            return int(count)
+    except sqlite3.OperationalError:  # there is no file or no table yet
+        return 0
 
 
 _MEASURED = """

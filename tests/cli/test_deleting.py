@@ -73,7 +73,7 @@ def test_without_a_working_memory_it_says_so(url: str) -> None:
     ran = run("erase", "--user", "u2", "--yes", "--store", url)
     assert ran.status == 0
     assert "no working memory is named" in ran.errors
-    assert ran.output == "erased 1 conversations, 0 messages, 0 traces\n"
+    assert ran.output == "erased 1 conversation, 0 messages, 0 traces\n"
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])

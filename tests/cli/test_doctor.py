@@ -20,7 +20,7 @@ from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
-from jazzmine.sync import Conversation, MessageStore
+from jazzmine.sync import Conversation, MessageStore, WorkingMemoryStore
 from tests.cli.program import Ran, all_records, objects, run
 from tests.servers import mongodb, postgres
 from tests.servers.process import free_port
@@ -302,6 +302,13 @@ def test_a_wrong_password_of_redis_is_noticed_and_not_shown(redis_server: Server
     assert "not-the-password" not in ran.output + ran.errors
 
 
+def test_a_database_number_that_redis_lacks_is_a_wrong_option(redis_server: Server) -> None:
+    status, found = one_found("--memory", f"{redis_server.url.rstrip('0')}9999")
+    assert (status, found["level"]) == (1, "error")
+    assert "has no database of that number" in found["text"]
+    assert found["cure"] == "correct the address or the options"
+
+
 def test_a_clock_of_redis_that_differs_is_noticed(
     redis_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,6 +359,24 @@ def test_a_damaged_file_is_noticed(url: str, path: str) -> None:
     assert "line 1" in found["text"]
 
 
+def test_a_file_that_cannot_be_read_is_named_without_what_it_holds(url: str, path: str) -> None:
+    stored = Path(path).read_text()
+    Path(path).write_text(stored.replace('"id":"z"', '"id":["sesame"]', 1))
+    (found,) = diagnosed("--store", url)[1]
+    assert "messages.0.id: Input should be a valid string" in found["text"]
+    for private in ("sesame", "pydantic", "\n"):
+        assert private not in found["text"]
+
+
+def test_one_working_memory_is_counted_in_the_singular(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'memory.db'}"
+    with WorkingMemoryStore.initialize(url) as store:
+        store.get_or_create("c1", "u1", "a1")
+        assert "ok      1 working memory\n" in run("doctor", "--memory", url).output
+        store.get_or_create("c2", "u1", "a1")
+        assert "ok      2 working memories\n" in run("doctor", "--memory", url).output
+
+
 def test_a_file_that_all_may_read_is_noticed(url: str, path: str) -> None:
     os.chmod(path, 0o644)
     status, found = one_found("--store", url)
@@ -394,7 +419,9 @@ def test_no_command_but_migrate_makes_a_working_memory(url: str, mistyped_memory
     for command in commands:
         ran = run(*command, "--memory", mistyped_memory, env={"JAZZMINE_MESSAGE_STORE": url})
         assert ran.status == (0 if command[0] == "migrate" else 1)
-        assert re.search("apply 0001|create the file", ran.output + ran.errors)
+        assert re.search(
+            "apply 0001|create the file|is not there: no file", ran.output + ran.errors
+        )
     assert all_records(url) == before
     assert new_memory(working_memory_config(mistyped_memory)).backend.pending()
 

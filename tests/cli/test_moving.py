@@ -124,6 +124,13 @@ def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, line: str) -> None:
     assert "line 2" in ran.errors
 
 
+def test_a_record_that_is_refused_is_told_by_its_fields_alone(tmp_path: Path) -> None:
+    lines = '{"conversation": {"id": ["sesame"], "user_id": "u1", "agent_id": "a1"}}\n'
+    ran = run("import", "--store", f"json:{tmp_path / 'new.json'}", stdin=lines)
+    reason = "line 1: Conversation: id: Input should be a valid string"
+    assert (ran.status, ran.errors) == (1, f"jazzmine: {reason}\n")
+
+
 def test_a_message_without_its_conversation_is_refused(tmp_path: Path, url: str) -> None:
     lines = run("export", "--store", url).output.splitlines(keepends=True)
     ran = run("import", "--store", f"json:{tmp_path / 'new.json'}", stdin="".join(lines[3:]))

@@ -74,8 +74,18 @@ def test_the_store_may_stand_before_the_command_or_in_the_environment(url: str) 
 def test_a_mistyped_path_makes_no_store(tmp_path: Path, arguments: list[str]) -> None:
     ran = run(*arguments, "--store", f"json:{tmp_path / 'mistyped.json'}")
     assert ran.status == 1
-    assert "mistyped.json" in ran.errors
+    assert f"is not there: no file {tmp_path / 'mistyped.json'}" in ran.errors
+    assert "would" not in ran.errors
     assert os.listdir(tmp_path) == []
+
+
+def test_a_store_that_is_old_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    path = tmp_path / "messages.db"
+    WorkingMemoryStore.initialize(f"sqlite:{path}").close()
+    ran = run("ls", "--store", f"sqlite:{path}")
+    assert ran.status == 1
+    assert "has no tables yet, or old ones" in ran.errors
+    assert "apply 0001" in ran.errors
 
 
 @pytest.mark.parametrize("name", ["new_postgres_url", "new_mongodb_url"])
@@ -210,6 +220,7 @@ def test_a_filter_that_cannot_be_read_is_a_wrong_usage(url: str, options: list[s
     ran = run("traces", "--store", url, *options)
     assert ran.status == 2
     assert "Traceback" not in ran.errors
+    assert "pydantic" not in ran.errors
 
 
 def test_usage_is_summed_up_by_a_group(url: str) -> None:
@@ -228,6 +239,16 @@ def test_usage_shows_cached_tokens_and_costs_where_there_are_any(url: str) -> No
     assert [line.split("\t")[-2:] for line in with_costs] == [["cached", "USD"], ["60", "0.0125"]]
     without = run("usage", "--agent", "a2", "--store", url).output.splitlines()
     assert without[0].endswith("p95 ms")
+
+
+def test_a_turn_is_shown_with_what_it_cost_where_that_is_known(url: str, tmp_path: Path) -> None:
+    with_cost = run("show", "c1", "--traces", "--store", url).output
+    without = run("show", "c2", "--traces", "--store", url).output
+    assert "2 tools, 0.0125 USD" in with_cost
+    assert "1 model call, 0 tools\n" in without
+    page = tmp_path / "page.html"
+    run("export", "c1", "--html", str(page), "--store", url)
+    assert "2 tools, 0.0125 USD" in page.read_text()
 
 
 # memory

@@ -10,15 +10,15 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
+from rich.cells import cell_len
 
+from jazzmine.cli.app import app
 from jazzmine.sync import MessageStore
-from tests.behaviour.samples import conversation, message, trace
+from tests.behaviour.samples import conversation, llm_call, message, trace
 from tests.cli.program import COMMAND, environment, on_terminal, run, run_program
 
-COMMANDS = [
-    "ls", "show", "context", "traces", "usage", "memory", "export", "import", "copy", "migrate",
-    "doctor", "rm", "erase", "prune", "inspect",
-]  # fmt: skip
+COMMANDS = sorted(getattr(typer.main.get_command(app), "commands"))  # noqa: B009 - mypy
 
 
 @pytest.fixture
@@ -164,6 +164,80 @@ def test_a_long_text_is_cut_on_a_terminal_with_a_count(tmp_path: Path) -> None:
     assert whole.count("x") == 3_210
 
 
+def test_long_notes_of_messages_and_turns_are_cut_on_a_terminal_too(tmp_path: Path) -> None:
+    url = f"json:{tmp_path / 'messages.json'}"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation(title="t" * 2_001, metadata={"k": "v" * 9_000}))
+        store.store_message(message("m1", errors=["e" * 3_000], invoked_tools=["f" * 4_000]))
+        store.store_turn_trace(trace("m1", errors=["g" * 5_000]))
+    command = ["show", "c1", "--traces", "--store", url]
+    cut = on_terminal(*command)
+    for letter in "tvefg":
+        assert letter * 2_001 not in cut
+    assert cut.count("(--full)") == 5
+    assert "t… 1 more character (--full)" in cut
+    for whole in (on_terminal(*command, "--full"), run(*command).output):
+        for text in ("t" * 2_001, "v" * 9_000, "e" * 3_000, "f" * 4_000, "g" * 5_000):
+            assert text in whole
+
+
+@pytest.fixture
+def costly_url(tmp_path: Path) -> str:
+    """A store whose traces have every column that `usage` and `traces` can show."""
+    url = f"json:{tmp_path / 'messages.json'}"
+    with MessageStore.initialize(url) as store:
+        name = "6f1c2a34-aaaa-bbbb-cccc-123456789abc"
+        user = "a-user-with-a-name-that-is-long"
+        store.store_conversation(conversation(name, user_id=user, title="A trip to Lisbon " * 9))
+        store.store_message(message("m1", conversation_id=name, user_id=user))
+        call = llm_call(
+            model="a-provider/large-model-20260131", cached_prompt_tokens=12_345, cost_usd=0.001234,
+            prompt_tokens=123_456, completion_tokens=123_456, total_tokens=246_912,
+        )  # fmt: skip
+        given = trace(
+            "m1", id="7" + name[1:], conversation_id=name, user_id=user, llm_calls=[call],
+            total_prompt_tokens=123_456, total_completion_tokens=123_456, total_tokens=246_912,
+            total_latency_ms=123_456, detected_intent="an_intent_with_a_name", total_co2_g=0.01234,
+        )  # fmt: skip
+        store.store_turn_trace(given)
+    return url
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+@pytest.mark.parametrize(
+    ("command", "kept"),
+    [
+        (["ls"], ["6f1c", "A trip"]),
+        (["traces"], ["7f1c", "246912"]),
+        (["usage", "--by", "model"], ["a-prov", "246912", "0.001234"]),
+    ],
+)
+def test_a_table_fits_a_narrow_terminal_and_keeps_its_first_columns(
+    costly_url: str, command: list[str], kept: list[str], width: int
+) -> None:
+    command = [*command, "--store", costly_url]
+    lines = on_terminal(*command, COLUMNS=str(width), NO_COLOR="1").splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert all(text in lines[1] for text in kept)
+    names = run(*command).output.splitlines()[0].split("\t")
+    left_out = sum(name not in lines[0] for name in names)
+    columns = "column" if left_out == 1 else "columns"
+    assert lines[2:] == ([f"{left_out} {columns} left out (--wide)"] if left_out else [])
+    wide = on_terminal(*command, "--wide", COLUMNS=str(width), NO_COLOR="1").splitlines()
+    assert all(name in wide[0] for name in names)
+
+
+def test_a_pager_that_cannot_be_started_loses_nothing(url: str) -> None:
+    for pager in ("no-such-pager", "/dev/null", "no-such-pager --with=option"):
+        assert "an answer" in on_terminal("show", "c1", "--store", url, PAGER=pager)
+
+
+def test_a_pager_that_ends_early_is_enough(long_url: str) -> None:
+    written = on_terminal("show", "c1", "--full", "--store", long_url, PAGER="head -n 1")
+    assert "Traceback" not in written
+    assert len(written.splitlines()) == 1
+
+
 def test_a_pager_gets_what_a_terminal_is_shown(url: str) -> None:
     written = on_terminal("show", "c1", "--store", url, PAGER="sed s/answer/paged/")
     assert "an paged" in written
@@ -184,6 +258,8 @@ def test_progress_is_shown_on_a_terminal_alone(long_url: str, tmp_path: Path) ->
     assert "verifying" not in piped.output
     on_screen = on_terminal("copy", long_url, f"json:{tmp_path / 'other.json'}")
     assert "copying messages" in on_screen or "verifying messages" in on_screen
+    # Up by a line, and erase it: the result takes its place.
+    assert "\x1b[1A\x1b[2Kconversations " in on_screen
 
 
 # Following

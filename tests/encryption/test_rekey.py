@@ -383,7 +383,7 @@ def test_the_command_refuses_what_it_cannot_do(urls: list[str]) -> None:
     lost = run("rekey", *urls, env={"JAZZMINE_ENCRYPTION": as_text(SECOND)})
     assert lost.status == 1
     assert "message 'm0' is sealed with the key 'k1'; the keyring has 'k2'" in lost.errors
-    assert "values were not sealed" in lost.errors
+    assert "not sealed, for the reasons above: " in lost.errors
     assert WORD not in lost.errors
 
 
@@ -401,3 +401,20 @@ def test_the_command_seals_what_is_plain_only_if_it_may(tmp_path: Path) -> None:
     assert ran.status == 0, ran.errors
     assert ran.output == '{"kind":"conversations","sealed":1,"before":0,"refused":0}\n'
     assert WORD not in (tmp_path / "m.json").read_text()
+
+
+def test_a_record_that_cannot_be_sealed_is_told_without_its_values(tmp_path: Path) -> None:
+    url, keys = f"json:{tmp_path / 'm.json'}", {"JAZZMINE_ENCRYPTION": as_text(FIRST)}
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(secret_conversation())
+        store.store_message(secret_message())
+    path = tmp_path / "m.json"
+    path.write_text(path.read_text().replace('"role":"assistant"', '"role":"sesame"'))
+
+    ran = run("rekey", "--store", f"{url}?encryption_accepts_plain=true", env=keys)
+
+    assert ran.status == 1
+    assert "role: Input should be 'user'" in ran.errors
+    assert "sealed, for the reasons above: 1 value\n" in ran.errors
+    for private in ("sesame", "pydantic", "\\n"):
+        assert private not in ran.errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 import httpx
@@ -53,6 +54,25 @@ def test_no_part_of_a_page_waits_for_an_acknowledgement(host: str) -> None:
         port = listening.getsockname()[1]
         with socket.create_connection((host, port)), listening.accept()[0] as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_its_address_is_opened_in_the_browser_if_asked(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o700)
+    monkeypatch.setenv("BROWSER", str(browser))
+    with served(tmp_path, "--store", url, "--open") as program:
+        until = time.monotonic() + 60
+        while not opened.exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert opened.read_text().strip() == program.address
+    opened.unlink()
+    with served(tmp_path, "--store", url) as program:
+        assert httpx.get(program.address).status_code == 303
+    assert not opened.exists()
 
 
 def test_each_start_has_another_token(tmp_path: Path, url: str) -> None:

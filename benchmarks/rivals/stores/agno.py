@@ -95,17 +95,21 @@ def _run(session: str, user: str, messages: list[Said]) -> Any:
         session_id=session,
         user_id=user,
         status=RunStatus.completed,
-        messages=[Message(**_fields(one)) for one in messages],
+        messages=[Message(**_fields(message)) for message in messages],
     )
 
 
-def _fields(one: Said) -> dict[str, Any]:
-    fields: dict[str, Any] = {"id": one["id"], "role": one["role"], "content": one["text"]}
-    if one["role"] == "tool":
-        fields["tool_call_id"] = one["call"]
-    elif one["call"]:
+def _fields(message: Said) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "id": message["id"],
+        "role": message["role"],
+        "content": message["text"],
+    }
+    if message["role"] == "tool":
+        fields["tool_call_id"] = message["call"]
+    elif message["call"]:
         function = {"name": "track", "arguments": "{}"}
-        fields["tool_calls"] = [{"id": one["call"], "type": "function", "function": function}]
+        fields["tool_calls"] = [{"id": message["call"], "type": "function", "function": function}]
     return fields
 
 

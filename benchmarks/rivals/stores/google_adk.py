@@ -59,7 +59,7 @@ class Service(Store):
         raise RuntimeError(f"changed by others {RELOADS} times")
 
     def parts(self, messages: list[Said]) -> list[list[Said]]:
-        return [[one] for one in messages]
+        return [[message] for message in messages]
 
     async def newest(self, session: str, user: str, count: int) -> list[Said]:
         return list(map(_said, (await self._load(session, user, count)).events))
@@ -90,24 +90,26 @@ class Service(Store):
         )
 
 
-def _event(one: Said) -> Any:
+def _event(message: Said) -> Any:
     from google.adk.events.event import Event
     from google.genai import types
 
-    if one["role"] == "tool":
-        result = {"text": one["text"]}
+    if message["role"] == "tool":
+        result = {"text": message["text"]}
         part = types.Part(
-            function_response=types.FunctionResponse(id=one["call"], name="track", response=result)
+            function_response=types.FunctionResponse(
+                id=message["call"], name="track", response=result
+            )
         )
-    elif one["call"]:
-        arguments = {"text": one["text"]}
-        call = types.FunctionCall(id=one["call"], name="track", args=arguments)
+    elif message["call"]:
+        arguments = {"text": message["text"]}
+        call = types.FunctionCall(id=message["call"], name="track", args=arguments)
         part = types.Part(function_call=call)
     else:
-        part = types.Part(text=one["text"])
-    mine = one["role"] == "assistant"
+        part = types.Part(text=message["text"])
+    mine = message["role"] == "assistant"
     content = types.Content(role="model" if mine else "user", parts=[part])
-    return Event(id=one["id"], author=APP if mine else "user", content=content)
+    return Event(id=message["id"], author=APP if mine else "user", content=content)
 
 
 def _said(event: Any) -> Said:

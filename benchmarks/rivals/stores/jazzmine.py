@@ -28,14 +28,14 @@ class Jazzmine(Store):
             session,
             [
                 Message(
-                    id=one["id"],
+                    id=message["id"],
                     conversation_id=session,
                     user_id=user,
-                    role=MessageRole(one["role"]),
-                    original_content=one["text"],
-                    metadata={"call": one["call"]} if one["call"] else {},
+                    role=MessageRole(message["role"]),
+                    original_content=message["text"],
+                    metadata={"call": message["call"]} if message["call"] else {},
                 )
-                for one in messages
+                for message in messages
             ],
         )
 
@@ -46,12 +46,12 @@ class Jazzmine(Store):
             stored = await self._store.get_immediate_context(session, count)
         return [
             {
-                "id": one.id,
-                "role": one.role.value,
-                "text": one.original_content,
-                "call": one.metadata.get("call", ""),
+                "id": message.id,
+                "role": message.role.value,
+                "text": message.original_content,
+                "call": message.metadata.get("call", ""),
             }
-            for one in stored
+            for message in stored
         ]
 
     async def page(self, user: str, count: int) -> int:

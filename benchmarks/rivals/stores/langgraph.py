@@ -34,7 +34,7 @@ class Graph(Store):
 
         def step(state: Any) -> Any:
             time.sleep(get_config()["configurable"]["pause"]())
-            return {"messages": [_left(state)[0]]}
+            return {"messages": _left(state)[:1]}
 
         graph: Any = StateGraph(MessagesState)
         graph.add_node("step", step)
@@ -60,17 +60,20 @@ class Graph(Store):
 
     async def for_model(self, session: str, user: str) -> list[Said]:
         """Resume what was interrupted, as LangGraph's documentation says; then what there is."""
-        if self._graph.get_state(_config(session)).next:
-            answered = {one.tool_call_id for one in self._messages(session) if one.type == "tool"}
+        # A step that had ended without its checkpoint is a task, and not what comes next.
+        if self._graph.get_state(_config(session)).tasks:
+            self._run(None, session, user, [], lambda: 0.0)
+            messages = self._messages(session)
+            answered = {message.tool_call_id for message in messages if message.type == "tool"}
             calls = [
                 call["id"]
-                for one in self._messages(session)
-                for call in getattr(one, "tool_calls", ())
+                for message in messages
+                for call in getattr(message, "tool_calls", ())
                 if call["id"] not in answered
             ]
             script = [to_langchain(said(f"result of {id}", "tool", call=id)) for id in calls]
             script.append(to_langchain(said("resumed", "assistant")))
-            self._run(None, session, user, script, lambda: 0.0)
+            self._run({"messages": []}, session, user, script, lambda: 0.0)
         return list(map(from_langchain, self._messages(session)))
 
     async def erase(self, user: str, sessions: list[str]) -> None:
@@ -81,8 +84,8 @@ class Graph(Store):
         self._stack.close()
 
     def _messages(self, session: str) -> list[Any]:
-        found: list[Any] = self._graph.get_state(_config(session)).values.get("messages", [])
-        return found
+        messages: list[Any] = self._graph.get_state(_config(session)).values.get("messages", [])
+        return messages
 
     def _run(self, given: Any, session: str, user: str, script: list[Any], pause: Any) -> None:
         config = _config(session, script=script, pause=pause)
@@ -126,19 +129,19 @@ def _left(state: Any) -> list[Any]:
     from langgraph.config import get_config
 
     script = get_config()["configurable"]["script"]
-    there = {one.id for one in state["messages"][-len(script) :]} if script else ()
-    return [one for one in script if one.id not in there]
+    stored = {message.id for message in state["messages"][-len(script) :]} if script else ()
+    return [message for message in script if message.id not in stored]
 
 
-def to_langchain(one: Said) -> Any:
+def to_langchain(message: Said) -> Any:
     from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-    if one["role"] == "tool":
-        return ToolMessage(one["text"], tool_call_id=one["call"], id=one["id"])
-    if one["role"] == "user":
-        return HumanMessage(one["text"], id=one["id"])
-    calls = [{"id": one["call"], "name": "track", "args": {}}] if one["call"] else []
-    return AIMessage(one["text"], id=one["id"], tool_calls=calls)
+    if message["role"] == "tool":
+        return ToolMessage(message["text"], tool_call_id=message["call"], id=message["id"])
+    if message["role"] == "user":
+        return HumanMessage(message["text"], id=message["id"])
+    calls = [{"id": message["call"], "name": "track", "args": {}}] if message["call"] else []
+    return AIMessage(message["text"], id=message["id"], tool_calls=calls)
 
 
 def from_langchain(message: Any) -> Said:

@@ -42,16 +42,16 @@ class Chat(Store):
         await self._store._async_engine.dispose()
 
 
-def _message(one: Said) -> Any:
+def _message(message: Said) -> Any:
     from llama_index.core.base.llms.types import ChatMessage
 
     more: dict[str, Any] = {}
-    if one["role"] == "tool":
-        more["tool_call_id"] = one["call"]
-    elif one["call"]:
+    if message["role"] == "tool":
+        more["tool_call_id"] = message["call"]
+    elif message["call"]:
         function = {"name": "track", "arguments": "{}"}
-        more["tool_calls"] = [{"id": one["call"], "type": "function", "function": function}]
-    return ChatMessage(content=one["text"], role=one["role"], additional_kwargs=more)
+        more["tool_calls"] = [{"id": message["call"], "type": "function", "function": function}]
+    return ChatMessage(content=message["text"], role=message["role"], additional_kwargs=more)
 
 
 def _said(message: Any) -> Said:

@@ -80,13 +80,17 @@ class SQLAlchemy(Sessions):
         await self._engine.dispose()
 
 
-def _item(one: Said) -> dict[str, Any]:
-    if one["role"] == "tool":
-        return {"type": "function_call_output", "call_id": one["call"], "output": one["text"]}
-    if one["call"]:
-        call = {"type": "function_call", "call_id": one["call"], "name": "track"}
-        return {**call, "arguments": one["text"]}
-    return {"role": one["role"], "content": one["text"]}
+def _item(message: Said) -> dict[str, Any]:
+    if message["role"] == "tool":
+        return {
+            "type": "function_call_output",
+            "call_id": message["call"],
+            "output": message["text"],
+        }
+    if message["call"]:
+        call = {"type": "function_call", "call_id": message["call"], "name": "track"}
+        return {**call, "arguments": message["text"]}
+    return {"role": message["role"], "content": message["text"]}
 
 
 def _said(item: Any) -> Said:

@@ -19,10 +19,11 @@ from jazzmine.cli.doctor import add_commands as add_doctor
 from jazzmine.cli.inspecting import add_commands as add_inspecting
 from jazzmine.cli.moving import add_commands as add_moving
 from jazzmine.cli.options import MemoryOption, Refused, StoreOption, Stores, unavailable
-from jazzmine.cli.output import block, errors
+from jazzmine.cli.output import block, error_text, errors
 from jazzmine.cli.reading import add_commands as add_reading
 from jazzmine.cli.rekeying import add_commands as add_rekeying
 from jazzmine.cli.searching import add_commands as add_searching
+from jazzmine.cli.turns import add_commands as add_turns
 from jazzmine.errors import ConfigurationError, InvalidAddressError, JazzmineError
 
 __all__ = ["app"]
@@ -47,7 +48,7 @@ class Program(TyperGroup):
             errors().print()
             raise typer.Exit(INTERRUPTED) from None
         except (Refused, JazzmineError, ValidationError, ImportError, OSError, ValueError) as error:
-            errors().print(f"jazzmine: {block(_text(error))}", style="red")
+            errors().print(f"jazzmine: {block(error_text(error))}", style="red")
             raise typer.Exit(_status(error)) from None
         return result
 
@@ -70,17 +71,6 @@ def _hide_types_of_flags(params: Iterable[Any]) -> None:
     for param in params:
         if getattr(param, "is_flag", False) and param.metavar is None:
             param.metavar = ""
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        # Without the address of a page about each of them.
-        found = (
-            ": ".join(filter(None, (".".join(map(str, one["loc"])), one["msg"])))
-            for one in error.errors(include_url=False)
-        )
-        return f"{error.title}: {'; '.join(found)}"
-    return str(error)
 
 
 def _status(error: Exception) -> int:
@@ -140,6 +130,7 @@ def _stores(
 
 _ADDERS = (
     add_reading,
+    add_turns,
     add_searching,
     add_moving,
     add_copying,

@@ -60,11 +60,11 @@ def copy(
         try:
             with counting() as counter:
                 copied = _copy_all(read, written, merge, counter)
-                found = _verified(read, written, merge, counter)
+                verified = _verified(read, written, merge, counter)
         except KeyboardInterrupt:
             say("interrupted; the same command goes on where this one stopped")
             raise
-        _report(copied, found)
+        _report(copied, verified)
 
 
 class _Copied(NamedTuple):
@@ -72,28 +72,28 @@ class _Copied(NamedTuple):
 
     Attributes:
         digest: of all records of the source.
-        there: how many of them were in the target before.
+        kept: how many of them were in the target before.
     """
 
     digest: Digest
-    there: int
+    kept: int
 
 
 def _copy_all(
     source: MessageStore, target: MessageStore, merge: bool, counter: Counter
 ) -> dict[RecordKind, _Copied]:
-    there = dict.fromkeys(KINDS, 0) if merge else _compared(source, target, counter)
+    kept = dict.fromkeys(KINDS, 0) if merge else _compared(source, target, counter)
     copied = {}
     for kind in KINDS:
         counter.begin(f"copying {kind}")
         try:
-            digest = _copy_kind(source, target, kind, there[kind], counter)
+            digest = _copy_kind(source, target, kind, kept[kind], counter)
         except IntegrityError as error:
             raise Refused(
                 f"{error}. If FROM was changed during the copy, give the same command again;"
                 " otherwise store in FROM what is missing there, or delete the record"
             ) from error
-        copied[kind] = _Copied(digest, there[kind])
+        copied[kind] = _Copied(digest, kept[kind])
     return copied
 
 
@@ -105,31 +105,31 @@ def _compared(
     Raises:
         Refused: they are not the first of the source.
     """
-    there = dict.fromkeys(KINDS, 0)
+    kept = dict.fromkeys(KINDS, 0)
     for kind in KINDS:
         counter.begin(f"comparing {kind}")
         wanted = iter(Records(source, kind))
-        for found in Records(target, kind):
+        for record in Records(target, kind):
             first = next(wanted, None)
-            if first is None or canonical(first) != canonical(found):
+            if first is None or canonical(first) != canonical(record):
                 raise Refused(
                     f"TO is not empty, and not the beginning of a copy of FROM: of its {kind},"
-                    f" {found.id!r} is another one, or differs. Nothing was copied. --merge adds to"
-                    " what it holds, and replaces records with the same id"
+                    f" {record.id!r} is another one, or differs. Nothing was copied. --merge adds"
+                    " to what it holds, and replaces records with the same id"
                 )
-            there[kind] += 1
+            kept[kind] += 1
             counter.step()
-    return there
+    return kept
 
 
 def _copy_kind(
-    source: MessageStore, target: MessageStore, kind: RecordKind, there: int, counter: Counter
+    source: MessageStore, target: MessageStore, kind: RecordKind, kept: int, counter: Counter
 ) -> Digest:
     """Copy the records of a kind after the first ones, and return the digest of all."""
     digest = Digest()
     with Batch(target, kind, grows=is_rewritten(target)) as batch:
         for records in Records(source, kind).batches():
-            new = records[max(0, there - digest.count) :]
+            new = records[max(0, kept - digest.count) :]
             batch.add(new, digest.add(records))
             counter.step(len(records))
     return digest
@@ -139,7 +139,7 @@ def _verified(
     source: MessageStore, target: MessageStore, merge: bool, counter: Counter
 ) -> dict[RecordKind, Digest]:
     """Return the digest of each kind of record in the target, as it is read back."""
-    found = {}
+    digests = {}
     for kind in KINDS:
         counter.begin(f"verifying {kind}")
         digest = Digest()
@@ -147,8 +147,8 @@ def _verified(
         for records in batches:
             digest.add(records)
             counter.step(len(records))
-        found[kind] = digest
-    return found
+        digests[kind] = digest
+    return digests
 
 
 def _with_ids_of(
@@ -165,10 +165,10 @@ def _with_ids_of(
                 if kind == "conversations"
                 else target.get_turn_trace_by_id
             )
-            yield [found for found in map(get, ids) if found is not None]
+            yield [record for record in map(get, ids) if record is not None]
 
 
-def _report(copied: dict[RecordKind, _Copied], found: dict[RecordKind, Digest]) -> None:
+def _report(copied: dict[RecordKind, _Copied], verified: dict[RecordKind, Digest]) -> None:
     """Print the counts and checksums of both sides.
 
     Raises:
@@ -176,7 +176,7 @@ def _report(copied: dict[RecordKind, _Copied], found: dict[RecordKind, Digest]) 
     """
     differing = []
     for kind in KINDS:
-        ours, theirs = copied[kind].digest, found[kind]
+        ours, theirs = copied[kind].digest, verified[kind]
         is_same = (ours.count, ours.checksum) == (theirs.count, theirs.checksum)
         if not is_same:
             differing.append(kind)
@@ -184,9 +184,9 @@ def _report(copied: dict[RecordKind, _Copied], found: dict[RecordKind, Digest]) 
             f"{kind:<14}FROM {ours.count:>10,} {ours.checksum}   TO {theirs.count:>10,}"
             f" {theirs.checksum}   {'equal' if is_same else 'DIFFERENT'}"
         )
-    there = {kind: copied[kind].there for kind in KINDS}
-    if any(there.values()):
-        say(f"already there: {names(there)}")
+    kept = {kind: copied[kind].kept for kind in KINDS}
+    if any(kept.values()):
+        say(f"already there: {names(kept)}")
     if differing:
         raise Refused(f"the copy differs in its {', '.join(differing)}")
     write(line("verified: counts, contents and order are equal"))

@@ -24,9 +24,10 @@ from jazzmine.cli.options import (
     memory_url,
     message_store,
 )
-from jazzmine.cli.output import line, print_json, say, when, write
+from jazzmine.cli.output import counted, line, print_json, say, when, write
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.reading import conversation_of
+from jazzmine.cli.records import names
 from jazzmine.records.base import Record
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
@@ -64,9 +65,9 @@ def remove(
     shared = memory_url(context, memory)
     remembered = nullcontext() if shared is None else memory_store(context, memory)
     with message_store(context, store) as opened, remembered as other:
-        found = conversation_of(opened, conversation)
-        named = f"{conversation!r} ({found.title})" if found.title else repr(conversation)
-        confirm(f"Delete conversation {named} of user {found.user_id!r}?", yes)
+        stored = conversation_of(opened, conversation)
+        named = f"{conversation!r} ({stored.title})" if stored.title else repr(conversation)
+        confirm(f"Delete conversation {named} of user {stored.user_id!r}?", yes)
         opened.delete_conversation(conversation)
         if other is not None:
             other.delete(conversation)
@@ -101,21 +102,20 @@ def erase(
     with message_store(context, store) as opened, remembered as other, long_term as third:
         if dry_run:
             with counting() as counter:
-                found = _of_user(user, opened, other, third, counter)
+                counts = _of_user(user, opened, other, third, counter)
         else:
             confirm(f"Delete everything of user {user!r} in {where}?", yes)
-            found = opened.erase_user(user).model_dump(mode="json")
+            counts = opened.erase_user(user).model_dump(mode="json")
             if other is not None:
                 # Last: a turn that was under way may have written both.
-                found["working_memories"] = other.erase_user(user)
+                counts["working_memories"] = other.erase_user(user)
             if third is not None:
-                found["items"] = third.erase_user(user)
+                counts["items"] = third.erase_user(user)
     if as_json:
-        print_json(found)
+        print_json(counts)
         return
-    found.pop("erased_at", None)
-    counts = (f"{count:,} {name.replace('_', ' ')}" for name, count in found.items())
-    write(f"{'would erase' if dry_run else 'erased'} {', '.join(counts)}")
+    counts.pop("erased_at", None)
+    write(f"{'would erase' if dry_run else 'erased'} {names(counts)}")
 
 
 def _of_user(
@@ -128,26 +128,26 @@ def _of_user(
     """Return how many records of each kind `erase` would find now."""
     counter.begin("counting")
     conversations = {
-        one.id
-        for one in _paged(
+        conversation.id
+        for conversation in _paged(
             lambda after: store.get_conversations_by_user_id(user, limit=_AT_ONCE, after=after)
         )
     }
     others = (
-        one
-        for one in _paged(
+        message
+        for message in _paged(
             lambda after: store.get_messages_by_user_id(user, limit=_AT_ONCE, after=after)
         )
-        if one.conversation_id not in conversations
+        if message.conversation_id not in conversations
     )
-    messages = [one.id for one in others]
-    for conversation in conversations:
-        for message in store.iter_messages(conversation):
+    messages = [message.id for message in others]
+    for conversation_id in conversations:
+        for message in store.iter_messages(conversation_id):
             messages.append(message.id)
             counter.step()
     traces = {
-        one.id
-        for one in _paged(
+        trace.id
+        for trace in _paged(
             lambda after: store.find_turn_traces(
                 TraceFilter(user_id=user), limit=_AT_ONCE, after=after
             )
@@ -157,23 +157,23 @@ def _of_user(
         trace = store.get_turn_trace_by_message_id(message_id)
         if trace is not None:
             traces.add(trace.id)
-    found = {
+    counts = {
         "conversations": len(conversations),
         "messages": len(messages),
         "traces": len(traces),
     }
     if memory is not None:
         states = map(memory.get, conversations)
-        found["working_memories"] = sum(one is not None for one in states)
+        counts["working_memories"] = sum(state is not None for state in states)
     if items is not None:
-        found["items"] = sum(
+        counts["items"] = sum(
             1
             for _ in _paged(
                 lambda after: items.list_items(user_id=user, limit=_AT_ONCE, after=after),
                 lambda item: item,
             )
         )
-    return found
+    return counts
 
 
 def _paged(
@@ -182,9 +182,9 @@ def _paged(
 ) -> Iterator[AnyRecord]:
     """Yield the records of a listing, page after page."""
     after = None
-    while found := page(after):
-        yield from found
-        after = cursor(found[-1])
+    while records := page(after):
+        yield from records
+        after = cursor(records[-1])
 
 
 def prune(
@@ -220,22 +220,24 @@ def prune(
                 pruned = _old_conversations(opened, before, counter)
             else:
                 counter.begin("pruning conversations")
-                while found := opened.prune_conversations(before=before, limit=_AT_ONCE):
-                    pruned += found
-                    counter.step(found)
+                while deleted := opened.prune_conversations(before=before, limit=_AT_ONCE):
+                    pruned += deleted
+                    counter.step(deleted)
     if as_json:
         print_json({"conversations": pruned})
     else:
         done = "would prune" if dry_run else "pruned"
-        write(f"{done} {pruned:,} conversations last touched before {when(before)}")
+        write(f"{done} {counted(pruned, 'conversations')} last touched before {when(before)}")
 
 
 def _old_conversations(store: MessageStore, before: int, counter: Counter) -> int:
     """Return how many conversations `prune` would delete now."""
     counter.begin("counting conversations")
     old = 0
-    for one in _paged(lambda after: store.get_conversations(limit=_AT_ONCE, after=after)):
+    conversations = _paged(lambda after: store.get_conversations(limit=_AT_ONCE, after=after))
+    for conversation in conversations:
         counter.step()
-        if one.last_updated_at < before:
-            old += all(message.timestamp < before for message in store.iter_messages(one.id))
+        if conversation.last_updated_at < before:
+            messages = store.iter_messages(conversation.id)
+            old += all(message.timestamp < before for message in messages)
     return old

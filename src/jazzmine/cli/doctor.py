@@ -30,7 +30,7 @@ from jazzmine.cli.options import (
     store_config,
     unavailable,
 )
-from jazzmine.cli.output import line, print_json, say, shown, write
+from jazzmine.cli.output import counted, error_text, line, print_json, say, shown, write
 from jazzmine.cli.rekeying import check_keys
 from jazzmine.cli.searching import check_search
 from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisConfig
@@ -67,17 +67,17 @@ def migrate(
     """
     url, memory = given_url(context, store), memory_url(context, memory)
     items = items_url(items)
-    found = 0
+    steps = 0
     if is_named(url, memory or items):
         config = store_config(url)
-        found += _migrate(lambda: new_store(config), dry_run)
+        steps += _migrate(lambda: new_store(config), dry_run)
     if memory is not None:
         of_memory = memory_config(memory)
-        found += _migrate(lambda: new_memory(of_memory), dry_run)
+        steps += _migrate(lambda: new_memory(of_memory), dry_run)
     if items is not None:
         of_items = items_config(items)
-        found += _migrate(lambda: new_items(of_items), dry_run)
-    if not found:
+        steps += _migrate(lambda: new_items(of_items), dry_run)
+    if not steps:
         say("everything is up to date")
 
 
@@ -138,10 +138,11 @@ def _all(findings: Iterator[Finding]) -> Iterator[tuple[Finding, bool]]:
         for finding in findings:
             yield finding, False
     except ConfigurationError as error:
-        yield failed(str(error), "correct the address or the options"), False
+        yield failed(error_text(error), "correct the address or the options"), False
     except (JazzmineError, OSError, ValueError) as error:
-        cure = _cure_of(str(error)) if unavailable(error) else "mend or restore the file"
-        yield failed(str(error), cure), unavailable(error)
+        text = error_text(error)
+        cure = _cure_of(text) if unavailable(error) else "mend or restore the file"
+        yield failed(text, cure), unavailable(error)
 
 
 def _cure_of(text: str) -> str:
@@ -202,7 +203,7 @@ def _check_memory(config: BackendConfig) -> Iterator[Finding]:
         return
     with open_memory(config) as store:
         store.ping()
-        yield fine(f"{store.active_count()} conversations have a working memory")
+        yield fine(counted(store.active_count(), "working memories"))
         yield from check_keys(store)
 
 

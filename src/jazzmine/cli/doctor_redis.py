@@ -9,9 +9,8 @@ from typing import Any
 
 from jazzmine.backends.clock import compared
 from jazzmine.backends.redis import doctor
-from jazzmine.backends.redis.driver import redis_driver
+from jazzmine.backends.redis.driver import redis_driver, translated
 from jazzmine.config import RedisConfig
-from jazzmine.errors import StoreUnavailableError
 from jazzmine.findings import Finding
 
 __all__ = ["check_redis"]
@@ -21,6 +20,7 @@ def check_redis(config: RedisConfig) -> Iterator[Finding]:
     """Yield what is found.
 
     Raises:
+        ConfigurationError: the server has no database of that number.
         StoreUnavailableError: the server cannot be reached, or refuses the connection.
     """
     redis: Any = redis_driver()
@@ -32,9 +32,7 @@ def check_redis(config: RedisConfig) -> Iterator[Finding]:
         try:
             yield from _check(client, redis)
         except redis.RedisError as error:
-            settings = client.connection_pool.connection_kwargs
-            where = settings.get("path") or f"{settings.get('host')}:{settings.get('port')}"
-            raise StoreUnavailableError(f"Redis at {where}: {_without(error, settings)}") from None
+            raise translated(error, client) from None
 
 
 def _check(client: Any, redis: Any) -> Iterator[Finding]:
@@ -53,8 +51,3 @@ def _check(client: Any, redis: Any) -> Iterator[Finding]:
     yield doctor.check_eviction(policy, client.info("memory").get("maxmemory", 0))
     if server.get("redis_mode") == "cluster":
         yield from doctor.check_cluster(client.cluster("info"), client.cluster("nodes"))
-
-
-def _without(error: Exception, settings: dict[str, Any]) -> str:
-    text, secret = str(error), settings.get("password")
-    return type(error).__name__ if secret and secret in text else text

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from jazzmine.cli.options import in_ms
+from jazzmine.cli.output import error_text
 from jazzmine.records.usage import TraceFilter
 
 __all__ = ["AgentOption", "UserOption", "filtered"]
@@ -43,7 +44,7 @@ def _filter(fields: dict[str, Any]) -> TraceFilter:
     try:
         return TraceFilter(**{name: value for name, value in fields.items() if value is not None})
     except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+        raise typer.BadParameter(error_text(error)) from None
 
 
 def _object(text: str) -> dict[str, Any]:

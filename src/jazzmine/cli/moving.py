@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from jazzmine.cli.left_out import nothing_left_out
 from jazzmine.cli.options import Refused, StoreOption, message_store
-from jazzmine.cli.output import say
+from jazzmine.cli.output import error_text, say
 from jazzmine.cli.page import conversation_page
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.reading import conversation_of
@@ -222,7 +222,7 @@ def _import(
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     read = ((number, line, *_read_line(number, line)) for number, line in numbered)
     # Others may depend on the records of a kind, so these are stored before the next kind.
-    for name, group in groupby(read, lambda one: one[2]):
+    for name, group in groupby(read, lambda numbered: numbered[2]):
         if name == _END:
             end = [value for _, _, _, value in group][-1]
             continue
@@ -260,5 +260,5 @@ def _read_record(number: int, kind: RecordKind, value: Any) -> Any:
         record = KINDS[kind].model_validate_json(json.dumps(value))
         require_stored(record)
     except ValidationError as error:
-        raise Refused(f"line {number}: {error}") from None
+        raise Refused(f"line {number}: {error_text(error)}") from None
     return record

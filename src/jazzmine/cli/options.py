@@ -27,11 +27,14 @@ from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavai
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 
 __all__ = [
+    "POLL",
+    "AfterOption",
     "ConversationArgument",
     "FollowOption",
     "FullOption",
     "ItemsOption",
     "JSONOption",
+    "LimitOption",
     "MemoryOption",
     "Refused",
     "StoreOption",
@@ -93,12 +96,21 @@ FullOption = Annotated[bool, typer.Option("--full", help="Cut no long text.")]
 FollowOption = Annotated[
     bool, typer.Option("--follow", "-f", help="Go on with what is added, until Ctrl-C.")
 ]
+AfterOption = Annotated[
+    str | None,
+    typer.Option("--after", metavar="ID", help="Begin after this one: the next page."),
+]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many at the most.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 ConversationArgument = Annotated[
     str, typer.Argument(metavar="CONVERSATION", help="The id of a conversation.")
 ]
 
 
+# What is followed is looked for so often, in s.
+POLL = 1.0
 # By the letter of an age.
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -172,14 +184,13 @@ def store_config(url: str | None, hint: str = "--store") -> BackendConfig:
 def require_messages(config: BackendConfig, name: str = "this store") -> None:
     """Raise unless there is a message store that needs no changes, which this does not make."""
     named = MESSAGE_STORE in os.environ or config != message_store_config({})
-    _require_current(
-        new_store(config), name if named else "the default store (name another in --store)"
-    )
+    which = name if named else "the default store (name another in --store)"
+    _require_current(new_store(config), config, which)
 
 
 def require_memory(config: BackendConfig) -> None:
     """Do the same for a working memory."""
-    _require_current(new_memory(config), "this working memory")
+    _require_current(new_memory(config), config, "this working memory")
 
 
 def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -> list[str]:
@@ -189,14 +200,23 @@ def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -
 
 
 def _require_current(
-    store: MessageStore | WorkingMemoryStore | LongTermMemoryStore, which: str
+    store: MessageStore | WorkingMemoryStore | LongTermMemoryStore,
+    config: BackendConfig,
+    which: str,
 ) -> None:
     pending = pending_of(store)
-    if pending:
+    if not pending:
+        return
+    path = getattr(config, "path", None)
+    if path is not None and not os.path.exists(path):
         raise Refused(
-            f"{which} is not there, or not up to date. `jazzmine migrate` would:\n  "
-            + "\n  ".join(pending)
+            f"{which} is not there: no file {path}. Correct the path, or create a store there with"
+            " `jazzmine migrate`"
         )
+    raise Refused(
+        f"{which} has no tables yet, or old ones. Correct the address, or let `jazzmine migrate`:\n"
+        "  " + "\n  ".join(pending)
+    )
 
 
 @contextmanager
@@ -299,7 +319,7 @@ def item_store(url: str) -> Iterator[LongTermMemoryStore]:
         Refused: there is none, or it has to be brought up to date first.
     """
     config = items_config(url)
-    _require_current(new_items(config), "this long-term memory")
+    _require_current(new_items(config), config, "this long-term memory")
     with refusals():
         store: LongTermMemoryStore = new_items(config)
         with store.open():

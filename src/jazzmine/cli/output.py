@@ -9,18 +9,25 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from pydantic import ValidationError
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.pager import Pager
 from rich.text import Text
+
+from jazzmine.records.repair import reasons_of
 
 __all__ = [
     "block",
+    "counted",
+    "error_text",
     "errors",
     "fitted",
     "is_terminal",
@@ -45,8 +52,8 @@ _SHORT_ID, _SHORT_TEXT = 13, 8
 _GAP = 2
 
 
-def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _visible(control: re.Match[str]) -> str:
+    code = ord(control[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
 
 
@@ -57,7 +64,7 @@ def line(text: object) -> str:
 
 def block(text: str) -> str:
     """Return text for several lines of output: line breaks and tabs stay."""
-    return "\n".join("\t".join(map(line, one.split("\t"))) for one in text.split("\n"))
+    return "\n".join("\t".join(map(line, row.split("\t"))) for row in text.split("\n"))
 
 
 def shown(text: object, style: str = "") -> Text:
@@ -72,6 +79,24 @@ def when(ms: int) -> str:
     except OverflowError:
         return f"{ms} ms"
     return f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def counted(count: int, plural: str) -> str:
+    """Return a number of things in words: "1 working memory", "2,000 working memories"."""
+    if count != 1:
+        return f"{count:,} {plural}"
+    return "1 " + re.sub(r"(\w+?)(ies|s)\b", _singular, plural, count=1)
+
+
+def _singular(plural: re.Match[str]) -> str:
+    return plural[1] + ("y" if plural[2] == "ies" else "")
+
+
+def error_text(error: Exception) -> str:
+    """Return what an error says to the user, without values that were refused."""
+    if isinstance(error, ValidationError):
+        return f"{error.title}: {reasons_of(error)}"
+    return str(error)
 
 
 def console() -> Console:
@@ -99,19 +124,42 @@ def _console(stderr: bool) -> Console:
 @contextmanager
 def paged() -> Iterator[None]:
     """Show what a block prints with the user's pager, on a terminal that it does not fit on."""
-    if not is_terminal():
+    pages = console()
+    if not is_terminal() or pages.is_dumb_terminal:
         yield
         return
-    # As git does: end at once if all fits, keep colours, leave the text on the screen.
-    os.environ.setdefault("LESS", "FRX")
-    pages = console()
-    with pages.pager(styles=pages.color_system is not None):
+    with pages.pager(_Pager(), styles=pages.color_system is not None):
         _pages.append(pages)
         try:
             yield
         finally:
             _pages.pop()
 
+
+class _Pager(Pager):
+    """The user's pager; where it cannot be started, the text is printed."""
+
+    def show(self, content: str) -> None:
+        # As git does: end at once if all fits, keep colours, leave the text on the screen.
+        given = {"LESS": "FRX", **os.environ}
+        command = os.environ.get("PAGER") or "less"
+        program = subprocess.Popen(
+            command, shell=True, stdin=subprocess.PIPE, encoding="utf-8", env=given
+        )
+        assert program.stdin is not None
+        with suppress(BrokenPipeError):  # the user has seen enough
+            program.stdin.write(content)
+        with suppress(BrokenPipeError):
+            program.stdin.close()
+        while program.poll() is None:
+            with suppress(KeyboardInterrupt):  # the pager gets it, too, and goes on
+                program.wait()
+        if program.returncode in _NOT_STARTED:
+            sys.stdout.write(content)
+
+
+# The exit statuses by which a shell says that it cannot execute a command, or finds none.
+_NOT_STARTED = (126, 127)
 
 # What collects the output for a pager, while there is one.
 _pages: list[Console] = []
@@ -139,7 +187,7 @@ def say(text: str) -> None:
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    sys.stdout.write(_OBEYED_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
+    sys.stdout.write(_OBEYED_IN_JSON.sub(lambda mark: f"\\u{ord(mark[0]):04x}", text) + "\n")
 
 
 def print_table(
@@ -149,6 +197,7 @@ def print_table(
     ids: Collection[str] = (),
     times: Collection[str] = (),
     numbers: Collection[str] = (),
+    dispensable: Sequence[str] = (),
     wide: bool = False,
 ) -> None:
     """Print rows: as a table on a terminal, else each as a line with tabs between the cells.
@@ -159,7 +208,8 @@ def print_table(
         ids: the columns that identify a row; where a terminal is too narrow, they keep both ends.
         times: the columns that hold times; they are never cut.
         numbers: the columns that hold numbers; neither are they.
-        wide: whether nothing is cut.
+        dispensable: the columns that are left out where a terminal is too narrow, in this order.
+        wide: whether nothing is cut or left out.
     """
     if not is_terminal():
         sys.stdout.write("\t".join(columns) + "\n")
@@ -169,24 +219,36 @@ def print_table(
     cells = [[line(cell) for cell in row] for row in rows]
     natural = [max(map(cell_len, column)) for column in zip(columns, *cells, strict=True)]
     output = _output()
-    widths = natural
+    least = [
+        width
+        if name in (*times, *numbers)
+        else min(width, _SHORT_ID if name in ids else _SHORT_TEXT)
+        for name, width in zip(columns, natural, strict=True)
+    ]
+    kept = list(range(len(columns)))
+    for name in () if wide else dispensable:
+        if sum(least[index] + _GAP for index in kept) - _GAP <= output.width:
+            break
+        if name in columns:
+            kept.remove(columns.index(name))
+    left_out = len(columns) - len(kept)
+    widths = [natural[index] for index in kept]
     if not wide:
-        least = [
-            width
-            if name in (*times, *numbers)
-            else min(width, _SHORT_ID if name in ids else _SHORT_TEXT)
-            for name, width in zip(columns, natural, strict=True)
-        ]
-        widths = fitted(natural, least, output.width - _GAP * (len(columns) - 1))
+        room = output.width - _GAP * (len(kept) - 1)
+        widths = fitted(widths, [least[index] for index in kept], room)
     head = Text(style="bold")
     for row_cells in (columns, *cells):
         row_text = head if row_cells is columns else Text()
-        for name, cell, width in zip(columns, row_cells, widths, strict=True):
-            kept = _cut(cell, width, in_the_middle=name in ids)
-            gap = " " * (width - cell_len(kept))
-            row_text.append(gap + kept if name in numbers else kept + gap).append(" " * _GAP)
+        for index, width in zip(kept, widths, strict=True):
+            name = columns[index]
+            text = _cut(row_cells[index], width, in_the_middle=name in ids)
+            gap = " " * (width - cell_len(text))
+            row_text.append(gap + text if name in numbers else text + gap).append(" " * _GAP)
         row_text.rstrip()
         output.print(row_text)
+    if left_out:
+        note = f"{counted(left_out, 'columns')} left out (--wide)"
+        output.print(Text(note, style="dim"))
 
 
 def fitted(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from jazzmine.cli.output import block, line, when
+from jazzmine.cli.output import block, counted, line, when
+from jazzmine.cli.rendering import turn_facts
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore
@@ -59,55 +60,53 @@ def conversation_page(store: MessageStore, conversation_id: str) -> Iterator[str
     yield "</main></body></html>\n"
 
 
-def _head(one: Conversation) -> Iterator[str]:
-    title = _text(one.title) or "Conversation"
+def _head(conversation: Conversation) -> Iterator[str]:
+    title = _text(conversation.title) or "Conversation"
     yield (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main>\n"
     )
+    user, agent = _text(conversation.user_id), _text(conversation.agent_id)
     yield (
-        f"<header><h1>{title}</h1><p class=soft>conversation {_text(one.id)}, user"
-        f" {_text(one.user_id)}, agent {_text(one.agent_id)}<br>{when(one.created_at)} to"
-        f" {when(one.last_updated_at)}</p>"
+        f"<header><h1>{title}</h1><p class=soft>conversation {_text(conversation.id)}, user {user},"
+        f" agent {agent}<br>{when(conversation.created_at)} to"
+        f" {when(conversation.last_updated_at)}</p>"
     )
-    if one.metadata:
-        yield f"<pre>{_json(one.metadata)}</pre>"
+    if conversation.metadata:
+        yield f"<pre>{_json(conversation.metadata)}</pre>"
     yield "</header>\n"
 
 
-def _message(one: Message, trace: TurnTrace | None) -> Iterator[str]:
-    name = _NAMES.get(one.role, one.role.value)
-    flag = " <span class=bad>flagged</span>" if one.is_flagged else ""
+def _message(message: Message, trace: TurnTrace | None) -> Iterator[str]:
+    name = _NAMES.get(message.role, message.role.value)
+    flag = " <span class=bad>flagged</span>" if message.is_flagged else ""
     yield (
-        f"<article class={one.role.value}><h2>{name} <span>{when(one.timestamp)}"
-        f" {_text(one.id)}</span>{flag}</h2>"
-        f"<div class=text dir=auto>{escape(block(one.original_content))}</div>"
+        f"<article class={message.role.value}><h2>{name} <span>{when(message.timestamp)}"
+        f" {_text(message.id)}</span>{flag}</h2>"
+        f"<div class=text dir=auto>{escape(block(message.original_content))}</div>"
     )
-    if one.entities:
-        yield f"<p class=soft>entities: {_listed(entity.name for entity in one.entities)}</p>"
-    if one.invoked_tools:
-        yield f"<p class=soft>tools: {_listed(one.invoked_tools)}</p>"
-    if one.errors:
-        yield f"<p class=bad>errors: {_listed(one.errors)}</p>"
+    if message.entities:
+        yield f"<p class=soft>entities: {_listed(entity.name for entity in message.entities)}</p>"
+    if message.invoked_tools:
+        yield f"<p class=soft>tools: {_listed(message.invoked_tools)}</p>"
+    if message.errors:
+        yield f"<p class=bad>errors: {_listed(message.errors)}</p>"
     if trace is not None:
         yield from _trace(trace)
     yield "</article>\n"
 
 
-def _trace(one: TurnTrace) -> Iterator[str]:
-    yield (
-        f"<details><summary class=soft>turn {one.turn_number}: {one.total_latency_ms} ms,"
-        f" {one.total_tokens} tokens, {len(one.llm_calls)} model calls,"
-        f" {len(one.tool_traces)} tools</summary>"
-    )
-    for call in one.llm_calls:
+def _trace(trace: TurnTrace) -> Iterator[str]:
+    facts = ", ".join(turn_facts(trace))
+    yield f"<details><summary class=soft>turn {trace.turn_number}: {facts}</summary>"
+    for call in trace.llm_calls:
         yield (
             f"<p class=soft>{_text(call.model)} ({_text(call.purpose)}):"
-            f" {call.total_tokens} tokens, {call.latency_ms} ms</p>"
+            f" {counted(call.total_tokens, 'tokens')}, {call.latency_ms:,} ms</p>"
         )
-    for tool in one.tool_traces:
+    for tool in trace.tool_traces:
         if tool.tool_name:
             yield f"<p class=soft>{_text(tool.tool_name)}</p><pre>{_json(tool.arguments)}</pre>"
         else:
@@ -118,7 +117,7 @@ def _trace(one: TurnTrace) -> Iterator[str]:
         yield f"<pre>{_json(tool.final_data)}</pre>"
         if tool.error:
             yield f"<p class=bad>{_text(tool.error)}</p>"
-    for error in one.errors:
+    for error in trace.errors:
         yield f"<p class=bad>{_text(error)}</p>"
     yield "</details>"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from typing import Any, Generic, TypeVar
 
 from jazzmine._sync.message_store.transfer import iter_records
+from jazzmine.cli.output import counted
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -31,9 +32,9 @@ _STORED_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 2_000_000
 
 
-def names(counts: dict[RecordKind, int]) -> str:
-    """Return counts in words."""
-    return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+def names(counts: Mapping[Any, int]) -> str:
+    """Return counts of things, by their names in the plural, in words."""
+    return ", ".join(counted(count, kind.replace("_", " ")) for kind, count in counts.items())
 
 
 class Records(Generic[AnyRecord]):

@@ -24,7 +24,7 @@ from jazzmine.cli.options import (
     memory_url,
     message_store,
 )
-from jazzmine.cli.output import line, print_json, say, write
+from jazzmine.cli.output import counted, line, print_json, say, write
 from jazzmine.cli.progress import Counter as Progress
 from jazzmine.cli.progress import counting
 from jazzmine.encryption import Keyring
@@ -75,7 +75,7 @@ def rekey(
                     pass  # what has expired cannot be read, but its text is there
                 refused += _rekey(third, as_json, counter)
     if refused:
-        raise Refused(f"{refused:,} values were not sealed, for the reasons above")
+        raise Refused(f"not sealed, for the reasons above: {counted(refused, 'values')}")
 
 
 def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
@@ -85,13 +85,13 @@ def _rekey(store: AnyStore, as_json: bool, counter: Progress) -> int:
         raise Refused("there are no keys: set JAZZMINE_ENCRYPTION, the new key first")
     counts: dict[str, Counter[str | None]] = {}
     refused: Counter[str] = Counter()
-    for found in _iter_keys(store, reseals=True):
-        if found.kind not in counts:
-            counter.begin(f"sealing {_named(found.kind)}")
-        counts.setdefault(found.kind, Counter()).update(found.counts)
-        refused[found.kind] += len(found.refused)
-        counter.step(found.counts.total())
-        for reason in found.refused:
+    for batch in _iter_keys(store, reseals=True):
+        if batch.kind not in counts:
+            counter.begin(f"sealing {_named(batch.kind)}")
+        counts.setdefault(batch.kind, Counter()).update(batch.counts)
+        refused[batch.kind] += len(batch.refused)
+        counter.step(batch.counts.total())
+        for reason in batch.refused:
             say(line(reason))
     store.backend.purge()
     for kind, by_key in counts.items():
@@ -114,9 +114,9 @@ def check_keys(store: AnyStore) -> Iterator[Finding]:
         return
     counts: dict[str, Counter[str | None]] = {}
     unopened: dict[str, list[str]] = {}
-    for found in _iter_keys(store, reseals=False):
-        counts.setdefault(found.kind, Counter()).update(found.counts)
-        unopened.setdefault(found.kind, []).extend(found.refused)
+    for batch in _iter_keys(store, reseals=False):
+        counts.setdefault(batch.kind, Counter()).update(batch.counts)
+        unopened.setdefault(batch.kind, []).extend(batch.refused)
     for kind, by_key in counts.items():
         if reasons := unopened[kind]:
             yield failed(

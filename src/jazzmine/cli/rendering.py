@@ -8,12 +8,28 @@ from typing import Any
 
 from rich.text import Text
 
-from jazzmine.cli.output import block, is_terminal, line, print_json, shown, when, write
+from jazzmine.cli.output import (
+    block,
+    counted,
+    is_terminal,
+    line,
+    print_json,
+    shown,
+    when,
+    write,
+)
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["print_records", "show_conversation", "show_message", "show_value", "trace_line"]
+__all__ = [
+    "print_records",
+    "show_conversation",
+    "show_message",
+    "show_value",
+    "trace_line",
+    "turn_facts",
+]
 
 # So many characters of a text are shown on a terminal.
 _LONG = 2_000
@@ -26,50 +42,59 @@ _STYLES = {
 }
 
 
-def show_conversation(one: Conversation) -> None:
-    """Print what a conversation is about."""
-    write(shown(one.title or "(no title)", "bold"))
-    write(f"{line(one.id)}  user {line(one.user_id)}  agent {line(one.agent_id)}")
-    write(f"{when(one.created_at)} to {when(one.last_updated_at)}")
-    if one.metadata:
-        write(line(json.dumps(one.metadata, ensure_ascii=False)))
+def show_conversation(conversation: Conversation, full: bool = True) -> None:
+    """Print what a conversation is about; cut on a terminal unless `full`."""
+    write(shown(_cut(conversation.title or "(no title)", full), "bold"))
+    names = (conversation.id, conversation.user_id, conversation.agent_id)
+    write("{}  user {}  agent {}".format(*map(line, names)))
+    write(f"{when(conversation.created_at)} to {when(conversation.last_updated_at)}")
+    if conversation.metadata:
+        write(line(_cut(json.dumps(conversation.metadata, ensure_ascii=False), full)))
 
 
-def show_message(one: Message, full: bool = True) -> None:
+def show_message(message: Message, full: bool = True) -> None:
     """Print a message, and what it says of its turn; cut on a terminal unless `full`."""
-    head = Text().append(one.role.value, style=_STYLES.get(one.role, "bold"))
-    head.append(f"  {when(one.timestamp)}  {line(one.id)}", style="dim")
-    if one.is_flagged:
+    head = Text().append(message.role.value, style=_STYLES.get(message.role, "bold"))
+    head.append(f"  {when(message.timestamp)}  {line(message.id)}", style="dim")
+    if message.is_flagged:
         head.append("  flagged", style="red")
     write("")
     write(head)
-    write(block(_cut(one.original_content, full)))
+    write(block(_cut(message.original_content, full)))
     notes: dict[str, Sequence[str] | None] = {
-        "tools": one.invoked_tools,
-        "flows": one.invoked_flows,
-        "entities": [entity.name for entity in one.entities],
-        "errors": one.errors,
+        "tools": message.invoked_tools,
+        "flows": message.invoked_flows,
+        "entities": [entity.name for entity in message.entities],
+        "errors": message.errors,
     }
     for name, values in notes.items():
         if values:
             style = "red" if name == "errors" else "dim"
-            write(shown(f"  {name}: {', '.join(values)}", style))
+            write(shown(f"  {name}: {_cut(', '.join(values), full)}", style))
 
 
-def trace_line(one: TurnTrace) -> str:
-    """Return what a turn did and cost, in a line."""
-    parts = [
-        f"turn {one.turn_number}",
-        f"{one.total_latency_ms} ms",
-        _counted(one.total_tokens, "token"),
-        _counted(len(one.llm_calls), "model call"),
-        _counted(len(one.tool_traces), "tool"),
+def trace_line(trace: TurnTrace, full: bool, option: str = "--full") -> str:
+    """Return what a turn did and cost, in a line; cut on a terminal unless `full`.
+
+    Args:
+        trace: that of the turn.
+        full: whether it is whole.
+        option: the option by which the user gets it whole.
+    """
+    parts = [f"turn {trace.turn_number}", *turn_facts(trace)]
+    return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full, option)
+
+
+def turn_facts(trace: TurnTrace) -> list[str]:
+    """Return how long a turn took, what it used, and what it cost where that is known."""
+    costs = [call.cost_usd for call in trace.llm_calls if call.cost_usd is not None]
+    return [
+        f"{trace.total_latency_ms:,} ms",
+        counted(trace.total_tokens, "tokens"),
+        counted(len(trace.llm_calls), "model calls"),
+        counted(len(trace.tool_traces), "tools"),
+        *([f"{sum(costs):.4g} USD"] if costs else []),
     ]
-    return ", ".join(parts + [f"error: {error}" for error in one.errors])
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def show_value(name: str, value: Any, indent: str, full: bool = True) -> None:
@@ -78,7 +103,7 @@ def show_value(name: str, value: Any, indent: str, full: bool = True) -> None:
         write(f"{indent}{line(name)}:")
         for key, inner in value.items():
             show_value(key, inner, indent + "  ", full)
-    elif isinstance(value, list) and any(isinstance(one, dict) for one in value):
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
         write(f"{indent}{line(name)}:")
         for number, inner in enumerate(value, 1):
             show_value(str(number), inner, indent + "  ", full)
@@ -87,10 +112,11 @@ def show_value(name: str, value: Any, indent: str, full: bool = True) -> None:
         write(f"{indent}{line(name)}: {line(_cut(text, full))}")
 
 
-def _cut(text: str, full: bool) -> str:
+def _cut(text: str, full: bool, option: str = "--full") -> str:
     if full or len(text) <= _LONG or not is_terminal():
         return text
-    return f"{text[:_LONG]}… {len(text) - _LONG:,} more characters (--full)"
+    more = counted(len(text) - _LONG, "more characters")
+    return f"{text[:_LONG]}… {more} ({option})"
 
 
 def print_records(records: Iterable[Record]) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from jazzmine.cli.filters import AgentOption, UserOption
 from jazzmine.cli.options import JSONOption, StoreOption, in_ms, message_store
-from jazzmine.cli.output import block, line, paged, print_json, when, write
+from jazzmine.cli.output import block, counted, line, paged, print_json, when, write
 from jazzmine.cli.progress import counting
 from jazzmine.findings import Finding, fine, warning
 from jazzmine.records.messages import FoundMessage
@@ -65,7 +65,7 @@ def search(
     Examples: `jazzmine search refund --user ada --since 7d`, `jazzmine search '"last tues*"'`
     """
     with message_store(context, store) as opened:
-        found = opened.search_messages(
+        matches = opened.search_messages(
             " ".join(words),
             user_id=user,
             agent_id=agent,
@@ -76,25 +76,25 @@ def search(
             limit=limit,
         )
     if as_json:
-        for one in found:
-            message = one.message.model_dump(mode="json")
-            print_json({"message": message, "score": one.score, "spans": one.spans})
+        for match in matches:
+            message = match.message.model_dump(mode="json")
+            print_json({"message": message, "score": match.score, "spans": match.spans})
         return
     with paged():
-        for one in found:
-            _show(one)
-    if not found:
+        for match in matches:
+            _show(match)
+    if not matches:
         raise typer.Exit(1)
 
 
-def _show(found: FoundMessage) -> None:
-    message = found.message
+def _show(match: FoundMessage) -> None:
+    message = match.message
     head = Text().append(message.role.value, style="bold")
     head.append(f"  {when(message.timestamp)}  {line(message.id)}", style="dim")
     head.append(f"  in {line(message.conversation_id)} of {line(message.user_id)}", style="dim")
     write("")
     write(head)
-    write(_excerpt(message.original_content, found.spans))
+    write(_excerpt(message.original_content, match.spans))
 
 
 def _excerpt(text: str, spans: Sequence[tuple[int, int]]) -> Text:
@@ -144,7 +144,7 @@ def index(
         hooks.make_search(wanted)
         indexed = _fill(opened)
     stems = f"with the stems of {wanted}" if wanted else "without stems"
-    write(f"the index of words is complete, {stems}: {indexed:,} messages were added")
+    write(f"the index of words is complete, {stems}; added {counted(indexed, 'messages')}")
 
 
 def _fill(store: MessageStore) -> int:

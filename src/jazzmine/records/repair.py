@@ -31,6 +31,7 @@ __all__ = [
     "Repairs",
     "parse_json",
     "plain_value",
+    "reasons_of",
     "repaired",
     "unreadable",
 ]
@@ -95,9 +96,7 @@ class Repairs:
 
     def _log_missing(self, error: ValidationError) -> None:
         if self._is_new(error.title):
-            # The values are not logged, because they are private.
-            reasons = (f"{_name(one['loc'])}: {one['msg']}" for one in error.errors())
-            logger.error("a listing is returned without %s: %s", error.title, "; ".join(reasons))
+            logger.error("a listing is returned without %s: %s", error.title, reasons_of(error))
 
     def _is_new(self, *key: str) -> bool:
         if key in self._logged:
@@ -106,6 +105,17 @@ class Repairs:
             self._logged.clear()
         self._logged[key] = None
         return True
+
+
+def reasons_of(error: ValidationError) -> str:
+    """Return which fields were refused and why, without the values, because they are private."""
+    details = error.errors(include_url=False, include_input=False)
+    return "; ".join(
+        ": ".join(filter(None, (_name(detail["loc"]), detail["msg"])))
+        for detail in details
+        # A default that depends on other fields is not made if one of these was refused.
+        if detail["type"] != "default_factory_not_called"
+    )
 
 
 def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, dict[str, str]]:

@@ -27,7 +27,7 @@ from jazzmine.records.conversation_log import Erased, Refusal, forked
 from jazzmine.records.json_values import contains
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs
+from jazzmine.records.repair import Repairs, reasons_of
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -212,9 +212,11 @@ class SealedMessages(MessageBackend):
             try:
                 [opened] = self.seal.opened(kind, [row])
                 return self.seal.sealed(Snapshot(_DECODERS[kind].record(opened)))
-            except (DecryptionError, ValidationError) as error:
+            except DecryptionError as error:
                 refused[row_id(row)] = str(error)
-                return None
+            except ValidationError as error:
+                refused[row_id(row)] = f"{error.title}: {reasons_of(error)}"
+            return None
 
         if ids:
             await self.inner.rewrite(kind, ids, change)

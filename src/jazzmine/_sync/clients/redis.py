@@ -13,16 +13,15 @@ from jazzmine._compat.sync_concurrency import sleep
 from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, time_limit
 from jazzmine.backends.redis.driver import (
     Remedy,
-    address_of,
     is_cluster,
-    lacks_database,
     max_connections,
     redis_driver,
     remedy_for,
+    translated,
 )
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline, backoff
-from jazzmine.errors import ConfigurationError, StoreClosedError, StoreUnavailableError
+from jazzmine.errors import StoreClosedError
 
 __all__ = ["RedisClient"]
 
@@ -203,7 +202,7 @@ class RedisClient:
                 pause = next(pauses)
                 refused = not repeat and isinstance(error, known.ConnectionError)
                 if refused or remedy is Remedy.GIVE_UP or deadline.remaining() <= pause:
-                    raise self._unavailable(error) from error
+                    raise translated(error, self._client) from error
             finally:
                 self._places.release("", call)
                 if self._closed:  # a client opens connections again after it was closed
@@ -224,11 +223,3 @@ class RedisClient:
                 elif isinstance(error, AnyTimeoutError):
                     # The client itself has not noticed that a node is silent.
                     self._client.nodes_manager.initialize()
-
-    def _unavailable(self, error: BaseException) -> Exception:
-        where = f"Redis at {address_of(self._client)}"
-        if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
-            return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
-        if lacks_database(error):
-            return ConfigurationError(f"{where} has no database of that number: {error}")
-        return StoreUnavailableError(f"{where} is not available: {error or 'no reply in time'}")

@@ -254,9 +254,13 @@ def _what_no_store_has(data: Any) -> str:
     if type(data) is not dict:
         return f"is {_KINDS.get(type(data), 'a number')}"
     keys = [repr(key[:40]) for key in data if key not in _Frame.model_fields]
-    if not keys:
-        return ""
-    return f"has {', '.join(keys[:3])}{' and more' if keys[3:] else ''}"
+    if keys:
+        return f"has {', '.join(keys[:3])}{' and more' if keys[3:] else ''}"
+    sections = [data.get(name) for name in _SECTIONS]
+    records = [raw for section in sections if type(section) is list for raw in section]
+    if records and not any(type(raw) is dict and {"id", "user_id"} & raw.keys() for raw in records):
+        return "has no record with 'id' or 'user_id'"
+    return ""
 
 
 def _refuse_duplicates(path: str, section: str, name: str, values: list[str]) -> None:
@@ -287,9 +291,10 @@ def _located(path: str, data: Any, error: ValidationError) -> ValidationError:
 
 def _record_named(data: Any, loc: tuple[int | str, ...]) -> str:
     try:
-        return f" (in the record with id {data[loc[0]][loc[1]]['id']!r})"
+        name = data[loc[0]][loc[1]]["id"]
     except (IndexError, KeyError, TypeError):
         return ""
+    return f" (in the record with id {name!r})" if type(name) is str else ""
 
 
 # Defaults of the fields by which a record is found and sorted.

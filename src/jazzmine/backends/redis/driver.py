@@ -8,6 +8,7 @@ from inspect import signature
 from types import ModuleType
 from typing import Any
 
+from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.extras import extra
 
 
@@ -94,6 +95,16 @@ def address_of(client: Any) -> str:
         return f"the master {pool.service_name!r}"
     host, port = settings.get("host", "localhost"), settings.get("port", 6379)
     return str(settings.get("path") or (f"[{host}]:{port}" if ":" in host else f"{host}:{port}"))
+
+
+def translated(error: BaseException, client: Any) -> Exception:
+    """Return the error of this library for one that ended a call, or a connection, of a client."""
+    where = f"Redis at {address_of(client)}"
+    if isinstance(error, redis_driver().exceptions.AskError):  # MovedError is one
+        return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
+    if lacks_database(error):
+        return ConfigurationError(f"{where} has no database of that number: {error}")
+    return StoreUnavailableError(f"{where} is not available: {error or 'no reply in time'}")
 
 
 def make_connections_of(pool: Any, kind: type) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -48,7 +49,7 @@ class PostgresPool:
         self._connector = connector
         self._discarding = BackgroundTasks()
         self._reconnecting = BackgroundTasks()
-        self._next_attempt = 0.0  # when the pool tries to connect again, by the monotonic clock
+        self._is_reconnecting = False
         self.is_open = False
         self._acquiring = 0  # how many calls ask for a connection
         self._pool = _Pool(
@@ -73,6 +74,7 @@ class PostgresPool:
     async def close(self) -> None:
         """Close all connections, those in use when they are released."""
         await self._pool.close(timeout=1.0)
+        await self._reconnecting.close(0.0)
 
     async def acquire(self, deadline: Deadline) -> Connection:
         """Take a connection; it has to be released, or discarded.
@@ -175,16 +177,21 @@ class PostgresPool:
         await self._pool.putconn(connection)
 
     def _reconnect(self, _: Any) -> None:
-        # psycopg's pool would retry at longer and longer intervals, and then no more. All its
-        # connections fail at once; one attempt after a pause is made for all of them.
-        now = monotonic()
-        if now >= self._next_attempt:
-            pause = random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures)
-            self._next_attempt = now + pause
-            self._reconnecting.start(partial(self._grow, pause))
+        # psycopg's pool would retry at longer and longer intervals, and then no more, and would log
+        # each attempt. All its connections fail at once; one is tried now and then for all of them.
+        if not self._is_reconnecting:
+            self._is_reconnecting = True
+            self._reconnecting.start(self._grow)
 
-    async def _grow(self, pause: float) -> None:
-        await sleep(pause)
-        self._next_attempt = 0.0
+    async def _grow(self) -> None:
+        try:
+            while not self._pool.closed:
+                await sleep(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+                with suppress(psycopg.Error):
+                    connection = await self._connector.connect()
+                    await connection.close()
+                    break
+        finally:
+            self._is_reconnecting = False
         if not self._pool.closed:
             await self._pool.check()

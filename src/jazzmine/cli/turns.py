@@ -1,0 +1,193 @@
+"""The commands that show what turns did, and what they took in all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from jazzmine.cli.filters import filtered
+from jazzmine.cli.options import (
+    POLL,
+    AfterOption,
+    FollowOption,
+    JSONOption,
+    LimitOption,
+    StoreOption,
+    WideOption,
+    message_store,
+)
+from jazzmine.cli.output import paged, print_table, shown, when, write
+from jazzmine.cli.rendering import print_records, trace_line
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter
+from jazzmine.sync import MessageStore
+
+__all__ = ["add_commands"]
+
+# A trace that is stored when its turn ends may have begun so long before others, in ms.
+_LATE = 600_000
+_AT_ONCE = 1_000
+# The columns of `usage` that a narrow terminal may lack, the first one first.
+_LEFT_OUT_OF_USAGE = (
+    "mean ms",
+    "g CO2",
+    "cached",
+    "completion",
+    "prompt",
+    "p95 ms",
+    "failed",
+    "turns",
+    "tokens",
+    "USD",
+)
+
+
+class UsageBy(str, Enum):
+    """What usage is summed up by."""
+
+    AGENT = "agent"
+    USER = "user"
+    CONVERSATION = "conversation"
+    INTENT = "intent"
+    MODEL = "model"
+    DAY = "day"
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Add the commands to the program."""
+    app.command("traces")(list_traces)
+    app.command("usage")(usage)
+
+
+@filtered
+def list_traces(
+    context: typer.Context,
+    where: TraceFilter,
+    limit: LimitOption = 50,
+    after: AfterOption = None,
+    follow: FollowOption = False,
+    wide: WideOption = False,
+    as_json: JSONOption = False,
+    store: StoreOption = None,
+) -> None:
+    """List the traces of turns, the latest first; all filters must hold.
+
+    With `--follow`, traces that are stored later come below, each in a line.
+
+    Examples: `jazzmine traces --agent desk --errors --since 7d`, `jazzmine traces --follow`
+    """
+    if follow and after is not None:
+        raise typer.BadParameter("give --follow or --after, not both")
+    with message_store(context, store) as opened:
+        seen = _recent_traces(opened, where) if follow else []
+        listed = opened.find_turn_traces(where, limit=limit, after=after)
+        if as_json:
+            print_records(listed)
+        else:
+            with nullcontext() if follow else paged():
+                _print_traces(listed, wide)
+        for trace in _added_traces(opened, where, [*seen, *listed]) if follow else ():
+            if as_json:
+                print_records([trace])
+            else:
+                facts = trace_line(trace, wide, "--wide")
+                write(shown(f"{trace.id}  {trace.conversation_id}  {facts}"))
+
+
+def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
+    columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "errors"]
+    rows = (
+        (
+            when(trace.started_at_ms),
+            trace.id,
+            trace.conversation_id,
+            trace.turn_number,
+            trace.total_latency_ms,
+            trace.total_tokens,
+            trace.detected_intent,
+            len(trace.errors),
+        )
+        for trace in traces
+    )
+    print_table(
+        columns,
+        rows,
+        times=("started",),
+        ids=("trace", "conversation"),
+        numbers=("turn", "ms", "tokens", "errors"),
+        dispensable=("intent", "turn", "started", "conversation", "tokens", "ms", "errors"),
+        wide=wide,
+    )
+
+
+def _recent_traces(store: MessageStore, where: TraceFilter) -> list[TurnTrace]:
+    since = round(time.time() * 1000) - _LATE
+    recent = where.model_copy(update={"started_from": max(since, where.started_from or since)})
+    return store.find_turn_traces(recent, limit=_AT_ONCE)
+
+
+def _added_traces(
+    store: MessageStore, where: TraceFilter, before: Iterable[TurnTrace]
+) -> Iterator[TurnTrace]:
+    """Yield the traces that are stored from now on, in the order in which their turns began."""
+    seen = {trace.id for trace in before}
+    while True:
+        sys.stdout.flush()
+        time.sleep(POLL)
+        recent = _recent_traces(store, where)
+        yield from (trace for trace in reversed(recent) if trace.id not in seen)
+        seen = {trace.id for trace in recent}
+
+
+@filtered
+def usage(
+    context: typer.Context,
+    where: TraceFilter,
+    by: Annotated[UsageBy, typer.Option("--by", help="What to sum up by.")] = UsageBy.AGENT,
+    wide: WideOption = False,
+    as_json: JSONOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Sum up what turns took: tokens, costs, latencies, energy; most tokens first.
+
+    `g CO2` is what the agent noted of the energy of its calls (`total_co2_g` of its traces); it is
+    shown where any was noted.
+
+    Example: `jazzmine usage --by model --since 30d`
+    """
+    with message_store(context, store) as opened:
+        sums = opened.summarize_usage(where, by=by.value)
+    if as_json:
+        print_records(sums)
+        return
+    columns: dict[str, list[object]] = {
+        "turns": [group.turns for group in sums],
+        "failed": [group.failed_turns for group in sums],
+        "prompt": [group.prompt_tokens for group in sums],
+        "completion": [group.completion_tokens for group in sums],
+        "tokens": [group.total_tokens for group in sums],
+        "mean ms": [round(group.mean_latency_ms) for group in sums],
+        "p95 ms": [group.p95_latency_ms for group in sums],
+    }
+    if any(group.total_co2_g for group in sums):
+        columns["g CO2"] = [f"{group.total_co2_g:.4g}" for group in sums]
+    if any(group.cached_prompt_tokens for group in sums):
+        columns["cached"] = [group.cached_prompt_tokens for group in sums]
+    if any(group.cost_usd for group in sums):
+        columns["USD"] = [f"{group.cost_usd:.4g}" for group in sums]
+    rows = zip((group.key for group in sums), *columns.values(), strict=True)
+    with paged():
+        print_table(
+            [by.value, *columns],
+            rows,
+            ids=(by.value,),
+            numbers=columns,
+            dispensable=_LEFT_OUT_OF_USAGE,
+            wide=wide,
+        )
