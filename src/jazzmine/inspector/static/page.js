@@ -16,8 +16,9 @@
   const keys = {
     "/": () => {
       const field = document.querySelector(".filters input");
-      if (field) field.focus();
-      else location.assign("/search#words");
+      if (!field) return location.assign("/search#words");
+      field.focus();
+      field.select();
     },
     j: () => go(1),
     k: () => go(-1),
