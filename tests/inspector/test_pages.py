@@ -121,12 +121,12 @@ async def test_the_pages_say_what_turns_cost(site: Site) -> None:
 
 
 async def test_a_turn_is_shown_with_its_question(site: Site) -> None:
-    asked = [
+    thread = [
         message("q", conversation_id="c2", original_content="Will it rain?", timestamp=NOW + 5),
         message("t", conversation_id="c2", role=MessageRole.TOOL, timestamp=NOW + 6),
         message("w", conversation_id="c2", role=MessageRole.ASSISTANT, timestamp=NOW + 7),
     ]
-    await site.store.store_messages(asked)
+    await site.store.store_messages(thread)
     page = await site.text("/turn", message="w")
     quotes = re.findall(r'<h2 class="speaker">(\w+)</h2>\s*<blockquote[^>]*>([^<]*)<', page)
     assert quotes == [("User", "Will it rain?"), ("Assistant", "the text of w")]

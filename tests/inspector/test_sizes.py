@@ -25,6 +25,19 @@ PAGES = ("/", "/?user=nobody", "/search", "/search?words=harbour", "/turns", "/u
 OF_RECORDS = ("/conversation?id=c0", "/conversation?id=c0&oldest=1", "/turn?message=m0")
 MEMORY = "/memory?id=c0"
 
+ANSWER = """# A harbour
+
+| ferry | leaves at |
+|:--|--:|
+| to Cacilhas | 10:20 |
+
+```python
+print("There is a line of code that is longer than the screen of a phone, so it is broken")
+```
+
+![A map](https://maps.example/harbour.png)
+"""
+
 
 async def fill(store: MessageStore, memory: WorkingMemoryStore, size: int) -> None:
     """Store so many conversations, and so many messages, each with a trace, in the first one."""
@@ -37,7 +50,13 @@ async def fill(store: MessageStore, memory: WorkingMemoryStore, size: int) -> No
         for number in range(size)
     ]
     messages = [
-        message(f"m{number}", conversation_id="c0", original_content="A harbour", timestamp=at)
+        message(
+            f"m{number}",
+            conversation_id="c0",
+            role="assistant",
+            original_content=ANSWER,
+            timestamp=at,
+        )
         for number, at in enumerate(range(NOW, NOW + size * 60_000, 60_000))
     ]
     traces = [
