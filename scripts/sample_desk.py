@@ -1,7 +1,7 @@
 """Fill stores with what the order desk of the demo says in some weeks, for pictures of it.
 
 The rules of `examples/order_desk` answer in them. They call no model, and their tools take no time:
-the traces get calls of models, tokens and times that are invented, the same ones on every run.
+the traces get calls of models, tokens, costs and times that are invented, the same on every run.
 
     scripts/sample_desk.py messages.db [END]
 
@@ -57,6 +57,19 @@ DIALOGS = (
         "No, leave it.",
     ),
 )
+# US dollars for a million tokens of the prompt and of the completion.
+PRICES = {"small-1": (0.15, 0.6), "large-2": (2.5, 10.0)}
+PROMPT = "You answer for the order desk. Look orders up before you speak of them."
+HOURS = """We are open:
+
+| day | hours |
+|:--|:--|
+| Monday to Friday | 8 to 18 |
+| **Saturday** | 9 to 16 |
+"""
+UNTITLED = "desk-0003"
+FAILED_CALL = f"{NEWEST}-2"
+
 # The newest conversation waits for an answer.
 UNFINISHED = (*DIALOGS[0][:4], "Good. Pick it up on 2026-12-01, please.")
 
@@ -69,7 +82,7 @@ def fill(path: str | Path, end: int, conversations: int = 140) -> None:
         end: when the newest one was updated, in ms.
     """
     with (
-        MessageStore.initialize({"storage": "sqlite", "path": str(path)}) as store,
+        MessageStore.initialize({"storage": "sqlite", "path": str(path), "search": True}) as store,
         WorkingMemoryStore.initialize({"storage": "sqlite", "path": str(path)}) as memory,
     ):
         for number in range(conversations, 0, -1):
@@ -81,7 +94,7 @@ def fill(path: str | Path, end: int, conversations: int = 140) -> None:
             kind = chance.choices(range(len(DIALOGS)), (4, 5, 3, 2))[0] if number > 1 else 0
             dialog = UNFINISHED if number == 1 else DIALOGS[kind]
             desk = _Desk(store, f"desk-{number:04}", chance, began)
-            desk.title = TITLES[kind]
+            desk.title = TITLES[kind] if desk.conversation_id != UNTITLED else ""
             for text in dialog:
                 desk.turn(text)
             if number == 1:
@@ -106,9 +119,13 @@ class _Desk:
         memory, chance = self.memory, self._chance
         memory.begin_turn(rules.understand(text, memory))
         reply = rules.answer(memory, text)
+        if reply.intent == "opening_hours":
+            reply.text = HOURS + reply.text.partition("Saturdays.")[2]
+        elif reply.intent == "order_status":
+            reply.text = reply.text.replace("Order 4711", "Order **4711**")
         memory.end_turn(reply.text, reply.intent)
         began = self._now
-        trace = self._trace(rules.trace(memory, time.time()), began)
+        trace = self._trace(rules.trace(memory, time.time()), began, text, reply.text)
         question, answer = rules.messages(memory, text, reply)
         asked = self._renamed(question, began)
         answered = self._renamed(answer, trace.ended_at_ms)
@@ -132,13 +149,33 @@ class _Desk:
         fields = {"conversation_id": self.conversation_id, "user_id": self.user}
         return message.model_copy(update={"id": name, "timestamp": timestamp, **fields})
 
-    def _trace(self, trace: TurnTrace, began: int) -> TurnTrace:
+    def _trace(self, trace: TurnTrace, began: int, text: str, reply: str) -> TurnTrace:
         chance, number = self._chance, trace.turn_number
+        sent = [{"role": "system", "content": PROMPT}, {"role": "user", "content": text}]
+        answers = {
+            "enhancement": {"query": text, "orders": trace.detected_entities},
+            "flow_selection": {"intent": trace.detected_intent},
+            "agent_loop": {"role": "assistant", "content": reply},
+        }
         calls, now = [], began + 40
         for purpose in ("enhancement", "flow_selection", "agent_loop"):
             model = "large-2" if purpose == "agent_loop" else "small-1"
             ms = chance.randrange(180, 420) if model == "small-1" else chance.randrange(600, 1_900)
             prompt, completion = chance.randrange(250, 900), chance.randrange(15, 160)
+            if purpose == "agent_loop" and f"{self.conversation_id}-{number}" == FAILED_CALL:
+                limited = LLMCallRecord(
+                    purpose=purpose,
+                    model=model,
+                    latency_ms=210,
+                    timestamp_ms=now,
+                    success=False,
+                    error="RateLimitError: 429, try again in 0.4 s",
+                    input=sent,
+                )
+                calls.append(limited)
+                trace.errors.append(f"{model}: {limited.error}")
+                now += 640
+            price = PRICES[model]
             calls.append(
                 LLMCallRecord(
                     purpose=purpose,
@@ -146,8 +183,12 @@ class _Desk:
                     prompt_tokens=prompt,
                     completion_tokens=completion,
                     total_tokens=prompt + completion,
+                    cached_prompt_tokens=240 if purpose == "agent_loop" and number > 1 else 0,
+                    cost_usd=(prompt * price[0] + completion * price[1]) / 1_000_000,
                     latency_ms=ms,
                     timestamp_ms=now,
+                    input=sent,
+                    output=answers[purpose],
                 )
             )
             now += ms + 5

@@ -11,10 +11,17 @@ __all__ = ["check_recorded_turn", "only_trace"]
 
 
 async def only_trace(store: AsyncMessageStore | MessageStore, conversation_id: str) -> TurnTrace:
-    """Return the one trace of a conversation, which belongs to a message that is stored."""
+    """Return the one trace of a conversation, which belongs to a message that is stored.
+
+    The error of each call that failed is among its `errors`, by which failed turns are counted.
+    """
     reading = as_async(store)
     (trace,) = await reading.get_turn_traces_by_conversation_id(conversation_id)
     assert await reading.get_message_by_id(trace.message_id) is not None
+    calls = [(call.success, call.error) for call in trace.llm_calls]
+    calls += [(call.success, call.error) for call in trace.tool_traces]
+    for success, reason in calls:
+        assert success or any(str(reason) in error for error in trace.errors)
     return trace
 
 

@@ -98,12 +98,13 @@ LISTINGS: dict[str, tuple[str, Listing, dict[str, Any], str]] = {
         "conversation_id",
     ),
     "messages of a user": (MESSAGES, MESSAGES_OF_USER, MESSAGES_OF_USER.of("u1"), "user_id"),
-    "immediate context": (MESSAGES, NEWEST_MESSAGES, visible("c1"), "conversation_id"),
-    "a window": (MESSAGES, NEWEST_MESSAGES, visible("c1", calls=True), "conversation_id"),
+    "immediate context": (MESSAGES, NEWEST_MESSAGES, visible("c1", "none"), "conversation_id"),
+    "all newest": (MESSAGES, NEWEST_MESSAGES, visible("c1", "all"), "conversation_id"),
+    "a window": (MESSAGES, NEWEST_MESSAGES, visible("c1", "calls"), "conversation_id"),
     "the next page of a window": (
         MESSAGES,
         NEWEST_MESSAGES,
-        NEWEST_MESSAGES.after(visible("c1", calls=True), {"timestamp": 5, "_id": 1}),
+        NEWEST_MESSAGES.after(visible("c1", "calls"), {"timestamp": 5, "_id": 1}),
         "conversation_id",
     ),
     "the newest message": (

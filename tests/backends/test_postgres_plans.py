@@ -153,7 +153,7 @@ def test_a_context_costs_the_same_after_flagged_messages(
     filled: tuple[psycopg.Connection[Any], str],
 ) -> None:
     connection, schema = filled
-    before = blocks(filled, sql.newest(20, False, False), owner="c9", limit=20)
+    before = blocks(filled, sql.newest(20, "none", False), owner="c9", limit=20)
     # They stay there, so they are in a conversation that no other test reads.
     flagged = """
         INSERT INTO $schema.messages
@@ -161,7 +161,7 @@ def test_a_context_costs_the_same_after_flagged_messages(
         SELECT 'flagged ' || n, 'c9', 'u', 'user', 'text', 1000000 + n, true
         FROM generate_series(1, 5000) AS n"""
     connection.execute(bound(flagged, schema))
-    assert blocks(filled, sql.newest(20, False, False), owner="c9", limit=20) <= before + 5
+    assert blocks(filled, sql.newest(20, "none", False), owner="c9", limit=20) <= before + 5
 
 
 NEW = '{"id": "new", "conversation_id": "c7", "user_id": "u", "role": "user",'

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from jazzmine.deadline import Deadline
-from jazzmine.records.base import Snapshot
+from jazzmine.records.base import FlaggedShown, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import NOTHING, Nothing
 from jazzmine.records.rows import Row
@@ -69,7 +69,7 @@ class IgnoresFlags(ToyBackend):
     def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
@@ -106,10 +106,12 @@ class SkipsEqualsBetweenPages(ToyBackend):
 class TakesAnotherPercentile(ToyBackend):
     """Returns the 95th percentile as the median."""
 
-    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
         return [
             group.model_copy(update={"p50_latency_ms": group.p95_latency_ms})
-            for group in super().summarize(where, by)
+            for group in super().summarize(where, by, conversation_ids)
         ]
 
 

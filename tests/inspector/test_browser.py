@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
@@ -13,6 +13,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from jazzmine.core import MessageStore, WorkingMemoryStore
 from tests.behaviour.samples import NOW, conversation, message
 from tests.inspector import browser as chromium
+from tests.inspector.checks import SCHEMES, low_contrasts
 from tests.inspector.conftest import fill
 from tests.inspector.served import Served, served
 
@@ -149,13 +150,13 @@ async def test_an_open_thread_follows_new_messages_and_working_memory(
         await page.goto("/conversation?id=live")
         await expect(page.locator(".memory")).to_contain_text("idle")
         for number in range(3):
-            told = message(
+            new = message(
                 f"live{number}",
                 conversation_id="live",
                 original_content=f"new {number} <b>not bold</b>",
                 timestamp=NOW + number,
             )
-            await store.store_message(told)
+            await store.store_message(new)
             await expect(page.locator("article")).to_have_count(number + 1, timeout=20_000)
         await expect(page.locator("article").last).to_contain_text("new 2 <b>not bold</b>")
         await expect(page.locator(".follow")).to_have_count(1)
@@ -166,6 +167,40 @@ async def test_an_open_thread_follows_new_messages_and_working_memory(
         async with memory.locked("live") as wm:
             fails(wm)
         await expect(page.locator(".memory")).to_contain_text("error", timeout=20_000)
+
+
+async def test_what_changes_by_itself_leaves_the_reader_in_place(page: Page, filled: Path) -> None:
+    url = f"sqlite:{filled}"
+    async with (
+        await MessageStore.initialize(url) as store,
+        await WorkingMemoryStore.initialize(url) as memory,
+    ):
+        await store.store_conversation(conversation("read"))
+        await store.store_messages(
+            message(f"read{number}", conversation_id="read", timestamp=NOW + number)
+            for number in range(40)
+        )
+        await memory.get_or_create("read", "u1", "a1")
+        await page.goto("/conversation?id=read")
+        await page.get_by_text("All of it").click()
+        place = await page.evaluate("scrollTo(0, 300), scrollY")
+        assert place == 300
+
+        await store.store_message(
+            message("read-new", conversation_id="read", timestamp=NOW + 99, original_content="new")
+        )
+        async with memory.locked("read") as wm:
+            wm.turn_number = 7
+        await expect(page.locator(".memory")).to_contain_text("turn 7", timeout=20_000)
+        await expect(page.locator("article")).to_have_count(41, timeout=20_000)
+        await expect(page.locator(".memory details[open] > pre")).to_contain_text(
+            '"turn_number": 7'
+        )
+        assert await page.evaluate("scrollY") == place
+
+        await page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        await store.store_message(message("read-last", conversation_id="read", timestamp=NOW + 100))
+        await expect(page.locator("#m-read-last")).to_be_in_viewport(timeout=20_000)
 
 
 async def test_the_timeline_of_an_answer_is_loaded_when_it_is_opened(page: Page) -> None:
@@ -192,7 +227,7 @@ async def test_a_search_leads_to_a_view_that_can_be_shared(page: Page) -> None:
     assert "agent=a2" in page.url
     await page.get_by_label("Id").fill("c1")
     await page.get_by_role("button", name="Search").click()
-    await expect(page).to_have_url(re.compile(r"/conversation\?id=c1$"))
+    await expect(page).to_have_url(re.compile(r"/conversation\?id=c1#end$"))
 
 
 async def test_without_scripts_the_parts_are_links(browser: Browser, program: Served) -> None:
@@ -223,7 +258,7 @@ async def test_the_keyboard_reaches_each_control_in_order_with_a_visible_focus(
     expected = await page.evaluate(
         """() => [...document.querySelectorAll(
             "a[href], button, input, summary, [tabindex='0']")]
-            .filter((each) => each.checkVisibility({contentVisibilityAuto: false})).length"""
+            .filter((each) => each.checkVisibility()).length"""
     )
     places: list[int] = []
     # A field for a day takes several steps.
@@ -248,6 +283,50 @@ async def test_the_skip_link_leads_to_the_content(page: Page) -> None:
     assert await page.evaluate("document.activeElement.id") == "content"
 
 
+async def test_keys_go_through_messages_and_pages(page: Page, filled: Path) -> None:
+    async with await MessageStore.initialize(f"sqlite:{filled}") as store:
+        await store.store_conversation(conversation("keys"))
+        await store.store_messages(
+            message(f"k{number}", conversation_id="keys", timestamp=NOW + number)
+            for number in range(450)
+        )
+    focused = "document.activeElement.id"
+    await page.goto("/conversation?id=keys&oldest=1")
+    for key, place in (("j", "m-k0"), ("j", "m-k1"), ("k", "m-k0"), ("k", "m-k0")):
+        await page.keyboard.press(key)
+        assert await page.evaluate(focused) == place
+    for key, first in (("n", "m-k200"), ("n", "m-k400"), ("p", "m-k200")):
+        await page.keyboard.press(key)
+        await expect(page.locator("article").first).to_have_attribute("id", first)
+        await page.wait_for_load_state()
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_slash_leads_to_a_field_on_each_page(page: Page, path: str) -> None:
+    await open_whole(page, path)
+    has_form = await page.locator(".filters").count()
+    await page.keyboard.press("/")
+    if not has_form:
+        await page.wait_for_url("**/search#words")
+    await expect(page.locator(".filters input").first).to_be_focused()
+    await page.keyboard.type("j/k")
+    await expect(page.locator(".filters input").first).to_have_value("j/k")
+
+
+async def test_monospace_is_copied_as_it_is_stored(
+    context: BrowserContext, page: Page, program: Served
+) -> None:
+    await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=program.base)
+    await page.goto("/turn?message=m2")
+    tool = page.locator("details.tool").first
+    await tool.evaluate("(each) => { each.open = true }")
+    await tool.get_by_role("button", name="Copy").first.click()
+    await expect(tool.get_by_role("button", name="Copied")).to_be_visible()
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert copied == await tool.locator("pre").first.inner_text()
+    assert copied.strip()
+
+
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_narrow_page_is_not_wider_than_the_screen(page: Page, path: str) -> None:
     await open_whole(page, path)
@@ -256,42 +335,11 @@ async def test_a_narrow_page_is_not_wider_than_the_screen(page: Page, path: str)
         assert await page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-CONTRASTS = """() => {
-    const parse = (text) => text.match(/[\\d.]+/g).map(Number);
-    const part = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-    const light = ([r, g, b]) => 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
-    const ground = (each) => {
-        for (; each; each = each.parentElement) {
-            const colour = parse(getComputedStyle(each).backgroundColor);
-            if (colour.length === 3 || colour[3] === 1) return colour;
-        }
-        return [255, 255, 255];
-    };
-    for (const each of document.querySelectorAll("details")) each.open = true;
-    const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-    while (texts.nextNode()) {
-        const each = texts.currentNode.parentElement;
-        if (!texts.currentNode.data.trim() || each.closest("script, svg")) continue;
-        const style = getComputedStyle(each);
-        const [low, high] = [light(parse(style.color)), light(ground(each))].sort((a, b) => a - b);
-        const size = parseFloat(style.fontSize), bold = style.fontWeight >= 700;
-        const ratio = (high + 0.05) / (low + 0.05);
-        const least = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
-        found.push([ratio >= least, ratio.toFixed(2), texts.currentNode.data.trim().slice(0, 40)]);
-    }
-    return found;
-}"""
-
-
 @pytest.mark.parametrize("path", PATHS)
 async def test_each_text_has_the_contrast_of_wcag_aa(page: Page, path: str) -> None:
     await open_whole(page, path)
-    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-    for scheme in schemes:
-        await page.emulate_media(color_scheme=scheme)
-        found = await page.evaluate(CONTRASTS)
-        assert len(found) > 10
-        assert [each for each in found if not each[0]] == []
+    for scheme in SCHEMES:
+        assert await low_contrasts(page, scheme) == []
 
 
 @pytest.mark.parametrize("path", PATHS)

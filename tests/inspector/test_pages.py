@@ -10,6 +10,7 @@ import pytest
 
 from jazzmine.core import MessageRole, MessageStore, WorkingMemoryStore
 from jazzmine.errors import StoreUnavailableError
+from jazzmine.inspector.threads import PAGE
 from tests.behaviour.samples import NOW, conversation, llm_call, message, messages, trace
 from tests.inspector.conftest import Site, opened
 
@@ -25,8 +26,9 @@ def links(text: str, path: str) -> list[str]:
 
 
 async def test_conversations_are_listed_newest_first(site: Site) -> None:
-    found = links(await site.text("/"), "/conversation?")
-    assert found == [f"/conversation?id={each}" for each in ("c2", "c%2F3+%3F%26%23%25", "c1")]
+    listed = links(await site.text("/"), "/conversation?")
+    ids = ("c2", "c%2F3+%3F%26%23%25", "c1")
+    assert listed == [f"/conversation?id={each}#end" for each in ids]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +50,7 @@ async def test_they_are_searched_by_user_and_agent(
 @pytest.mark.parametrize(
     ("some_id", "place"),
     [
-        ("c/3 ?&#%", "/conversation?id=c%2F3+%3F%26%23%25"),
+        ("c/3 ?&#%", "/conversation?id=c%2F3+%3F%26%23%25#end"),
         ("m2", "/turn?message=m2"),
         ("trace-of-in-c2", "/turn?message=in-c2"),
     ],
@@ -92,7 +94,61 @@ async def test_a_conversation_without_a_title_is_told_by_its_first_text(site: Si
     text = await site.text("/")
     assert "When does it rain?" in text
     assert "untitled" in text
-    assert re.search(r"1 turn · 12\.3k tokens · \$0\.0125", text)
+    assert re.search(r"2 messages · 1 turn · 12\.3k tokens · \$0\.0125", text)
+    thread = await site.text("/conversation", id="untitled")
+    assert "<title>When does it rain? · jazzmine</title>" in thread
+    assert re.search("<h1[^>]*>When does it rain[?]</h1>", thread)
+
+
+async def test_messages_are_counted_without_traces_and_with_flagged_ones(site: Site) -> None:
+    listed = await site.text("/", agent="a1")
+    assert re.findall(r"(\d+ messages?)\b", listed) == ["3 messages"]
+    assert "3 messages ·" in await site.text("/conversation", id="c1")
+    assert "0 messages ·" in await site.text("/conversation", id="c/3 ?&#%")
+
+
+async def test_the_pages_say_what_turns_cost(site: Site) -> None:
+    calls = [llm_call(cost_usd=0.25), llm_call(cost_usd=0.5), llm_call(cost_usd=None)]
+    turn = trace("in-c2", conversation_id="c2", agent_id="a2", llm_calls=calls, total_tokens=9)
+    await site.store.store_turn_trace(turn)
+    assert "9 tokens · $0.75 · 3 model calls" in await site.text("/conversation", id="c2")
+    shown = await site.text("/turn", message="in-c2")
+    assert "<dt>Cost</dt><dd>$0.75</dd>" in shown
+    assert 'data-label="Cost">$0.75</td>' in await site.text("/turns", agent="a2")
+    usage = await site.text("/usage", agent="a2")
+    assert "<dt>Cost</dt><dd>$0.75</dd>" in usage
+    assert usage.count('<td class="num">$0.75</td>') == 4
+
+
+async def test_a_turn_is_shown_with_its_question(site: Site) -> None:
+    thread = [
+        message("q", conversation_id="c2", original_content="Will it rain?", timestamp=NOW + 5),
+        message("t", conversation_id="c2", role=MessageRole.TOOL, timestamp=NOW + 6),
+        message("w", conversation_id="c2", role=MessageRole.ASSISTANT, timestamp=NOW + 7),
+    ]
+    await site.store.store_messages(thread)
+    page = await site.text("/turn", message="w")
+    quotes = re.findall(r'<h2 class="speaker">(\w+)</h2>\s*<blockquote[^>]*>([^<]*)<', page)
+    assert quotes == [("User", "Will it rain?"), ("Assistant", "the text of w")]
+    assert 'href="/conversation?id=c2&amp;at=w#m-w"' in page
+
+
+async def test_the_prompt_of_a_call_is_readable(site: Site) -> None:
+    sent = [
+        {"role": "system", "content": "Be brief.\nBe kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Hello <b>"}]},
+        {"role": "assistant", "content": None, "tool_calls": [{"name": "look_up"}]},
+    ]
+    calls = [llm_call(input=sent, output={"answer": 1})]
+    await site.store.store_turn_trace(
+        trace("in-c2", conversation_id="c2", agent_id="a2", llm_calls=calls)
+    )
+    page = await site.text("/turn", message="in-c2")
+    assert re.findall(r'<div class="part"><strong>(\w+)', page) == ["system", "user", "assistant"]
+    assert 'dir="auto">Be brief.\nBe kind.</div>' in page
+    assert "Hello &lt;b&gt;</div>" in page
+    assert "&#34;name&#34;: &#34;look_up&#34;" in page
+    assert "&#34;answer&#34;: 1" in page
 
 
 async def test_a_failed_call_marks_its_turn(site: Site) -> None:
@@ -107,19 +163,20 @@ async def test_a_failed_call_marks_its_turn(site: Site) -> None:
 
 
 async def test_the_markdown_of_an_answer_is_rendered_beside_its_source(site: Site) -> None:
-    written = "**bold** <b>no</b>\n\n| a | b |\n|:--|--:|\n| 1 | 2 |\n\n[x](https://x.example)"
+    written = "# One\n\n## Two\n\n**bold** <b>no</b>\n\n| a | b |\n|:--|--:|\n| 1 | 2 |\n\n[x](https://x.example)"
     hostile = "[y](javascript:alert(1)) ![z](https://z.example/z.png) [w](data:text/html,x)"
     await site.store.store_message(
         message("md", role=MessageRole.ASSISTANT, original_content=f"{written}\n{hostile}")
     )
     text = await site.text("/conversation", id="c1")
     rendered = text[text.index('<div class="markdown"') :].partition("</div>")[0]
-    for part in ("<strong>bold</strong>", "&lt;b&gt;no&lt;/b&gt;", "<td>2</td>"):
+    for part in ("<h3>One", "<h4>Two", "<strong>bold", "&lt;b&gt;no&lt;/b&gt;", "<td>2</td>"):
         assert part in rendered
     assert re.findall(r'href="([^"]*)"', rendered) == [
         "https://x.example",
         "https://z.example/z.png",
     ]
+    assert ">z</a>" in rendered
     assert "<img" not in rendered
     assert "style=" not in rendered
     assert "**bold**" in text
@@ -165,28 +222,63 @@ async def test_a_message_of_a_tool_is_folded(site: Site) -> None:
     assert re.search(r"<details><summary>[^<]*</summary><div[^>]*>42 found", text)
 
 
-async def test_a_long_thread_is_shown_in_pages(site: Site) -> None:
-    told = [message(f"l{n:04}", conversation_id="c2", timestamp=NOW + n) for n in range(2_300)]
-    await site.store.store_messages(told)
-    await site.store.store_turn_trace(
-        trace("l2200", conversation_id="c2", turn_number=9, started_at_ms=NOW + 2_000)
+@pytest.fixture
+async def long(site: Site) -> list[str]:
+    """The ids of the 950 messages of a conversation, all flagged, one with a trace."""
+    await site.store.store_conversation(conversation("long"))
+    ids = [f"l{number:04}" for number in range(950)]
+    await site.store.store_messages(
+        message(each, conversation_id="long", is_flagged=True, timestamp=NOW + number // 2)
+        for number, each in enumerate(ids)
     )
-    newest = await site.text("/conversation", id="c2")
-    assert 'id="m-l2299"' in newest
-    assert 'id="m-l0000"' not in newest
-    assert "every 2s" in newest
-    (first,) = (each for each in links(newest, "/conversation?") if "oldest" in each)
-    found, text = [], await site.text(first)
-    assert "every 2s" not in text
-    while True:
-        found += re.findall(r'<article [^>]*id="m-(l[^"]*)"', text)
-        further = [each for each in links(text, "/conversation?") if "after=" in each]
-        if not further:
-            break
-        text = await site.text(further[0])
-    assert found == [each.id for each in told]
-    assert "every 2s" in text
-    assert ">Turn 9 " in text
+    turn = trace("l0150", conversation_id="long", turn_number=9, started_at_ms=NOW)
+    await site.store.store_turn_trace(turn)
+    return ids
+
+
+def shown_in(page: str) -> list[str]:
+    """The ids of the messages of a page."""
+    return re.findall(r'<article [^>]*id="m-([^"]*)"', page)
+
+
+async def test_a_long_thread_opens_at_its_newest_messages(site: Site, long: list[str]) -> None:
+    page = await site.text("/conversation", id="long")
+    assert shown_in(page) == long[-PAGE:]
+    assert "950 messages" in page
+    assert f"{PAGE} of 950" in page
+    assert "every 2s" in page
+
+
+@pytest.mark.parametrize(("start", "rel"), [("", "prev"), ("&oldest=1", "next")])
+async def test_a_long_thread_is_read_in_both_directions(
+    site: Site, long: list[str], start: str, rel: str
+) -> None:
+    page = await site.text(f"/conversation?id=long{start}")
+    pages = [shown_in(page)]
+    while links_on := re.findall(rf'href="([^"#]*)[^"]*" rel="{rel}"', page):
+        page = await site.text(unescape(links_on[0]))
+        pages.append(shown_in(page))
+    in_order = pages if rel == "next" else pages[::-1]
+    assert [each for ids in in_order for each in ids] == long
+    assert ("every 2s" in page) == (rel == "next")
+
+
+@pytest.mark.parametrize("number", [0, 50, 150, 800, 949])
+async def test_a_message_that_was_searched_is_shown_among_those_around_it(
+    site: Site, long: list[str], number: int
+) -> None:
+    page = await site.text("/conversation", id="long", at=long[number])
+    half = PAGE // 2
+    assert shown_in(page) == long[max(0, number - half) : number + half + 1]
+    assert (">Turn 9 " in page) == (abs(number - 150) <= half)
+    assert ('rel="prev"' in page) == (number > half)
+    assert ('rel="next"' in page) == (number + half < 949)
+
+
+async def test_after_the_newest_message_the_way_back_is_shown(site: Site) -> None:
+    page = await site.text("/conversation", id="c2", after="in-c2")
+    assert "There are no later messages" in page
+    assert links(page, "/conversation?id=c2#end") != []
 
 
 @pytest.mark.parametrize("known", ["c2", "empty"])
@@ -286,6 +378,13 @@ async def test_a_day_that_is_none_is_named(site: Site, path: str) -> None:
     assert "2026-02-31" in await site.text(path, 400, since="2026-02-31")
 
 
+@pytest.mark.parametrize("path", ["/usage", "/turns"])
+async def test_days_in_the_wrong_order_are_refused(site: Site, path: str) -> None:
+    days = {"since": "2026-02-28", "until": "2026-02-27"}
+    assert "“until” (2026-02-27) is before" in await site.text(path, 400, **days)
+    assert "No turn" in await site.text(path, since="1990-01-01", until="1990-01-01")
+
+
 # Problems
 
 
@@ -354,15 +453,3 @@ async def test_found_messages_are_marked_and_lead_to_their_place(tmp_path: Path)
 async def test_a_store_without_an_index_says_how_to_make_one(site: Site) -> None:
     assert "jazzmine index" in await site.text("/search", words="hello")
     assert "Finds messages by their words" in await site.text("/search")
-
-
-async def test_a_message_of_a_long_conversation_is_shown_at_its_place(tmp_path: Path) -> None:
-    async with await MessageStore.initialize(f"sqlite:{tmp_path / 'messages.db'}") as store:
-        await store.store_conversation(conversation("c1"))
-        await store.store_messages(messages(*(f"m{number}" for number in range(1_200))))
-        async with opened(store, None) as site:
-            page = await site.text("/conversation", id="c1", at="m300")
-
-    assert 'id="m-m300"' in page
-    assert 'id="m-m299"' not in page
-    assert 'id="m-m1199"' in page

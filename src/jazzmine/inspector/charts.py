@@ -28,11 +28,12 @@ class Bar:
     width: float
 
 
-def bars(found: Sequence[UsageSummary]) -> list[Bar]:
+def bars(usages: Sequence[UsageSummary]) -> list[Bar]:
     """Return the bars of the groups with the most tokens."""
-    longest = max((max(one.total_tokens, 0) for one in found), default=0) or 1
+    longest = max((max(usage.total_tokens, 0) for usage in usages), default=0) or 1
     return [
-        Bar(one, round(100 * max(one.total_tokens, 0) / longest, 2)) for one in found[:MOST_BARS]
+        Bar(usage, round(100 * max(usage.total_tokens, 0) / longest, 2))
+        for usage in usages[:MOST_BARS]
     ]
 
 
@@ -44,6 +45,7 @@ class Column:
     tokens: int
     turns: int
     failed: int
+    cost: float
     x: int
     y: float
     height: float
@@ -60,17 +62,22 @@ class Columns:
     @property
     def tokens(self) -> int:
         """The tokens of all columns."""
-        return sum(one.tokens for one in self.columns)
+        return sum(column.tokens for column in self.columns)
 
     @property
     def turns(self) -> int:
         """The turns of all columns."""
-        return sum(one.turns for one in self.columns)
+        return sum(column.turns for column in self.columns)
 
     @property
     def failed(self) -> int:
         """The turns with errors of all columns."""
-        return sum(one.failed for one in self.columns)
+        return sum(column.failed for column in self.columns)
+
+    @property
+    def cost(self) -> float:
+        """What the model calls of all columns cost, as far as it is known, in US dollars."""
+        return sum(column.cost for column in self.columns)
 
 
 class _Used(NamedTuple):
@@ -78,11 +85,15 @@ class _Used(NamedTuple):
     tokens: int = 0
     turns: int = 0
     failed: int = 0
+    cost: float = 0.0
 
 
-def columns(found: Iterable[UsageSummary]) -> Columns:
+def columns(usages: Iterable[UsageSummary]) -> Columns:
     """Return the chart of usage by day."""
-    days = sorted(_Used(one.key, one.total_tokens, one.turns, one.failed_turns) for one in found)
+    days = sorted(
+        _Used(usage.key, usage.total_tokens, usage.turns, usage.failed_turns, usage.cost_usd)
+        for usage in usages
+    )
     if not days:
         return Columns([], "day", 0)
     first, last = (date.fromisoformat(each.label) for each in (days[0], days[-1]))
@@ -95,16 +106,14 @@ def columns(found: Iterable[UsageSummary]) -> Columns:
         unit, used = "day", [known.get(label, _Used(label)) for label in labels]
     most = max(max(each.tokens for each in used), 0)
     drawn = []
-    for x, one in enumerate(used):
-        height = round(HEIGHT * max(one.tokens, 0) / (most or 1), 2)
-        drawn.append(Column(*one, x, round(HEIGHT - height, 2), height))
+    for x, each in enumerate(used):
+        height = round(HEIGHT * max(each.tokens, 0) / (most or 1), 2)
+        drawn.append(Column(*each, x, round(HEIGHT - height, 2), height))
     return Columns(drawn, unit, most)
 
 
 def _months(days: Iterable[_Used]) -> list[_Used]:
     months = []
     for month, group in groupby(days, key=lambda day: day.label.rpartition("-")[0]):
-        each = list(group)
-        tokens, turns = sum(day.tokens for day in each), sum(day.turns for day in each)
-        months.append(_Used(month, tokens, turns, sum(day.failed for day in each)))
+        months.append(_Used(month, *map(sum, zip(*(day[1:] for day in group), strict=True))))
     return months

@@ -55,15 +55,17 @@ class TurnFilter:
         """Return the filter for the store.
 
         Raises:
-            BadFilter: a day is not one.
+            BadFilter: a day is not one, or the last one is before the first.
         """
-        end = _ms(self.until, "until")
+        begin, end = _ms(self.since, "since"), _ms(self.until, "until")
+        if begin is not None and end is not None and end < begin:
+            raise BadFilter(f"“until” ({self.until}) is before “since” ({self.since})")
         return TraceFilter(
             agent_id=self.agent or None,
             user_id=self.user or None,
             intent=self.intent or None,
             llm_call={"model": self.model} if self.model else None,
-            started_from=_ms(self.since, "since"),
+            started_from=begin,
             started_until=None if end is None else end + DAY,
             has_errors=True if self.errors else None,
         )

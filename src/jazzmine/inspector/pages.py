@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
@@ -19,7 +19,6 @@ from jazzmine.core import (
     MessageRole,
     MessageStore,
     TraceFilter,
-    TurnTrace,
     UsageSummary,
     WorkingMemoryStore,
 )
@@ -27,23 +26,20 @@ from jazzmine.errors import ConfigurationError, JazzmineError, NotFoundError
 from jazzmine.inspector.charts import bars, columns
 from jazzmine.inspector.filters import TurnFilter, days_ago
 from jazzmine.inspector.text import FILTERS, address, day_of, excerpt
+from jazzmine.inspector.threads import PAGE, entries, later_window, question_of, read_window
 from jazzmine.inspector.timeline import timeline
 
 __all__ = ["Pages", "Stores"]
 
 CONVERSATIONS = 50
 TURNS = 100
-MESSAGES = 1_000
-FOUND = 50
-NEWEST = 100
+RESULTS = 50
+
 # The first text of a user is among so many messages.
 FIRST = 5
 
 # Of how many conversations of a user those with an agent are searched for one page.
 SEARCHED = 2_000
-
-# A trace began before its answer was stored, and hardly more than this.
-LONGEST_TURN = 3_600_000
 
 DAYS = 30
 
@@ -63,12 +59,14 @@ class Row:
     """A conversation of the list.
 
     Attributes:
-        opening: the first text of its user, if it has no title.
+        name: its title, or the first text of its user; "" if it has neither.
+        messages: how many it has.
         usage: what its turns took; None if no trace is stored.
     """
 
     conversation: Conversation
-    opening: str
+    name: str
+    messages: int
     usage: UsageSummary | None
 
 
@@ -77,26 +75,12 @@ _Page: TypeAlias = tuple[list[Conversation], str | None]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A message of a thread.
-
-    Attributes:
-        trace: the trace of the turn that it answers, if one is stored.
-        day: the day, if the message before it is of another day.
-    """
-
-    message: Message
-    trace: TurnTrace | None
-    day: str = ""
-
-
-@dataclass(frozen=True)
 class Result:
-    """A message that was found.
+    """A message with words that were searched.
 
     Attributes:
-        excerpt: the part of its text with the first word that was found; each piece with whether
-            it is one of the words.
+        excerpt: the part of its text with the first of the words; each piece with whether it is
+            one of the words.
     """
 
     message: Message
@@ -134,37 +118,49 @@ class Pages:
 
     async def conversations(self, request: Request) -> Response:
         """List conversations, the newest first."""
-        asked = {name: request.query_params.get(name, "") for name in ("id", "user", "agent")}
-        asked = {name: value.strip() for name, value in asked.items()}
-        if asked["id"]:
-            place = await self._place_of(asked["id"])
+        fields = _fields(request, "id", "user", "agent")
+        if fields["id"]:
+            place = await self._place_of(fields["id"])
             if place is not None:
                 return RedirectResponse(place, 303)
         page: _Page = ([], None)
-        if not asked["id"]:
+        if not fields["id"]:
             after = request.query_params.get("after") or None
-            page = await self._listed(asked["user"], asked["agent"], after)
+            page = await self._listed(fields["user"], fields["agent"], after)
         return self.render(
             "conversations.html",
-            days=_by_day(await asyncio.gather(*map(self._row, page[0]))),
-            asked=asked,
+            days=_by_day(await self._rows(page[0])),
+            fields=fields,
             last=page[1],
             is_first="after" not in request.query_params,
         )
 
-    async def _row(self, conversation: Conversation) -> Row:
-        opening = ""
-        if not conversation.title:
-            first = await self._store.get_messages_by_conversation_id(conversation.id, limit=FIRST)
-            texts = (m.original_content for m in first if m.role is MessageRole.USER)
-            opening = next(texts, "")
-        of_it = TraceFilter(conversation_id=conversation.id)
-        usage = await self._store.summarize_usage(of_it, by="conversation")
-        return Row(conversation, opening, usage[0] if usage else None)
+    async def _rows(self, conversations: Sequence[Conversation]) -> list[Row]:
+        if not conversations:
+            return []
+        ids = [conversation.id for conversation in conversations]
+        counts, summaries, names = await asyncio.gather(
+            self._store.backend.count_messages(ids),
+            self._store.backend.summarize(TraceFilter(), "conversation", ids),
+            asyncio.gather(*map(self._name_of, conversations)),
+        )
+        usages = {usage.key: usage for usage in summaries}
+        return [
+            Row(conversation, name, counts.get(conversation.id, 0), usages.get(conversation.id))
+            for conversation, name in zip(conversations, names, strict=True)
+        ]
+
+    async def _name_of(self, conversation: Conversation) -> str:
+        """Return the title of a conversation, or else the first text of its user."""
+        if conversation.title:
+            return conversation.title
+        first = await self._store.get_messages_by_conversation_id(conversation.id, limit=FIRST)
+        texts = (each.original_content for each in first if each.role is MessageRole.USER)
+        return next(texts, "")
 
     async def _place_of(self, some_id: str) -> str | None:
         if await self._store.get_conversation_by_id(some_id) is not None:
-            return address("/conversation", id=some_id)
+            return address("/conversation", id=some_id) + "#end"
         if await self._store.get_message_by_id(some_id) is not None:
             return address("/turn", message=some_id)
         trace = await self._store.get_turn_trace_by_id(some_id)
@@ -173,99 +169,49 @@ class Pages:
     async def _listed(self, user: str, agent: str, after: str | None) -> _Page:
         if user and agent:
             return await self._of_both(user, agent, after)
-        asked, store = CONVERSATIONS + 1, self._store
+        size, store = CONVERSATIONS + 1, self._store
         if user:
-            found = await store.get_conversations_by_user_id(user, limit=asked, after=after)
+            read = await store.get_conversations_by_user_id(user, limit=size, after=after)
         elif agent:
-            found = await store.get_conversations_by_agent_id(agent, limit=asked, after=after)
+            read = await store.get_conversations_by_agent_id(agent, limit=size, after=after)
         else:
-            found = await store.get_conversations(limit=asked, after=after)
-        page = found[:CONVERSATIONS]
-        return page, page[-1].id if len(found) > len(page) else None
+            read = await store.get_conversations(limit=size, after=after)
+        page = read[:CONVERSATIONS]
+        return page, page[-1].id if len(read) > len(page) else None
 
     async def _of_both(self, user: str, agent: str, after: str | None) -> _Page:
         # No index has both, and a user has few conversations.
-        found = await self._store.get_conversations_by_user_id(user, limit=SEARCHED, after=after)
+        read = await self._store.get_conversations_by_user_id(user, limit=SEARCHED, after=after)
         page: list[Conversation] = []
-        for each in found:
+        for each in read:
             if each.agent_id == agent:
                 page.append(each)
             if len(page) == CONVERSATIONS:
                 return page, each.id
-        return page, found[-1].id if len(found) == SEARCHED else None
+        return page, read[-1].id if len(read) == SEARCHED else None
 
     # A conversation
 
     async def conversation(self, request: Request) -> Response:
         """Show a conversation as a thread."""
-        found = await self._conversation(request)
-        asked = request.query_params
-        after = asked.get("after") or None
-        page = await self._store.get_messages_by_conversation_id(
-            found.id, limit=MESSAGES + 1, after=after
+        conversation_id = request.query_params.get("id", "")
+        conversation = conversation_id and await self._store.get_conversation_by_id(conversation_id)
+        if not conversation:
+            raise NotFoundError(f"There is no conversation “{conversation_id}”.")
+        window, counts, name = await asyncio.gather(
+            read_window(self._store, conversation_id, request.query_params),
+            self._store.backend.count_messages([conversation_id]),
+            self._name_of(conversation),
         )
-        if len(page) > MESSAGES and after is None and "oldest" not in asked:
-            after = (
-                asked.get("at") or (await self._store.get_immediate_context(found.id, NEWEST))[0].id
-            )
-            first = await self._store.get_message_by_id(after)
-            page = await self._store.get_messages_by_conversation_id(
-                found.id, limit=MESSAGES, after=after
-            )
-            page = [first, *page] if first else page
-        messages, has_more = page[:MESSAGES], len(page) > MESSAGES
-        is_whole = after is None and not has_more
         return self.render(
             "conversation.html",
-            conversation=found,
-            entries=_entries(messages, await self._traces(found.id, messages, is_whole)),
-            has_more=has_more,
-            last=messages[-1].id if messages else after,
-            is_whole=is_whole,
+            conversation=conversation,
+            name=name,
+            count=counts.get(conversation_id, 0),
+            window=window,
+            last=window.last or request.query_params.get("after"),
+            entries=await entries(self._store, window),
         )
-
-    async def _conversation(self, request: Request) -> Conversation:
-        conversation_id = request.query_params.get("id", "")
-        found = conversation_id and await self._store.get_conversation_by_id(conversation_id)
-        if not found:
-            raise NotFoundError(f"There is no conversation “{conversation_id}”.")
-        return found
-
-    async def _traces(
-        self, conversation_id: str, messages: list[Message], is_whole: bool
-    ) -> list[TurnTrace]:
-        if not messages:
-            return []
-        if is_whole:
-            return await self._store.get_turn_traces_by_conversation_id(conversation_id)
-        near = TraceFilter(
-            conversation_id=conversation_id,
-            started_from=max(messages[0].timestamp - LONGEST_TURN, -(2**63)),
-            started_until=min(messages[-1].timestamp + LONGEST_TURN, 2**63 - 1),
-        )
-        return await self._store.find_turn_traces(near, limit=2 * len(messages))
-
-    async def search(self, request: Request) -> Response:
-        """List the messages with some words, the best first."""
-        names = ("words", "user", "agent")
-        asked = {name: request.query_params.get(name, "").strip() for name in names}
-        results: list[Result] = []
-        problem = ""
-        if asked["words"]:
-            try:
-                found = await self._store.search_messages(
-                    asked["words"],
-                    user_id=asked["user"] or None,
-                    agent_id=asked["agent"] or None,
-                    limit=FOUND,
-                )
-                results = [
-                    Result(each.message, excerpt(each.message.original_content, each.spans))
-                    for each in found
-                ]
-            except ConfigurationError as error:
-                problem = str(error)
-        return self.render("search.html", asked=asked, results=results, problem=problem, most=FOUND)
 
     async def new_messages(self, request: Request) -> Response:
         """Return the part of a thread that follows the message which a page has last."""
@@ -273,41 +219,59 @@ class Pages:
         if not conversation_id or not await self._store.get_conversation_by_id(conversation_id):
             return Response(status_code=204, headers={"HX-Refresh": "true"})
         try:
-            found = await self._store.get_messages_by_conversation_id(
-                conversation_id, limit=NEWEST, after=after or None
-            )
+            window = await later_window(self._store, conversation_id, after or None, PAGE)
         except NotFoundError:  # the page shows a message that was deleted
             return Response(status_code=204, headers={"HX-Refresh": "true"})
-        if not found:
+        if not window.last:
             return Response(status_code=204)
         before = await self._store.get_message_by_id(after) if after else None
         day = day_of(before.timestamp) if before else ""
-        answers = [each.id for each in found if _is_answer(each)]
-        traces = [await self._store.get_turn_trace_by_message_id(each) for each in answers]
         return self.render(
             "new_messages.html",
             conversation_id=conversation_id,
-            entries=_entries(found, [trace for trace in traces if trace], day),
-            last=found[-1].id,
+            entries=await entries(self._store, window, day),
+            last=window.last,
+        )
+
+    async def search(self, request: Request) -> Response:
+        """List the messages with some words, the best first."""
+        fields = _fields(request, "words", "user", "agent")
+        results: list[Result] = []
+        problem = ""
+        if fields["words"]:
+            try:
+                results = [
+                    Result(each.message, excerpt(each.message.original_content, each.spans))
+                    for each in await self._store.search_messages(
+                        fields["words"],
+                        user_id=fields["user"] or None,
+                        agent_id=fields["agent"] or None,
+                        limit=RESULTS,
+                    )
+                ]
+            except ConfigurationError as error:
+                problem = str(error)
+        return self.render(
+            "search.html", fields=fields, results=results, problem=problem, most=RESULTS
         )
 
     async def memory(self, request: Request) -> Response:
         """Show the working memory of a conversation, as a page or as a part of one."""
         conversation_id = request.query_params.get("id", "")
         is_part = "HX-Request" in request.headers
-        found, problem = None, ""
+        memory, problem = None, ""
         if self._memory is not None and conversation_id:
             try:
-                found = await self._memory.get(conversation_id)
+                memory = await self._memory.get(conversation_id)
             except (JazzmineError, ValueError, OSError) as error:
                 problem = str(error)
-        revision = "none" if found is None else str(found.revision)
+        revision = "none" if memory is None else str(memory.revision)
         if is_part and not problem and request.query_params.get("revision") == revision:
             return Response(status_code=204)
         return self.render(
             "memory_part.html" if is_part else "memory.html",
             conversation_id=conversation_id,
-            memory=found,
+            memory=memory,
             problem=problem,
             revision=revision,
         )
@@ -321,33 +285,37 @@ class Pages:
         if not message:
             raise NotFoundError(f"There is no message “{message_id}”.")
         trace = await self._store.get_turn_trace_by_message_id(message_id)
+        steps = timeline(trace) if trace else []
+        if "HX-Request" in request.headers:
+            return self.render("timeline.html", trace=trace, steps=steps)
         return self.render(
-            "timeline.html" if "HX-Request" in request.headers else "turn.html",
-            entry=Entry(message, trace),
+            "turn.html",
+            message=message,
+            question=await question_of(self._store, message),
             trace=trace,
-            steps=timeline(trace) if trace else [],
+            steps=steps,
         )
 
     async def turns(self, request: Request) -> Response:
         """List the turns that match the filters, the newest first."""
-        asked = TurnFilter.of(request.query_params)
-        found = await self._store.find_turn_traces(
-            asked.where(), limit=TURNS + 1, after=request.query_params.get("after") or None
+        fields = TurnFilter.of(request.query_params)
+        traces = await self._store.find_turn_traces(
+            fields.where(), limit=TURNS + 1, after=request.query_params.get("after") or None
         )
-        page = found[:TURNS]
+        page = traces[:TURNS]
         return self.render(
             "turns.html",
-            asked=asked,
+            fields=fields,
             turns=page,
-            last=page[-1].id if len(found) > len(page) else None,
+            last=page[-1].id if len(traces) > len(page) else None,
         )
 
     async def usage(self, request: Request) -> Response:
         """Show what the turns that match the filters took, as charts."""
         if not request.query_params:
             return RedirectResponse(f"/usage?{urlencode({'since': days_ago(DAYS)})}", 303)
-        asked = TurnFilter.of(request.query_params)
-        where = asked.where()
+        fields = TurnFilter.of(request.query_params)
+        where = fields.where()
         days, *groups = await asyncio.gather(
             *(
                 self._store.summarize_usage(where, by=by)
@@ -356,32 +324,21 @@ class Pages:
         )
         return self.render(
             "usage.html",
-            asked=asked,
+            fields=fields,
             days=columns(days),
             groups=[
-                (by, bars(found), len(found))
-                for by, found in zip(("model", "agent", "intent"), groups, strict=True)
+                (by, bars(usages), len(usages))
+                for by, usages in zip(("model", "agent", "intent"), groups, strict=True)
             ],
             ranges=[(f"{each} days", days_ago(each)) for each in (7, 30, 90)],
         )
 
 
+def _fields(request: Request, *names: str) -> dict[str, str]:
+    """Return what stands in the fields of a page's form."""
+    return {name: request.query_params.get(name, "").strip() for name in names}
+
+
 def _by_day(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    days = groupby(rows, key=lambda each: day_of(each.conversation.last_updated_at))
+    days = groupby(rows, key=lambda row: day_of(row.conversation.last_updated_at))
     return [(day, list(each)) for day, each in days]
-
-
-def _is_answer(message: Message) -> bool:
-    return message.role in (MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT)
-
-
-def _entries(
-    messages: list[Message], traces: Iterable[TurnTrace], day_before: str = ""
-) -> list[Entry]:
-    of_message = {trace.message_id: trace for trace in traces}
-    entries = []
-    for each in messages:
-        day = day_of(each.timestamp)
-        entries.append(Entry(each, of_message.get(each.id), "" if day == day_before else day))
-        day_before = day
-    return entries

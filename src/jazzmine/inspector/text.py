@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jazzmine.inspector.markdown import has_markup, markdown
+from jazzmine.inspector.prompts import parts
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["FILTERS", "address", "day_of", "excerpt"]
@@ -98,16 +99,22 @@ def problems(trace: TurnTrace) -> list[str]:
         (tool.error or f"{tool.tool_name or 'a tool'} failed", tool.success)
         for tool in trace.tool_traces
     ]
-    found = list(trace.errors)
+    errors = list(trace.errors)
     for error, success in (*calls, *tools):
-        if not success and not any(error in known for known in found):
-            found.append(error)
-    return found
+        if not success and not any(error in known for known in errors):
+            errors.append(error)
+    return errors
+
+
+def cost_of(trace: TurnTrace) -> float | None:
+    """Return what the model calls of a turn cost, as far as it is known, in US dollars."""
+    costs = [call.cost_usd for call in trace.llm_calls if call.cost_usd is not None]
+    return sum(costs) if costs else None
 
 
 def visible(text: object) -> str:
     """Return stored text with its control characters visible."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", str(text))
+    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 def clipped(text: str, longest: int = _LONGEST) -> str:
@@ -115,6 +122,12 @@ def clipped(text: str, longest: int = _LONGEST) -> str:
     if len(text) <= longest:
         return visible(text)
     return f"{visible(text[:longest])}\n… {len(text) - longest:,} more characters"
+
+
+def shortened(text: str, longest: int = 120) -> str:
+    """Return the beginning of a text in one line, as `visible` does."""
+    line = " ".join(text[: 2 * longest].split())
+    return visible(line if len(line) <= longest else f"{line[:longest].rstrip()}…")
 
 
 def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool]]:
@@ -129,7 +142,7 @@ def excerpt(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[str, bool
         pieces += [(text[place:first], False), (text[first:last], True)]
         place = last
     pieces += [(text[place:end], False), ("…" if end < len(text) else "", False)]
-    return [(visible(piece), is_found) for piece, is_found in pieces if piece]
+    return [(visible(piece), is_word) for piece, is_word in pieces if piece]
 
 
 def pretty(value: Any) -> str:
@@ -162,11 +175,14 @@ FILTERS: dict[str, Callable[..., Any]] = {
         number,
         compact,
         cost,
+        cost_of,
         problems,
         markdown,
         has_markup,
         visible,
         clipped,
+        shortened,
+        parts,
         pretty,
         with_parameters,
     )

@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, Ty
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import InitErrorDetails
 
-__all__ = ["Record", "RecordKind", "Snapshot", "require_stored", "snapshot", "snapshot_all"]
+__all__ = [
+    "FlaggedShown",
+    "Record",
+    "RecordKind",
+    "Snapshot",
+    "require_stored",
+    "snapshot",
+    "snapshot_all",
+]
 
 # The kinds of records of a message store, in the order in which they depend on each other.
 RecordKind: TypeAlias = Literal["conversations", "messages", "traces"]
+
+# Which flagged messages a listing shows beside all others; "calls" are those of an assistant or a
+# colleague.
+FlaggedShown: TypeAlias = Literal["none", "calls", "all"]
 
 
 class Record(BaseModel):

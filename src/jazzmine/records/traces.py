@@ -285,7 +285,9 @@ class TurnTrace(Record):
         confirmation_events: the outcomes of questions for confirmation.
         flow_events: the flows that began or ended.
         reasoning_steps: what the agent considered, as texts.
-        errors: what went wrong; a turn with any counts as failed.
+        errors: what went wrong; a turn with any counts as failed. A call in `llm_calls` or
+            `tool_traces` that failed counts if its error is here, too: `TurnRecorder` and the
+            recorders of the adapters put it here.
         total_energy_kwh: the energy of the turn, in kWh.
         total_co2_g: the CO2 of the turn, in g.
         detected_intent: what the user wanted, as a word of the agent's own.

@@ -28,7 +28,8 @@ class TraceFilter(Record):
         started_until: the end of that range, not included.
         min_total_tokens: the turn took at least so many tokens.
         min_latency_ms: the turn took at least so many ms.
-        has_errors: whether the turn's list of errors has any.
+        has_errors: whether the trace's `errors` has any. `success` of its calls is not looked at:
+            the error of a failed call belongs there, too, and every recorder puts it there.
         tool: some element of `tool_traces` has all these fields with exactly these values.
         llm_call: some element of `llm_calls` has all these fields with exactly these values.
     """
@@ -73,7 +74,7 @@ class UsageSummary(Record):
     Attributes:
         key: the group: an agent's id, the name of a model, a day such as "2026-11-23".
         turns: how many turns the group has.
-        failed_turns: how many of them have errors.
+        failed_turns: how many of them have any `errors`, as in `TraceFilter.has_errors`.
         prompt_tokens: the sum of the turns' `total_prompt_tokens`.
         completion_tokens: the sum of the turns' `total_completion_tokens`.
         total_tokens: the sum of the turns' `total_tokens`.

@@ -20,7 +20,7 @@ from jazzmine._async.message_store.backend import Batch, MessageBackend
 from jazzmine.core.message_store import MessageStore
 from jazzmine.deadline import Deadline
 from jazzmine.records import conversation_log as log
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.json_values import contains
 from jazzmine.records.log import AnyMessage, Nothing
@@ -270,14 +270,21 @@ class ToyBackend(MessageBackend):
     async def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
-        shown = {role.value for role in CALLERS} if calls else set()
-        rows = self._tables.messages(conversation_id)[::-1]
-        return page(rows, limit, after, lambda row: not row["is_flagged"] or row["role"] in shown)
+        callers = {role.value for role in CALLERS}
+
+        def is_shown(row: dict[str, Any]) -> bool:
+            is_call = flagged == "calls" and row["role"] in callers
+            return flagged == "all" or not row["is_flagged"] or is_call
+
+        return page(self._tables.messages(conversation_id)[::-1], limit, after, is_shown)
+
+    async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        return {each: len(self._tables.messages(each)) for each in conversation_ids}
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         traces = self._tables.sorted(TurnTrace, "turn_number", conversation_id=conversation_id)
@@ -291,8 +298,14 @@ class ToyBackend(MessageBackend):
         rows = self._tables.sorted(TurnTrace, "started_at_ms")[::-1]
         return page(rows, limit, after, lambda row: _matches(where, row))
 
-    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        rows = rows_of(self._tables.rows(TurnTrace))
+    async def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
+        rows = [
+            row
+            for row in rows_of(self._tables.rows(TurnTrace))
+            if conversation_ids is None or row[1]["conversation_id"] in conversation_ids
+        ]
         traces = RowDecoder(TurnTrace, Repairs()).records(rows)
         return summarize((trace for trace in traces if matches(where, trace)), by)
 

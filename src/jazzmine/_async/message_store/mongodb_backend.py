@@ -51,6 +51,7 @@ from jazzmine.backends.mongodb.queries import (
     Listing,
     among,
     both,
+    count_by_conversation,
     equal,
     flag,
     older_than,
@@ -64,7 +65,7 @@ from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
@@ -672,18 +673,26 @@ class MongoDBBackend(MessageBackend):
     async def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
-        messages, condition = self._stored.messages, visible(conversation_id, calls)
+        messages, condition = self._stored.messages, visible(conversation_id, flagged)
         return await self._page(
             messages, NEWEST_MESSAGES, conversation_id, limit, after, condition, deadline
         )
 
     def deadline(self) -> Deadline:
         return self.client.deadline()
+
+    async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        async def groups() -> list[Document]:
+            query = both(among("conversation_id", conversation_ids), await self._within())
+            cursor = await self._stored.messages.aggregate(count_by_conversation(query))
+            return await cursor.to_list()
+
+        return {group["_id"]: group["count"] for group in await self.client.read(groups)}
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         listing, traces = TRACES_OF_CONVERSATION, self._stored.traces
@@ -702,11 +711,16 @@ class MongoDBBackend(MessageBackend):
         condition, traces = filter_query(where), self._stored.traces
         return await self._page(traces, TRACES_FOUND, "", limit, after, condition)
 
-    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    async def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
+        matching = filter_query(where)
+        if conversation_ids is not None:
+            matching = both(matching, among("conversation_id", conversation_ids))
 
         async def groups() -> list[Document]:
-            query = both(filter_query(where), await self._within())
+            query = both(matching, await self._within())
             pipeline = usage_pipeline(query, by, percentiles=percentiles)
             cursor = await self._stored.traces.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
             return await cursor.to_list()

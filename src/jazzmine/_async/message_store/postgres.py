@@ -43,7 +43,7 @@ from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
 from jazzmine.extras import extra
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
@@ -394,17 +394,22 @@ class PostgresBackend(MessageBackend):
     async def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
-        statement = sql.newest(limit, calls, after is not None)
+        statement = sql.newest(limit, flagged, after is not None)
         page = _page(conversation_id, limit, after)
         return page_of(await self._rows(statement, page, deadline=deadline), after)
 
     def deadline(self) -> Deadline:
         return self._client.deadline()
+
+    async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        parameters = {"ids": [to_text(each) for each in conversation_ids]}
+        rows = await self._rows(sql.MESSAGE_COUNTS, parameters)
+        return {from_text(conversation_id): count for conversation_id, count in rows}
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         parameters = {"owner": to_text(conversation_id)}
@@ -421,10 +426,15 @@ class PostgresBackend(MessageBackend):
         page = {**parameters, **_page("", limit, after)}
         return page_of(await self._rows(statement, page, prepare=prepare), after)
 
-    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    async def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
         from jazzmine.backends.postgres.errors import is_out_of_range
 
         conditions, parameters = filter_parameters(where)
+        if conversation_ids is not None:
+            conditions.append("conversation_ids")
+            parameters["conversation_ids"] = [to_text(each) for each in conversation_ids]
         statement = trace_sql.summarize(conditions, by)
         try:
             rows = await self._rows(statement, parameters, prepare=False)

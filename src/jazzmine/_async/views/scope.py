@@ -20,7 +20,7 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
@@ -259,17 +259,21 @@ class ScopedMessages(MessageBackend):
     async def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of messages, newest first."""
-        return await self._backend.list_newest(conversation_id, calls, limit, after, deadline)
+        return await self._backend.list_newest(conversation_id, flagged, limit, after, deadline)
 
     def deadline(self) -> Deadline | None:
         """Return the deadline of a call that begins now and reads several pages."""
         return self._backend.deadline()
+
+    async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        """Return how many messages some conversations have."""
+        return await self._backend.count_messages(conversation_ids)
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         """Return all traces of a conversation."""
@@ -284,10 +288,12 @@ class ScopedMessages(MessageBackend):
         require_own(self._user_id, where.user_id)
         return await self._backend.find_traces(where, limit, after)
 
-    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    async def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
         """Return the sums of the traces that match."""
         require_own(self._user_id, where.user_id)
-        return await self._backend.summarize(where, by)
+        return await self._backend.summarize(where, by, conversation_ids)
 
     def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
         """Yield all records of a kind."""

@@ -22,7 +22,7 @@ from jazzmine.deadline import Deadline
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_readable
 from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
-from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, Record, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked
 from jazzmine.records.json_values import contains
 from jazzmine.records.log import AnyMessage, Nothing
@@ -376,16 +376,19 @@ class SealedMessages(MessageBackend):
     async def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
-        rows = await self.inner.list_newest(conversation_id, calls, limit, after, deadline)
+        rows = await self.inner.list_newest(conversation_id, flagged, limit, after, deadline)
         return await self._rows("messages", rows, conversation_id)
 
     def deadline(self) -> Deadline | None:
         return self.inner.deadline()
+
+    async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        return await self.inner.count_messages(conversation_ids)
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         rows = await self.inner.list_conversation_traces(conversation_id)
@@ -399,9 +402,11 @@ class SealedMessages(MessageBackend):
         require_readable(where)
         return await self._rows("traces", await self.inner.find_traces(where, limit, after))
 
-    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    async def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
         require_readable(where)
-        return await self.inner.summarize(where, by)
+        return await self.inner.summarize(where, by, conversation_ids)
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
         async for rows in self.inner.iter_stored(kind, size):

@@ -10,7 +10,7 @@ from uuid import UUID
 from jazzmine._sync.store import Backend
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
@@ -336,19 +336,20 @@ class MessageBackend(Backend):
     def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
-        """Return a page of the messages that are not flagged, newest first, in one round trip.
+        """Return a page of a conversation's messages, newest first, in one round trip.
 
-        The page may begin after any message of the conversation, also after a flagged one.
+        The page may begin after any message of the conversation, also after one that the listing
+        does not show.
 
         Args:
             conversation_id: whose messages.
-            calls: whether flagged messages of an assistant or a colleague are in the page, too:
-                their tools' answers must not be shown without them.
+            flagged: which flagged messages are in the page, too: the answers of tools must not be
+                shown without their calls.
             limit: how many at most; at least 1.
             after: the id of the last message of the page before, or None.
             deadline: that of the call, if this is one of several pages that it reads.
@@ -360,6 +361,15 @@ class MessageBackend(Backend):
         None if no page waits for anything.
         """
         return None
+
+    @abstractmethod
+    def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        """Return how many messages some conversations have, flagged ones included.
+
+        Args:
+            conversation_ids: which conversations, each once; one without messages may be left out
+                of the result.
+        """
 
     @abstractmethod
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
@@ -383,8 +393,16 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
-        """Return the sums of the traces that match, most tokens first, equal ones by key."""
+    def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
+        """Return the sums of the traces that match, most tokens first, equal ones by key.
+
+        Args:
+            where: which traces.
+            by: the key of the groups.
+            conversation_ids: of which conversations, if not of all.
+        """
 
     @abstractmethod
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:

@@ -32,7 +32,7 @@ from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, re
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.deadline import Deadline
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked_id
 from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
@@ -390,14 +390,20 @@ class SQLiteBackend(MessageBackend):
     def list_newest(
         self,
         conversation_id: str,
-        calls: bool,
+        flagged: FlaggedShown,
         limit: int,
         after: str | None,
         deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of messages, newest first."""
-        listing = queries.NEWEST_AND_CALLS if calls else queries.NEWEST
+        listing = queries.NEWEST[flagged]
         return self._rows(limit, queries.page, listing, [conversation_id], limit, after)
+
+    def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        """Return how many messages some conversations have."""
+        return self._read(
+            lambda connection, _: queries.count_messages(connection, conversation_ids), None
+        )
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         """Return all traces of a conversation."""
@@ -413,10 +419,13 @@ class SQLiteBackend(MessageBackend):
         """Return a page of the traces that match."""
         return self._rows(None, trace_queries.find_traces, where, limit, after)
 
-    def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+    def summarize(
+        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
+    ) -> list[UsageSummary]:
         """Return the sums of the traces that match."""
         return self._read(
-            lambda connection, _: trace_queries.summarize(connection, where, by), None
+            lambda connection, _: trace_queries.summarize(connection, where, by, conversation_ids),
+            None,
         )
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:

@@ -344,7 +344,7 @@ class MessageStore(Store[MessageBackend]):
     @operation("messages")
     def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
         """Return the `n` newest messages that are not flagged, oldest first."""
-        query = (require_id("conversation_id", conversation_id), False)
+        query = (require_id("conversation_id", conversation_id), "none")
         if not require_count("n", n):
             return []
         newest = self._page(self._messages, self.backend.list_newest, query, n, None)
@@ -382,7 +382,8 @@ class MessageStore(Store[MessageBackend]):
         read = partial(self.backend.list_newest, deadline=self.backend.deadline())
 
         def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
-            return self._page(self._messages, read, (owner, calls), size, after)
+            query = (owner, "calls" if calls else "none")
+            return self._page(self._messages, read, query, size, after)
 
         window = read_window(
             read_page,

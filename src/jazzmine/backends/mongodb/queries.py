@@ -9,6 +9,7 @@ from typing import Any
 
 from jazzmine.backends.mongodb.documents import TOUCHED, Document
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS
+from jazzmine.records.base import FlaggedShown
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.repair import UNKNOWN_ID
 
@@ -31,6 +32,7 @@ __all__ = [
     "Listing",
     "among",
     "both",
+    "count_by_conversation",
     "duplicates",
     "elsewhere",
     "equal",
@@ -96,17 +98,27 @@ def flag(flagged: bool) -> Document:
     return {change: {"is_flagged": True}}
 
 
-def visible(conversation_id: str, calls: bool = False) -> Document:
-    """Build the query for a conversation's messages that are not flagged.
+_SHOWN: dict[FlaggedShown, Document] = {
+    "none": {"is_flagged": {"$ne": True}},
+    "calls": {"$nor": [{"is_flagged": True, "role": {"$nin": _CALLERS}}]},
+    "all": {},
+}
+
+
+def visible(conversation_id: str, flagged: FlaggedShown) -> Document:
+    """Build the query for a conversation's messages.
 
     Args:
         conversation_id: the conversation.
-        calls: whether flagged messages are found, too, if their role may call tools.
+        flagged: which flagged messages are found, too.
     """
-    query = equal(conversation_id=conversation_id)
-    if calls:
-        return {**query, "$nor": [{"is_flagged": True, "role": {"$nin": _CALLERS}}]}
-    return {**query, "is_flagged": {"$ne": True}}
+    return {**equal(conversation_id=conversation_id), **_SHOWN[flagged]}
+
+
+def count_by_conversation(query: Document) -> list[Document]:
+    """Build the pipeline that counts the documents of a query by conversation."""
+    group = {"_id": "$conversation_id", "count": {"$sum": 1}}
+    return [{"$match": query}, {"$project": {"_id": 0, "conversation_id": 1}}, {"$group": group}]
 
 
 def duplicates(field: str) -> list[Document]:

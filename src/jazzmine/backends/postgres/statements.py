@@ -14,6 +14,7 @@ from typing import Literal
 
 from jazzmine.backends.columns import CONVERSATIONS, MESSAGES, TURN_TRACES, Table
 from jazzmine.backends.postgres.objects import object_of
+from jazzmine.records.base import FlaggedShown
 
 __all__ = [
     "ALL_STORED",
@@ -30,6 +31,7 @@ __all__ = [
     "FORK",
     "MESSAGE",
     "MESSAGES_BY_IDS",
+    "MESSAGE_COUNTS",
     "NEWEST_MESSAGE",
     "OLD_CONVERSATIONS",
     "PING",
@@ -331,6 +333,13 @@ NEWEST_MESSAGE = as_json(
     more=", page.version",
 )
 
+# Each conversation by itself, so that the plan does not depend on how many messages they have.
+MESSAGE_COUNTS = f"""
+SELECT wanted.id,
+    (SELECT count(*) FROM {MESSAGES.qualified} WHERE conversation_id = wanted.id)
+FROM unnest(%(ids)s::text[]) AS wanted (id)
+"""
+
 # The ids of the conversations to prune, each with the cursor of the next page.
 OLD_CONVERSATIONS = f"""
 SELECT id, last_updated_at, seq FROM {CONVERSATIONS.qualified} AS one
@@ -349,10 +358,17 @@ _FLAGGED_CALLS = "is_flagged AND role IN ('assistant', 'colleague_assistant')"
 _ORDER = "timestamp DESC, seq DESC"
 
 
-def _newest(condition: str, limit: int, calls: bool) -> str:
+_SHOWN: dict[FlaggedShown, tuple[str, ...]] = {
+    "none": (_UNFLAGGED,),
+    "calls": (_UNFLAGGED, _FLAGGED_CALLS),
+    "all": ("true",),
+}
+
+
+def _newest(condition: str, limit: int, flagged: FlaggedShown) -> str:
     pages = [
         bounded(select(MESSAGES, f"{condition} AND {kind}", _ORDER), limit)
-        for kind in (_UNFLAGGED, *([_FLAGGED_CALLS] if calls else ()))
+        for kind in _SHOWN[flagged]
     ]
     if len(pages) == 1:
         return pages[0]
@@ -361,26 +377,26 @@ def _newest(condition: str, limit: int, calls: bool) -> str:
 
 
 @functools.lru_cache(maxsize=1024)
-def newest(limit: int, calls: bool, after: bool) -> str:
+def newest(limit: int, flagged: FlaggedShown, after: bool) -> str:
     """Return the statement for a page of a conversation's newest messages, newest first.
 
     With `after`, its rows are as those of other pages.
 
     Args:
         limit: the largest number of rows.
-        calls: whether flagged messages of an assistant or a colleague are in the page, too.
+        flagged: which flagged messages are in the page, too.
         after: whether the page begins after a message.
     """
     outer = "page.timestamp DESC, page.seq DESC"
     condition = "conversation_id = %(owner)s"
     if not after:
-        return as_json(MESSAGES, f"({_newest(condition, limit, calls)}) AS page", outer)
+        return as_json(MESSAGES, f"({_newest(condition, limit, flagged)}) AS page", outer)
     older = f"{condition} AND (timestamp, seq) < (mark.mark_0, mark.mark_1)"
     return as_json(
         MESSAGES,
         f"""(
     SELECT timestamp AS mark_0, seq AS mark_1 FROM {MESSAGES.qualified}
     WHERE id = %(after)s AND {condition}
-) AS mark LEFT JOIN LATERAL ({_newest(older, limit, calls)}) AS page ON true""",
+) AS mark LEFT JOIN LATERAL ({_newest(older, limit, flagged)}) AS page ON true""",
         outer,
     )

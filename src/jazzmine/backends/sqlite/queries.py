@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.scope import AnyConnection
 from jazzmine.errors import NotFoundError
+from jazzmine.records.base import FlaggedShown
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 
@@ -14,8 +15,8 @@ __all__ = [
     "CONVERSATIONS_BY",
     "MESSAGES_BY",
     "NEWEST",
-    "NEWEST_AND_CALLS",
     "TooLarge",
+    "count_messages",
     "limit_of",
     "messages_by_ids",
     "page",
@@ -40,12 +41,16 @@ MESSAGES_BY = {
     for owner in ("conversation_id", "user_id")
 }
 
-# A conversation's newest messages that are not flagged; in the second one, also flagged ones of an
-# assistant or a colleague.
-NEWEST, NEWEST_AND_CALLS = (
-    sql.Listing("stored_messages", "conversation_id", "timestamp", "DESC", condition)
-    for condition in ("NOT is_flagged", "(NOT is_flagged OR is_call)")
-)
+# A conversation's newest messages, by which flagged ones are shown.
+_SHOWN: dict[FlaggedShown, str] = {
+    "none": "NOT is_flagged",
+    "calls": "(NOT is_flagged OR is_call)",
+    "all": "true",
+}
+NEWEST = {
+    flagged: sql.Listing("stored_messages", "conversation_id", "timestamp", "DESC", condition)
+    for flagged, condition in _SHOWN.items()
+}
 
 # SQLite takes 32,766 parameters.
 _IDS_AT_ONCE = 30_000
@@ -119,3 +124,11 @@ def messages_by_ids(connection: AnyConnection, message_ids: Sequence[str]) -> li
             found[row[0] if isinstance(row[0], str) else row[0].decode()] = row
     wanted = map(found.get, message_ids)
     return [row for row in wanted if row is not None]
+
+
+def count_messages(connection: AnyConnection, conversation_ids: Sequence[str]) -> dict[str, int]:
+    """Return how many messages some conversations have."""
+    return {
+        conversation_id: connection.execute(sql.MESSAGE_COUNT, [conversation_id]).fetchone()[0]
+        for conversation_id in conversation_ids
+    }

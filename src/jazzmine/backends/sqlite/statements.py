@@ -31,6 +31,7 @@ __all__ = [
     "LOG_END",
     "MESSAGE",
     "MESSAGE_COLUMNS",
+    "MESSAGE_COUNT",
     "MESSAGE_CURSOR",
     "NEWEST_OF_ALL",
     "NEXT_MESSAGES",
@@ -252,6 +253,9 @@ SELECT id, body FROM stored_turn_traces WHERE seq IN (
     ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?)
 ORDER BY started_at_ms DESC, seq DESC
 """
+
+
+MESSAGE_COUNT = "SELECT count(*) FROM stored_messages WHERE conversation_id = ?"
 
 
 @functools.lru_cache(maxsize=64)

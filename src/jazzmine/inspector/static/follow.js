@@ -1,15 +1,22 @@
-// Keeps the end of a thread in view when new messages arrive, if it was in view before.
+// What changes by itself stays as it was read: the end of a thread stays in view if it was, and
+// parts of the working memory that were opened stay open.
 (() => {
-  let atEnd = false;
+  let isAtEnd = false;
+  let opened = [];
   document.addEventListener("htmx:beforeSwap", (event) => {
     const page = document.documentElement;
-    atEnd = event.target.classList.contains("follow")
+    isAtEnd = event.target.classList.contains("follow")
       && page.scrollHeight - page.scrollTop - page.clientHeight < 120;
+    opened = [...event.target.querySelectorAll("details[open] > summary[id]")].map((part) => part.id);
   });
   document.addEventListener("htmx:afterSettle", () => {
-    if (atEnd) {
-      atEnd = false;
+    if (isAtEnd) {
+      isAtEnd = false;
       document.getElementById("end")?.scrollIntoView({ block: "end" });
+    }
+    for (const id of opened.splice(0)) {
+      const part = document.getElementById(id);
+      if (part) part.parentElement.open = true;
     }
   });
 })();

@@ -1,11 +1,12 @@
-// Keys: "/" goes to the first field, "j" and "k" to the next and the previous message or row, "n" to the
-// next page. A button copies what stands in monospace. Times are shown in the zone of the browser;
+// Keys: "/" goes to the first field, or to the search where a page has none, "j" and "k" to the next and
+// the previous message or row, "n" and "p" to the next and the previous page. A button copies what stands
+// in monospace. Times are shown in the zone of the browser;
 // a time that is of another day there says which.
 (() => {
   const items = () => [...document.querySelectorAll(".message, .rows a, .turns tbody a")];
   const go = (step) => {
     const all = items();
-    const at = all.findIndex((one) => one === document.activeElement);
+    const at = all.indexOf(document.activeElement);
     const next = all[Math.min(Math.max(at + step, 0), all.length - 1)];
     if (next === undefined) return;
     if (!next.hasAttribute("href")) next.tabIndex = -1;
@@ -13,10 +14,16 @@
     next.scrollIntoView({ block: "nearest" });
   };
   const keys = {
-    "/": () => document.querySelector(".filters input")?.focus(),
+    "/": () => {
+      const field = document.querySelector(".filters input");
+      if (!field) return location.assign("/search#words");
+      field.focus();
+      field.select();
+    },
     j: () => go(1),
     k: () => go(-1),
     n: () => document.querySelector("a[rel=next]")?.click(),
+    p: () => document.querySelector("a[rel=prev]")?.click(),
   };
   document.addEventListener("keydown", (event) => {
     const isTyping = event.target.closest("input, textarea, select");

@@ -1,0 +1,150 @@
+"""The part of a conversation that a page shows, with the traces of its messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jazzmine.core import Message, MessageRole, MessageStore, TurnTrace
+from jazzmine.inspector.text import day_of
+from jazzmine.records.repair import Repairs
+from jazzmine.records.rows import Row, RowDecoder, row_id
+
+__all__ = ["PAGE", "Entry", "Window", "entries", "later_window", "question_of", "read_window"]
+
+PAGE = 200
+
+# The question of an answer is among so many messages before it: tools' calls stand between.
+_BEFORE_AN_ANSWER = 50
+
+_MESSAGES = RowDecoder(Message, Repairs())
+
+
+@dataclass(frozen=True)
+class Window:
+    """Messages of a conversation that follow one another, oldest first.
+
+    Attributes:
+        first: the id of the first one, if there is one; it may be one that cannot be read.
+        last: the id of the last one.
+        has_earlier: whether there are messages before the first one.
+        has_later: whether there are messages after the last one.
+    """
+
+    messages: list[Message]
+    first: str | None
+    last: str | None
+    has_earlier: bool
+    has_later: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the conversation has no other messages."""
+        return not (self.has_earlier or self.has_later)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A message of a thread.
+
+    Attributes:
+        trace: the trace of the turn that it answers, if one is stored.
+        day: the day, if the message before it is of another day.
+    """
+
+    message: Message
+    trace: TurnTrace | None
+    day: str = ""
+
+
+async def read_window(
+    store: MessageStore, conversation_id: str, place: Mapping[str, str]
+) -> Window:
+    """Return some messages of a conversation, flagged or not; by default the newest ones.
+
+    Args:
+        store: an open store.
+        conversation_id: the conversation.
+        place: where: `at` the id of a message in the middle, `before` the id of the one after the
+            last, `after` the id of the one before the first, or `oldest`.
+
+    Raises:
+        NotFoundError: the conversation has no message with the id.
+    """
+    at, before, after = (place.get(name) or None for name in ("at", "before", "after"))
+    if at is not None:
+        earlier, has_earlier = await _earlier(store, conversation_id, at, PAGE // 2)
+        later = await later_window(store, conversation_id, at, PAGE // 2)
+        message = await store.get_message_by_id(at)
+        messages = [*_decoded(earlier), *([message] if message else ()), *later.messages]
+        first = row_id(earlier[0]) if earlier else at
+        return Window(messages, first, later.last or at, has_earlier, later.has_later)
+    if after is not None or "oldest" in place:
+        return await later_window(store, conversation_id, after, PAGE)
+    rows, has_earlier = await _earlier(store, conversation_id, before, PAGE)
+    return _window(rows, has_earlier, before is not None)
+
+
+async def later_window(
+    store: MessageStore, conversation_id: str, after: str | None, size: int
+) -> Window:
+    """Return the messages after one; None begins at the oldest.
+
+    Raises:
+        NotFoundError: the conversation has no message with the id.
+    """
+    rows = await store.backend.list_messages("conversation_id", conversation_id, size + 1, after)
+    return _window(rows[:size], after is not None, len(rows) > size)
+
+
+async def _earlier(
+    store: MessageStore, conversation_id: str, before: str | None, size: int
+) -> tuple[Sequence[Row], bool]:
+    """Return the messages before one, oldest first, and whether there are more."""
+    rows = await store.backend.list_newest(conversation_id, "all", size + 1, before)
+    return rows[:size][::-1], len(rows) > size
+
+
+def _window(rows: Sequence[Row], has_earlier: bool, has_later: bool) -> Window:
+    first, last = (row_id(rows[0]), row_id(rows[-1])) if rows else (None, None)
+    return Window(_decoded(rows), first, last, has_earlier, has_later)
+
+
+def _decoded(rows: Sequence[Row]) -> list[Message]:
+    return _MESSAGES.records(rows)
+
+
+async def question_of(store: MessageStore, answer: Message) -> Message | None:
+    """Return the nearest message of a user before an answer."""
+    rows = await store.backend.list_newest(
+        answer.conversation_id, "all", _BEFORE_AN_ANSWER, answer.id
+    )
+    return next((each for each in _decoded(rows) if each.role is MessageRole.USER), None)
+
+
+async def entries(store: MessageStore, window: Window, day_before: str = "") -> list[Entry]:
+    """Return the messages of a window with their traces.
+
+    Args:
+        store: an open store.
+        window: the messages.
+        day_before: the day of the message before them, if that is shown.
+    """
+    traces = {trace.message_id: trace for trace in await _traces(store, window)}
+    shown = []
+    for message in window.messages:
+        day = day_of(message.timestamp)
+        shown.append(Entry(message, traces.get(message.id), "" if day == day_before else day))
+        day_before = day
+    return shown
+
+
+async def _traces(store: MessageStore, window: Window) -> Iterable[TurnTrace]:
+    messages = window.messages
+    if messages and window.is_whole:
+        return await store.get_turn_traces_by_conversation_id(messages[0].conversation_id)
+    traces = await asyncio.gather(
+        *(store.get_turn_trace_by_message_id(message.id) for message in messages)
+    )
+    return filter(None, traces)
