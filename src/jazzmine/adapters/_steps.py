@@ -34,9 +34,11 @@ class Steps:
             raise TypeError(
                 f"the store must be an open {kinds[0].__name__}, not {type(store).__name__}"
             )
-        self.is_async = isinstance(store, kinds[0])
+        self.is_async: bool = isinstance(store, kinds[0])
         self.store: Any = store if self.is_async else Immediate(store)
-        self._loop = asyncio.get_running_loop() if self.is_async else None
+        self._loop: asyncio.AbstractEventLoop | None = (
+            asyncio.get_running_loop() if self.is_async else None
+        )
 
     def plain(self, step: Coroutine[Any, Any, T]) -> T:
         """Run a step for a plain call.
