@@ -80,7 +80,7 @@ def _code(hint: Any, value: str, names: dict[str, Any]) -> str:
         names: what the code refers to; more is added.
     """
     origin, parts = get_origin(hint), get_args(hint)
-    if hint is Any or (origin in (list, dict) and parts[-1] is Any):
+    if hint is Any:
         return f"copy_json({value})"
     if _is_record(hint):
         names[hint.__name__] = _copier(hint)
@@ -93,6 +93,8 @@ def _code(hint: Any, value: str, names: dict[str, Any]) -> str:
     item = _code(parts[-1], "item", names)
     if not item:
         return f"{value}.copy()"
+    if item == "copy_json(item)":
+        return f"copy_json({value})"
     if origin is list:
         return f"[{item} for item in {value}] if {value} else []"
     return f"{{key: {item} for key, item in {value}.items()}} if {value} else {{}}"

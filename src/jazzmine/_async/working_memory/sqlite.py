@@ -144,9 +144,8 @@ class SQLiteBackend(WorkingMemoryBackend):
         return memory.write(connection, *about, row, number, kept)
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
-        take = memory.renew_lock if lock.renews else memory.lock
-        about = (lock.conversation_id, *lock.mark, lock.holder, lock.seconds)
-        request = UnflushedWrite(lambda connection: take(connection, *about))
+        about = (lock.conversation_id, *lock.mark, lock.holder, lock.seconds, lock.renews)
+        request = UnflushedWrite(lambda connection: memory.lock(connection, *about))
         outcome = await self._change(deadline, request)
         return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
 

@@ -23,7 +23,6 @@ __all__ = [
     "lock",
     "ping",
     "renew",
-    "renew_lock",
     "replace",
     "set_aside",
     "sweep",
@@ -135,40 +134,29 @@ def lock(
     number: int,
     holder: str,
     seconds: float,
+    renews: bool,
 ) -> Holder | Row:
-    """Take a lock where there is a state; return what is stored, or who else holds the lock."""
+    """Take a lock where there is a state, or let one last longer that was not released.
+
+    Returns:
+        what is stored, or who else holds the lock.
+    """
     locked = _locked(connection, conversation_id, store)
     if locked is not None:
         return locked
-    stored = load(connection, conversation_id)
-    if stored.data is not None:
-        now = time.time()
+    stored, now = load(connection, conversation_id), time.time()
+    if renews:
+        connection.execute(
+            "UPDATE working_memory_locks SET renewed_at = ?, expires_at = ?"
+            " WHERE conversation_id = ? AND store = ? AND number = ?",
+            [now, now + seconds, conversation_id, store, number],
+        )
+    elif stored.data is not None:
         connection.execute(
             "INSERT OR REPLACE INTO working_memory_locks VALUES (?, ?, ?, ?, ?, ?, ?)",
             [conversation_id, store, number, holder, now, now, now + seconds],
         )
     return stored
-
-
-def renew_lock(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    store: str,
-    number: int,
-    holder: str,
-    seconds: float,
-) -> Holder | Row:
-    """Let a lock last longer unless it was released; return the same as `lock`."""
-    locked = _locked(connection, conversation_id, store)
-    if locked is not None:
-        return locked
-    now = time.time()
-    connection.execute(
-        "UPDATE working_memory_locks SET renewed_at = ?, expires_at = ?"
-        " WHERE conversation_id = ? AND store = ? AND number = ?",
-        [now, now + seconds, conversation_id, store, number],
-    )
-    return load(connection, conversation_id)
 
 
 def unlock(connection: sqlite3.Connection, conversation_id: str, store: str, number: int) -> None:
