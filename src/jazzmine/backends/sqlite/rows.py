@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from jazzmine.records.context_window import CALLERS
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_INT
 
 __all__ = ["Values", "conversation_values", "message_values", "trace_values"]
 
@@ -33,6 +34,7 @@ def message_values(record: Message, body: bytes) -> Values:
 
 def trace_values(record: TurnTrace, body: bytes) -> Values:
     """Return the values of `stored_turn_traces`."""
+    calls = record.llm_calls
     return (
         record.id,
         record.message_id,
@@ -47,6 +49,10 @@ def trace_values(record: TurnTrace, body: bytes) -> Values:
         record.total_tokens,
         record.total_energy_kwh,
         record.total_co2_g,
+        min(MAX_INT, sum(call.cached_prompt_tokens for call in calls)),
+        min(MAX_INT, sum(call.cache_write_tokens for call in calls)),
+        min(MAX_INT, sum(call.reasoning_tokens for call in calls)),
+        sum(call.cost_usd or 0.0 for call in calls),
         record.detected_intent,
         bool(record.errors),
         body.decode(),

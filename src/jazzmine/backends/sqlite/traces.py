@@ -87,14 +87,11 @@ _KEYS: dict[UsageKey, str] = {
 _TURNS = """
     SELECT {key} AS key, seq, has_errors, total_prompt_tokens AS prompt,
         total_completion_tokens AS completion, total_tokens AS total, total_latency_ms AS latency,
-        total_energy_kwh AS kwh, total_co2_g AS co2
+        total_energy_kwh AS kwh, total_co2_g AS co2, cached_prompt_tokens AS cached,
+        cache_write_tokens AS written, reasoning_tokens AS reasoning, cost_usd AS cost
     FROM stored_turn_traces WHERE {condition}"""
 # The key is JSON, because a text ends at U+0000 for older versions of SQLite.
 _MODEL = "json_extract(call.value, '$.model', '$.model')"
-_EACH_CALL = """
-    stored_turn_traces AS turns, json_each(
-        CASE WHEN json_valid(body) THEN body ELSE jazzmine_plain(body) END, '$.llm_calls'
-    ) AS call"""
 # What is beyond 64 bits becomes the largest integer.
 _CALLS = f"""
     SELECT {_MODEL} AS key, turns.seq, has_errors,
@@ -102,17 +99,14 @@ _CALLS = f"""
         CAST(coalesce(json_extract(call.value, '$.completion_tokens'), 0) AS INTEGER) AS completion,
         CAST(coalesce(json_extract(call.value, '$.total_tokens'), 0) AS INTEGER) AS total,
         CAST(coalesce(json_extract(call.value, '$.latency_ms'), 0) AS INTEGER) AS latency,
-        0 AS kwh, 0 AS co2
-    FROM {_EACH_CALL}
-    WHERE {{condition}}"""
-# What only calls have. Here they make rows of their own: turns are counted once in `matching`.
-_DETAILS = f"""
-    SELECT {{key}} AS key,
+        0 AS kwh, 0 AS co2,
         CAST(json_extract(call.value, '$.cached_prompt_tokens') AS INTEGER) AS cached,
         CAST(json_extract(call.value, '$.cache_write_tokens') AS INTEGER) AS written,
         CAST(json_extract(call.value, '$.reasoning_tokens') AS INTEGER) AS reasoning,
         CAST(json_extract(call.value, '$.cost_usd') AS REAL) AS cost
-    FROM {_EACH_CALL}
+    FROM stored_turn_traces AS turns, json_each(
+        CASE WHEN json_valid(body) THEN body ELSE jazzmine_plain(body) END, '$.llm_calls'
+    ) AS call
     WHERE {{condition}}"""
 
 # Half of an integer at a time: SQLite refuses a sum beyond 64 bits. Another program may have stored
@@ -124,25 +118,21 @@ WITH matching AS ({matching}), ranked AS (
     SELECT *, row_number() OVER (PARTITION BY key ORDER BY latency) AS rank,
         count(*) OVER (PARTITION BY key) AS count
     FROM matching
-), summed AS (
-    SELECT key, {turns}, count(*),
-        max(CASE rank WHEN (50 * count + 99) / 100 THEN latency END),
-        max(CASE rank WHEN (95 * count + 99) / 100 THEN latency END),
-        max(latency), total(CASE WHEN abs(kwh) < 9e999 THEN kwh END),
-        total(CASE WHEN abs(co2) < 9e999 THEN co2 END),
-        sum(prompt >> 32), sum(prompt & 0xffffffff),
-        sum(completion >> 32), sum(completion & 0xffffffff),
-        sum(total >> 32), sum(total & 0xffffffff),
-        sum(latency >> 32), sum(latency & 0xffffffff)
-    FROM ranked GROUP BY key
-), detailed AS (
-    SELECT key, total(CASE WHEN abs(cost) < 9e999 THEN cost END) AS cost,
-        sum(cached >> 32), sum(cached & 0xffffffff),
-        sum(written >> 32), sum(written & 0xffffffff),
-        sum(reasoning >> 32), sum(reasoning & 0xffffffff)
-    FROM ({details}) GROUP BY key
 )
-SELECT * FROM summed LEFT JOIN detailed USING (key)
+SELECT key, {turns}, count(*),
+    max(CASE rank WHEN (50 * count + 99) / 100 THEN latency END),
+    max(CASE rank WHEN (95 * count + 99) / 100 THEN latency END),
+    max(latency), total(CASE WHEN abs(kwh) < 9e999 THEN kwh END),
+    total(CASE WHEN abs(co2) < 9e999 THEN co2 END),
+    total(CASE WHEN abs(cost) < 9e999 THEN cost END),
+    sum(prompt >> 32), sum(prompt & 0xffffffff),
+    sum(completion >> 32), sum(completion & 0xffffffff),
+    sum(total >> 32), sum(total & 0xffffffff),
+    sum(latency >> 32), sum(latency & 0xffffffff),
+    sum(cached >> 32), sum(cached & 0xffffffff),
+    sum(written >> 32), sum(written & 0xffffffff),
+    sum(reasoning >> 32), sum(reasoning & 0xffffffff)
+FROM ranked GROUP BY key
 """
 
 
@@ -158,19 +148,14 @@ def summarize(
         key, matching, turns = _MODEL, _CALLS, _OF_CALLS
     else:
         key, matching, turns = _KEYS[by], _TURNS, _OF_TURNS
-    query = _SUMS.format(
-        matching=matching.format(key=key, condition=condition),
-        turns=turns,
-        details=_DETAILS.format(key=key, condition=condition),
-    )
-    rows = connection.execute(query, [*parameters, *parameters])
-    summaries = [_summary(row, by) for row in rows.fetchall()]
+    query = _SUMS.format(matching=matching.format(key=key, condition=condition), turns=turns)
+    rows = connection.execute(query, parameters).fetchall()
+    summaries = [_summary(row, by) for row in rows]
     return sorted(summaries, key=lambda summary: (-summary.total_tokens, summary.key))
 
 
 def _summary(row: Row, by: UsageKey) -> UsageSummary:
-    key, turns, failed, count, p50, p95, longest, kwh, co2, *sums = row
-    cost = sums.pop(8) or 0.0
+    key, turns, failed, count, p50, p95, longest, kwh, co2, cost, *sums = row
     prompt, completion, total, latency, cached, written, reasoning = (
         ((high or 0) << 32) + (low or 0) for high, low in zip(sums[::2], sums[1::2], strict=True)
     )

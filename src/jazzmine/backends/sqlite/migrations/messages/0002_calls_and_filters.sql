@@ -7,6 +7,13 @@ ALTER TABLE stored_messages
 UPDATE stored_messages SET is_call = 1
 WHERE json_extract(body, '$.role') IN ('assistant', 'colleague_assistant');
 
+-- The sums of what is new in the calls of models: parsing the calls of each trace would take longer.
+
+ALTER TABLE stored_turn_traces ADD COLUMN cached_prompt_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stored_turn_traces ADD COLUMN cache_write_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stored_turn_traces ADD COLUMN reasoning_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE stored_turn_traces ADD COLUMN cost_usd REAL NOT NULL DEFAULT 0;
+
 -- With what filters ask for, so that records which do not match are not read.
 
 DROP INDEX idx_msg_conv;
