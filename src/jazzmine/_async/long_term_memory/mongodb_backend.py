@@ -13,7 +13,6 @@ from jazzmine._async.store import limited_copy
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.config import MongoDBConfig
-from jazzmine.deadline import Deadline
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -81,11 +80,11 @@ class MongoDBItemBackend(ItemBackend):
         """Make the changes in one transaction, after their revisions were taken."""
         # A viewer's call does not wait for those of others: it is not known whose the items are.
         ending = f"\0{self.viewer}" if self.viewer else ""
-        async with self._client.line([change.path + ending for change in changes]) as deadline:
+        async with self._client.line([change.path + ending for change in changes]):
             while True:
-                first, now = await self._take_revisions(deadline, len(changes))
+                first, now = await self._take_revisions(len(changes))
                 work = partial(self._change, changes=changes, first=first, now=now)
-                outcomes = await self._client.transaction(deadline, work)
+                outcomes = await self._client.transaction(work)
                 if outcomes is not None:
                     return outcomes
 
@@ -94,13 +93,13 @@ class MongoDBItemBackend(ItemBackend):
         for version in versions:
             own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
             work = partial(self._rewrite, own, items.rewritten(version))
-            async with self._client.line([version.path]) as deadline:
-                await self._client.write(deadline, work)
+            async with self._client.line([version.path]):
+                await self._client.write(work)
 
     async def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
         await self._items.update_one(own, update, session=session)
 
-    async def _take_revisions(self, deadline: Deadline, count: int) -> tuple[int, int]:
+    async def _take_revisions(self, count: int) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.
 
         They are not taken in the transaction: all transactions would wait for one another.
@@ -116,7 +115,7 @@ class MongoDBItemBackend(ItemBackend):
                 )
             return counter
 
-        counter = await self._client.write(deadline, attempt)
+        counter = await self._client.write(attempt)
         return counter["last"] - count + 1, counter["now"]
 
     async def _change(
@@ -259,5 +258,5 @@ class MongoDBItemBackend(ItemBackend):
             gone = await self._items.delete_many({"$and": [chosen, condition]}, session=session)
             return int(gone.deleted_count)
 
-        async with self._client.line([]) as deadline:
-            return await self._client.transaction(deadline, attempt)
+        async with self._client.line([]):
+            return await self._client.transaction(attempt)

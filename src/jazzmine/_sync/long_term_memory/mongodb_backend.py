@@ -13,7 +13,6 @@ from jazzmine._sync.store import limited_copy
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.config import MongoDBConfig
-from jazzmine.deadline import Deadline
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -81,11 +80,11 @@ class MongoDBItemBackend(ItemBackend):
         """Make the changes in one transaction, after their revisions were taken."""
         # A viewer's call does not wait for those of others: it is not known whose the items are.
         ending = f"\0{self.viewer}" if self.viewer else ""
-        with self._client.line([change.path + ending for change in changes]) as deadline:
+        with self._client.line([change.path + ending for change in changes]):
             while True:
-                first, now = self._take_revisions(deadline, len(changes))
+                first, now = self._take_revisions(len(changes))
                 work = partial(self._change, changes=changes, first=first, now=now)
-                outcomes = self._client.transaction(deadline, work)
+                outcomes = self._client.transaction(work)
                 if outcomes is not None:
                     return outcomes
 
@@ -94,13 +93,13 @@ class MongoDBItemBackend(ItemBackend):
         for version in versions:
             own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
             work = partial(self._rewrite, own, items.rewritten(version))
-            with self._client.line([version.path]) as deadline:
-                self._client.write(deadline, work)
+            with self._client.line([version.path]):
+                self._client.write(work)
 
     def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
         self._items.update_one(own, update, session=session)
 
-    def _take_revisions(self, deadline: Deadline, count: int) -> tuple[int, int]:
+    def _take_revisions(self, count: int) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.
 
         They are not taken in the transaction: all transactions would wait for one another.
@@ -116,7 +115,7 @@ class MongoDBItemBackend(ItemBackend):
                 )
             return counter
 
-        counter = self._client.write(deadline, attempt)
+        counter = self._client.write(attempt)
         return counter["last"] - count + 1, counter["now"]
 
     def _change(
@@ -259,5 +258,5 @@ class MongoDBItemBackend(ItemBackend):
             gone = self._items.delete_many({"$and": [chosen, condition]}, session=session)
             return int(gone.deleted_count)
 
-        with self._client.line([]) as deadline:
-            return self._client.transaction(deadline, attempt)
+        with self._client.line([]):
+            return self._client.transaction(attempt)
