@@ -119,18 +119,18 @@ def test_a_role_that_may_not_read_the_sequence_of_revisions_is_told_the_grant(
 def test_revisions_on_mongodb_go_on_after_those_of_items_that_were_copied_without_the_counter(
     revision: int,
 ) -> None:
-    with mongodb.database() as configuration:
-        with LongTermMemoryStore.initialize(configuration) as store:
-            store.put(item(n=1))
-            database = mongodb.client(str(configuration["uri"]))[str(configuration["db"])]
-            database["memory_items"].update_one({}, {"$set": {"revision": revision}})
-            database.drop_collection("memory_item_revisions")
+    with (
+        mongodb.database() as configuration,
+        LongTermMemoryStore.initialize(configuration) as store,
+    ):
+        store.put(item(n=1))
+        database = mongodb.client(str(configuration["uri"]))[str(configuration["db"])]
+        database["memory_items"].update_one({}, {"$set": {"revision": revision}})
+        database.drop_collection("memory_item_revisions")
 
-            other = MemoryItem(namespace=("n",), key="l", value={})
-            changed, _, _ = store.apply(
-                [PutItem(item(n=2)), PutItem(other), DeleteItem(("n",), "x")]
-            )
+        other = MemoryItem(namespace=("n",), key="l", value={})
+        changed, _, _ = store.apply([PutItem(item(n=2)), PutItem(other), DeleteItem(("n",), "x")])
 
-            assert isinstance(changed, MemoryItem)
-            assert changed.revision > revision
-            assert store.get(("n",), "k") == changed
+        assert isinstance(changed, MemoryItem)
+        assert changed.revision > revision
+        assert store.get(("n",), "k") == changed

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jazzmine._async.clients.mongodb.client import MongoDBClient
@@ -22,6 +22,7 @@ from jazzmine._async.message_store.backend import (
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.store import limited_copy
+from jazzmine._compat.async_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
@@ -79,6 +80,8 @@ from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import Counts
 
 __all__ = ["MongoDBBackend"]
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -319,31 +322,32 @@ class MongoDBBackend(MessageBackend):
             return await self.client.transaction(attempt)
 
     async def delete_conversation(self, conversation_id: str) -> bool:
-        async def attempt(session: Session | None) -> bool:
+        async def attempt(session: Session | None) -> bool | None:
             stored, viewer = self._stored, self.viewer
             return await steps.delete_conversation(stored, session, conversation_id, viewer)
 
         await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]):
-            is_deleted = await self.client.transaction(attempt)
-            if is_deleted or self.viewer is None:
-                await self._remove_orphans(conversation_id)
-            return is_deleted
+            await self._retire(conversation_id)
+            return await self._deleted(conversation_id, attempt)
 
-    async def _remove_orphans(self, conversation_id: str) -> None:
-        """Delete the messages that were stored while their conversation was being deleted.
+    async def _deleted(self, conversation_id: str, delete: Work[T | None]) -> T:
+        """Delete a conversation, or a part of it.
 
-        Another process may have stored one after the transaction began, and before it ended. From
-        now on the server refuses them.
+        Args:
+            conversation_id: which conversation.
+            delete: an attempt at it; it returns None if there are messages that are not retired.
         """
-        owned, messages = equal(conversation_id=conversation_id), self._stored.messages
+        while True:
+            deleted = await self.client.transaction(delete)
+            if deleted is not None:
+                return deleted
+            await self._retire(conversation_id)
 
-        async def attempt(session: Session | None) -> None:
-            await steps.remove_orphans(self._stored, session, conversation_id)
-
-        found = await self.client.read(lambda: messages.find_one(owned, {"_id": 1}))
-        if found is not None:
-            await self.client.transaction(attempt)
+    async def _retire(self, conversation_id: str) -> None:
+        if self.client.has_transactions:
+            owned = equal(conversation_id=conversation_id)
+            await self.client.write(lambda session: steps.retire(self._stored, session, owned))
 
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document = conversation_document(conversation)
@@ -572,7 +576,7 @@ class MongoDBBackend(MessageBackend):
     async def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int, before: int | None = None
     ) -> Erased:
-        async def attempt(session: Session | None) -> Erased:
+        async def attempt(session: Session | None) -> Erased | None:
             stored = self._stored
             if before is not None:
                 used = since(conversation_id, before)
@@ -581,10 +585,7 @@ class MongoDBBackend(MessageBackend):
             return await steps.erase_conversation(stored, session, conversation_id, own, limit)
 
         async with self.client.line([conversation_id]):
-            erased = await self.client.transaction(attempt)
-            if erased.conversations:
-                await self._remove_orphans(conversation_id)
-            return erased
+            return await self._deleted(conversation_id, attempt)
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}

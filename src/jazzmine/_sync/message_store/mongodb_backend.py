@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
@@ -22,6 +22,7 @@ from jazzmine._sync.message_store.backend import (
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.store import limited_copy
+from jazzmine._compat.sync_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
@@ -79,6 +80,8 @@ from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import Counts
 
 __all__ = ["MongoDBBackend"]
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -319,31 +322,32 @@ class MongoDBBackend(MessageBackend):
             return self.client.transaction(attempt)
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        def attempt(session: Session | None) -> bool:
+        def attempt(session: Session | None) -> bool | None:
             stored, viewer = self._stored, self.viewer
             return steps.delete_conversation(stored, session, conversation_id, viewer)
 
         self._require_seen(conversation_id)
         with self.client.line([conversation_id]):
-            is_deleted = self.client.transaction(attempt)
-            if is_deleted or self.viewer is None:
-                self._remove_orphans(conversation_id)
-            return is_deleted
+            self._retire(conversation_id)
+            return self._deleted(conversation_id, attempt)
 
-    def _remove_orphans(self, conversation_id: str) -> None:
-        """Delete the messages that were stored while their conversation was being deleted.
+    def _deleted(self, conversation_id: str, delete: Work[T | None]) -> T:
+        """Delete a conversation, or a part of it.
 
-        Another process may have stored one after the transaction began, and before it ended. From
-        now on the server refuses them.
+        Args:
+            conversation_id: which conversation.
+            delete: an attempt at it; it returns None if there are messages that are not retired.
         """
-        owned, messages = equal(conversation_id=conversation_id), self._stored.messages
+        while True:
+            deleted = self.client.transaction(delete)
+            if deleted is not None:
+                return deleted
+            self._retire(conversation_id)
 
-        def attempt(session: Session | None) -> None:
-            steps.remove_orphans(self._stored, session, conversation_id)
-
-        found = self.client.read(lambda: messages.find_one(owned, {"_id": 1}))
-        if found is not None:
-            self.client.transaction(attempt)
+    def _retire(self, conversation_id: str) -> None:
+        if self.client.has_transactions:
+            owned = equal(conversation_id=conversation_id)
+            self.client.write(lambda session: steps.retire(self._stored, session, owned))
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document = conversation_document(conversation)
@@ -572,7 +576,7 @@ class MongoDBBackend(MessageBackend):
     def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int, before: int | None = None
     ) -> Erased:
-        def attempt(session: Session | None) -> Erased:
+        def attempt(session: Session | None) -> Erased | None:
             stored = self._stored
             if before is not None:
                 used = since(conversation_id, before)
@@ -581,10 +585,7 @@ class MongoDBBackend(MessageBackend):
             return steps.erase_conversation(stored, session, conversation_id, own, limit)
 
         with self.client.line([conversation_id]):
-            erased = self.client.transaction(attempt)
-            if erased.conversations:
-                self._remove_orphans(conversation_id)
-            return erased
+            return self._deleted(conversation_id, attempt)
 
     def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
