@@ -76,6 +76,23 @@ def test_each_error_of_the_server_is_one_of_ours(
     assert raised.value.__cause__ is not None
 
 
+# Cursor not found, network time-out, read concern not available yet, exceeded time limit.
+PASSING = [43, 89, 134, 262]
+
+
+@pytest.mark.parametrize("code", PASSING)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_an_error_that_passes_is_not_the_callers(
+    store: MessageStore, config: Config, call: Callable[[MessageStore], object], code: int
+) -> None:
+    commands = ["find", "update", "insert", "delete", "aggregate"]
+    data = {"failCommands": commands, "errorCode": code}
+    admin = mongodb.client(config["uri"]).admin
+    # More often than the driver repeats a command by itself.
+    admin.command("configureFailPoint", "failCommand", mode={"times": 3}, data=data)
+    call(store)
+
+
 # Writes of others
 
 

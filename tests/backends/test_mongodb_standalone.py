@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.message_store import mongodb_steps
 from jazzmine.errors import IntegrityError, StoreUnavailableError
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.test_scope_waits import call_all, entangle
@@ -117,6 +118,34 @@ def test_a_deletion_that_ends_half_way_is_completed_by_repeating_it(
     assert store.delete_conversation("c1")
     assert store.get_messages_by_ids(["m1", "m2"]) == []
     assert store.get_turn_trace_by_id("new") is None
+
+
+def test_a_message_that_is_stored_during_a_deletion_that_ends_half_way_goes_when_it_is_repeated(
+    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_turn(store)
+    remove, remove_orphans = mongodb_steps.remove, mongodb_steps.remove_orphans
+
+    def remove_and_store(*arguments: Any) -> Any:
+        removed = remove(*arguments)
+        with MessageStore.initialize(config) as other:
+            other.store_message(message("m3"))
+        return removed
+
+    def end(*arguments: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mongodb_steps, "remove", remove_and_store)
+    monkeypatch.setattr(mongodb_steps, "remove_orphans", end)
+    with pytest.raises(KeyboardInterrupt):
+        store.delete_conversation("c1")
+    monkeypatch.setattr(mongodb_steps, "remove", remove)
+    monkeypatch.setattr(mongodb_steps, "remove_orphans", remove_orphans)
+    assert store.get_conversation_by_id("c1") is None
+    assert store.get_message_by_id("m3") is not None  # what the documentation says
+
+    assert not store.delete_conversation("c1")
+    assert store.get_message_by_id("m3") is None
 
 
 @pytest.mark.parametrize("skipped", range(2))
