@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pymongo import WriteConcern
@@ -17,6 +17,7 @@ from pymongo.client_session import ClientSession
 from jazzmine import IntegrityError, StoreUnavailableError
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.message_store import mongodb_steps
+from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages, trace
 from tests.servers import mongodb
@@ -203,7 +204,8 @@ def test_a_process_that_ends_after_the_transaction_leaves_no_message_without_its
             return result
 
         transaction = MongoDBClient.transaction
-        monkeypatch.setattr(store.backend.client, "transaction", partial(end, store.backend.client))
+        client = cast("MongoDBBackend", store.backend).client
+        monkeypatch.setattr(client, "transaction", partial(end, client))
         with suppress(KeyboardInterrupt):
             delete(store)
         rivals[0].join(10)

@@ -16,7 +16,7 @@ import pytest
 from jazzmine import MemoryItem, PutItem
 from jazzmine.errors import ConfigurationError, IntegrityError, StoreUnavailableError
 from jazzmine.records.messages import Message
-from jazzmine.sync import MessageStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_apis import APIS, ITEMS, opened
 from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
 from tests.faults.sizes import LENIENCE
@@ -61,6 +61,34 @@ def test_a_renamed_schema_is_used_as_before(renamed: str) -> None:
         assert popped is not None
         assert (popped.id, ids(store)) == ("m3", ["m1", "m2"])
         assert store.erase_user("u").messages == 2
+
+
+def test_items_and_working_memory_of_a_renamed_schema_are_used_as_before(
+    admin: Admin, schema: str
+) -> None:
+    item = MemoryItem(namespace=("n",), key="k", value={"n": 1}, user_id="u")
+    with LongTermMemoryStore.initialize(config(schema)) as items:
+        stored = items.put(item)
+    with WorkingMemoryStore.initialize(config(schema)) as memory:
+        memory.get_or_create("c1", "u", "a")
+    with postgres.new_schema() as name:
+        admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{name}"'.encode())
+        with (
+            LongTermMemoryStore.initialize(config(schema)) as live_items,
+            LongTermMemoryStore.initialize(config(name)) as items,
+        ):
+            live_items.put(item)
+            assert items.put(item).revision > stored.revision
+            assert items.erase_user("u") == 1
+            assert live_items.get(("n",), "k") is not None
+        with (
+            WorkingMemoryStore.initialize(config(schema)) as live_memory,
+            WorkingMemoryStore.initialize(config(name)) as memory,
+        ):
+            live_memory.get_or_create("c1", "u", "a")
+            assert memory.end_turn("c1", "done", "intent").last_agent_response == "done"
+            assert memory.erase_user("u") == 1
+            assert live_memory.get("c1") is not None
 
 
 def test_an_archive_does_not_touch_a_new_schema_of_its_old_name(schema: str, renamed: str) -> None:
@@ -286,10 +314,12 @@ def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, sch
         store.store_conversation(conversation())
         store.store_conversation(conversation("c2").model_copy(update={"user_id": "other"}))
         store.store_message(message("m1"))
-        elsewhere = message("m2").model_copy(update={"conversation_id": "c2"})
-        store.store_message(elsewhere)
+        store.store_message(elsewhere("m2"))
+        others = elsewhere("m3").model_copy(update={"user_id": "other"})
+        of_others = trace("m3").model_copy(update={"conversation_id": "c2"})
+        store.store_turn(messages=[others], trace=of_others)
         with admin.transaction():
-            for table in ("conversations", "messages"):
+            for table in ("conversations", "messages", "turn_traces"):
                 merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
                 admin.execute(bound(merge, schema))
             erasing = threading.Thread(target=store.erase_user, args=("u",))
@@ -299,6 +329,22 @@ def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, sch
         assert not erasing.is_alive()
         assert len(store.get_messages_by_user_id("merged")) == 2
         assert len(store.get_conversations_by_user_id("merged")) == 1
+        assert store.get_turn_trace_by_message_id("m3") is not None
+
+
+def test_an_item_that_was_given_to_another_user_is_kept(admin: Admin, schema: str) -> None:
+    """As above: after the erasure has found it."""
+    with LongTermMemoryStore.initialize(config(schema)) as store:
+        store.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u"))
+        with admin.transaction():
+            merge = "UPDATE $schema.memory_items SET user_id = 'merged' WHERE user_id = 'u'"
+            admin.execute(bound(merge, schema))
+            erasing = threading.Thread(target=store.erase_user, args=("u",))
+            erasing.start()
+            time.sleep(0.3)
+        erasing.join(10)
+        assert not erasing.is_alive()
+        assert store.get(("n",), "k") is not None
 
 
 @pytest.mark.parametrize("api", APIS)
