@@ -33,7 +33,8 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
 
         @wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            caller = CALL_BEGAN.set(monotonic())
+            caller = CALL_BEGAN.get()
+            CALL_BEGAN.set(monotonic())
             try:
                 tracer = spans.tracer(self)
                 if tracer is None:
@@ -47,7 +48,8 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
                     spans.count(span, result)
                     return result
             finally:
-                CALL_BEGAN.reset(caller)
+                # Without a token: what a loop that has ended leaves is closed in another context.
+                CALL_BEGAN.set(caller)
 
         return cast("AnyMethod", call)
 
