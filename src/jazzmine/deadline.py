@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from contextvars import ContextVar
 from time import monotonic
 
-__all__ = ["Deadline", "backoff", "milliseconds"]
+__all__ = ["CALL_BEGAN", "Deadline", "backoff", "begin_call", "call_deadline", "milliseconds"]
+
+CALL_BEGAN: ContextVar[float | None] = ContextVar("jazzmine_call_began", default=None)
+"""When the public method began that is being called, by the monotonic clock."""
 
 # Drivers and servers refuse times for a call of 2**31 ms (25 days) or more.
 _LONGEST_CALL = 2_000_000.0
@@ -20,12 +24,14 @@ class Deadline:
 
     Args:
         timeout: the time until then, in s; one of more than 23 days counts as 23 days.
+        began: since when, by the monotonic clock; None is now.
     """
 
     __slots__ = ("_at",)
 
-    def __init__(self, timeout: float) -> None:
-        self._at = monotonic() + min(timeout, _LONGEST_CALL)
+    def __init__(self, timeout: float, began: float | None = None) -> None:
+        began = monotonic() if began is None else began
+        self._at = began + min(timeout, _LONGEST_CALL)
 
     def __lt__(self, other: Deadline) -> bool:
         return self._at < other._at
@@ -42,6 +48,17 @@ class Deadline:
     def within(self, timeout: float) -> Deadline:
         """Return this deadline, or one in `timeout` s if that is earlier."""
         return min(self, Deadline(timeout))
+
+
+def call_deadline(timeout: float) -> Deadline:
+    """Return the deadline of the call of a public method, or one from now on outside of a call."""
+    return Deadline(timeout, CALL_BEGAN.get())
+
+
+def begin_call() -> None:
+    """Give the rest of a call a deadline of its own: it has done a step that has another one."""
+    if CALL_BEGAN.get() is not None:
+        CALL_BEGAN.set(monotonic())
 
 
 def backoff(first: float, longest: float) -> Iterator[float]:

@@ -8,21 +8,24 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
-from jazzmine.core.message_store import MessageStore
-from jazzmine.sync import MessageStore as SyncStore
+from jazzmine import core, sync
 from tests.servers import pgbouncer, postgres
 from tests.servers.proxy import Proxy
 
-__all__ = ["APIS", "ROUTES", "network", "opened"]
+__all__ = ["APIS", "ITEMS", "ROUTES", "network", "opened"]
 
 APIS = ("async", "sync")
 ROUTES = ("direct", "pgbouncer") if pgbouncer.PROGRAM else ("direct",)
 
 
+MESSAGES: dict[str, Any] = {"async": core.MessageStore, "sync": sync.MessageStore}
+ITEMS: dict[str, Any] = {"async": core.LongTermMemoryStore, "sync": sync.LongTermMemoryStore}
+
+
 class _InThreads:
     """The calls of a sync store, each in a thread."""
 
-    def __init__(self, store: SyncStore, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, store: Any, threads: ThreadPoolExecutor) -> None:
         self._store = store
         self._threads = threads
 
@@ -37,15 +40,17 @@ class _InThreads:
 
 
 @asynccontextmanager
-async def opened(api: str, config: dict[str, object]) -> AsyncIterator[Any]:
+async def opened(
+    api: str, config: dict[str, object], stores: dict[str, Any] = MESSAGES
+) -> AsyncIterator[Any]:
     """A store of one API, closed at the end."""
     if api == "async":
-        async with await MessageStore.initialize(config) as store:
+        async with await stores[api].initialize(config) as store:
             yield store
         return
     with ThreadPoolExecutor(32) as threads:
         loop = asyncio.get_running_loop()
-        opening = loop.run_in_executor(threads, SyncStore.initialize, config)
+        opening = loop.run_in_executor(threads, stores[api].initialize, config)
         calls = _InThreads(await opening, threads)
         try:
             yield calls

@@ -6,11 +6,16 @@ import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from jazzmine import MemoryItem
+from jazzmine._sync.long_term_memory.mongodb_backend import MongoDBItemBackend
+from jazzmine._sync.message_store import mongodb_steps
+from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.errors import IntegrityError, StoreUnavailableError
+from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.test_scope_waits import call_all, entangle
 from tests.behaviour.samples import conversation, ids, message, messages, trace
@@ -117,6 +122,34 @@ def test_a_deletion_that_ends_half_way_is_completed_by_repeating_it(
     assert store.delete_conversation("c1")
     assert store.get_messages_by_ids(["m1", "m2"]) == []
     assert store.get_turn_trace_by_id("new") is None
+
+
+def test_a_message_that_is_stored_during_a_deletion_that_ends_half_way_goes_when_it_is_repeated(
+    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_turn(store)
+    remove, remove_orphans = mongodb_steps.remove, mongodb_steps.remove_orphans
+
+    def remove_and_store(*arguments: Any) -> Any:
+        removed = remove(*arguments)
+        with MessageStore.initialize(config) as other:
+            other.store_message(message("m3"))
+        return removed
+
+    def end(*arguments: Any) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mongodb_steps, "remove", remove_and_store)
+    monkeypatch.setattr(mongodb_steps, "remove_orphans", end)
+    with pytest.raises(KeyboardInterrupt):
+        store.delete_conversation("c1")
+    monkeypatch.setattr(mongodb_steps, "remove", remove)
+    monkeypatch.setattr(mongodb_steps, "remove_orphans", remove_orphans)
+    assert store.get_conversation_by_id("c1") is None
+    assert store.get_message_by_id("m3") is not None  # what the documentation says
+
+    assert not store.delete_conversation("c1")
+    assert store.get_message_by_id("m3") is None
 
 
 @pytest.mark.parametrize("skipped", range(2))
@@ -315,6 +348,59 @@ def test_an_erasure_that_ends_half_way_is_completed_by_repeating_it(
     assert store.get_conversation_by_id("c1") is None
     assert store.get_messages_by_ids(["m1", "m2"]) == []
     assert store.get_turn_traces_by_agent_id("a1") == []
+
+
+def test_a_trace_that_another_user_owns_by_then_is_not_erased(
+    store: MessageStore, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.store_conversation(conversation(user_id="other"))
+    store.store_turn(messages=messages("m1", user_id="other"), trace=trace("m1", user_id="u1"))
+    traces = mongodb.client(config["uri"])[config["db"]]["turn_traces"]
+    find = MongoDBBackend._some
+
+    def find_and_merge(*arguments: Any) -> Any:
+        found = find(*arguments)
+        if found:
+            traces.update_many({"user_id": "u1"}, {"$set": {"user_id": "merged"}})
+        return found
+
+    monkeypatch.setattr(MongoDBBackend, "_some", find_and_merge)
+    assert store.erase_user("u1").traces == 0
+    assert store.get_turn_trace_by_message_id("m1") is not None
+
+
+class Merging:
+    """A collection of items that are given to another user after they were found."""
+
+    def __init__(self, collection: Any) -> None:
+        self._collection = collection
+        self.delete_many = collection.delete_many
+
+    def find(self, *arguments: Any, **options: Any) -> Any:
+        found = self._collection.find(*arguments, **options).to_list()
+        self._collection.update_many({}, {"$set": {"user_id": "merged"}})
+        return Found(found)
+
+
+class Found(list[Any]):
+    """What a cursor has found."""
+
+    def to_list(self) -> list[Any]:
+        return self
+
+
+def test_an_item_that_another_user_owns_by_then_is_not_erased(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LongTermMemoryStore.initialize(config) as store:
+        store.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u1"))
+        items = cast("MongoDBItemBackend", store.backend)._items
+        with monkeypatch.context() as patched:
+            patched.setattr(MongoDBItemBackend, "_items", Merging(items))
+            assert store.erase_user("u1") == 0
+        found = store.get(("n",), "k")
+        assert found is not None
+        assert found.user_id == "merged"
 
 
 def test_a_scoped_store_changes_nothing_of_others(store: MessageStore) -> None:

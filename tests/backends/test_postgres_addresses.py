@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -16,6 +20,7 @@ from jazzmine.errors import (
     StoreUnavailableError,
 )
 from jazzmine.sync import MessageStore as SyncMessageStore
+from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config
 from tests.faults.sizes import LENIENCE
 from tests.servers import postgres
@@ -117,3 +122,65 @@ def test_without_the_driver_the_extra_to_install_is_named() -> None:
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert "pip install 'jazzmine[postgres]>=1.2'" in said.stdout, said.stderr
+
+
+# Hosts that do not answer
+
+SILENT_NAME = "silent.example"
+
+
+@pytest.fixture
+def is_looked_up(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A host whose name server does not answer; the event is set when a look-up has ended."""
+    look_up, is_over, has_ended = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def getaddrinfo(host: Any, *options: Any, **named: Any) -> Any:
+        if host == SILENT_NAME:
+            is_over.wait(60)
+            has_ended.set()
+            raise socket.gaierror("no answer")
+        return look_up(host, *options, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield has_ended
+    is_over.set()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_name_server_that_does_not_answer_is_not_waited_for_after_the_deadline(
+    is_looked_up: threading.Event, api: str
+) -> None:
+    dsn = f"postgresql://{SILENT_NAME}/db"
+    with pytest.raises(StoreUnavailableError, match=SILENT_NAME):
+        async with opened(api, {"storage": "postgres", "dsn": dsn, "timeout": 1.0}):
+            pass
+    assert not is_looked_up.is_set()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_host_whose_name_server_does_not_answer_leaves_time_for_the_next_one(
+    schema: str, is_looked_up: threading.Event, api: str
+) -> None:
+    port = postgres.port_of(postgres.dsn())
+    hosts = {"host": f"{SILENT_NAME},127.0.0.1", "port": f"5432,{port}"}
+    dsn = postgres.changed(postgres.dsn(), **hosts)
+    async with opened(api, config(schema, dsn=dsn, timeout=6.0)) as store:
+        await store.ping()
+    assert not is_looked_up.is_set()
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_host_that_did_not_answer_is_tried_after_the_others(schema: str, api: str) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as silent:
+        ports = f"{silent.getsockname()[1]},{postgres.port_of(postgres.dsn())}"
+        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1,127.0.0.1", port=ports)
+        options = config(schema, dsn=dsn, timeout=6.0, pool_min=4, pool_max=4)
+        async with opened(api, options) as store:
+            await store.ping()
+        attempts = 0
+        silent.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                silent.accept()[0].close()
+                attempts += 1
+    assert attempts == 1

@@ -7,16 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
 import pytest
 
+from jazzmine import MemoryItem, PutItem
 from jazzmine.errors import ConfigurationError, IntegrityError, StoreUnavailableError
 from jazzmine.records.messages import Message
-from jazzmine.sync import MessageStore
-from tests.backends.postgres_apis import APIS, opened
+from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from tests.backends.postgres_apis import APIS, ITEMS, opened
 from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
 from tests.faults.sizes import LENIENCE
 from tests.servers import pgbouncer, postgres
@@ -60,6 +61,34 @@ def test_a_renamed_schema_is_used_as_before(renamed: str) -> None:
         assert popped is not None
         assert (popped.id, ids(store)) == ("m3", ["m1", "m2"])
         assert store.erase_user("u").messages == 2
+
+
+def test_items_and_working_memory_of_a_renamed_schema_are_used_as_before(
+    admin: Admin, schema: str
+) -> None:
+    item = MemoryItem(namespace=("n",), key="k", value={"n": 1}, user_id="u")
+    with LongTermMemoryStore.initialize(config(schema)) as items:
+        stored = items.put(item)
+    with WorkingMemoryStore.initialize(config(schema)) as memory:
+        memory.get_or_create("c1", "u", "a")
+    with postgres.new_schema() as name:
+        admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{name}"'.encode())
+        with (
+            LongTermMemoryStore.initialize(config(schema)) as live_items,
+            LongTermMemoryStore.initialize(config(name)) as items,
+        ):
+            live_items.put(item)
+            assert items.put(item).revision > stored.revision
+            assert items.erase_user("u") == 1
+            assert live_items.get(("n",), "k") is not None
+        with (
+            WorkingMemoryStore.initialize(config(schema)) as live_memory,
+            WorkingMemoryStore.initialize(config(name)) as memory,
+        ):
+            live_memory.get_or_create("c1", "u", "a")
+            assert memory.end_turn("c1", "done", "intent").last_agent_response == "done"
+            assert memory.erase_user("u") == 1
+            assert live_memory.get("c1") is not None
 
 
 def test_an_archive_does_not_touch_a_new_schema_of_its_old_name(schema: str, renamed: str) -> None:
@@ -124,53 +153,159 @@ def test_a_sequence_that_was_left_behind_its_rows_is_set_when_a_store_is_opened(
 
 @contextmanager
 def locked(admin: Admin, schema: str) -> Iterator[None]:
-    """Lock the conversation c1 for a block."""
+    """Lock the conversations c1 and c2, and all messages, for a block."""
     with admin.transaction():
-        admin.execute(bound("SELECT FROM $schema.conversations WHERE id = 'c1' FOR UPDATE", schema))
+        admin.execute(
+            bound(
+                "SELECT pg_advisory_xact_lock(hashtextextended(id, 1784772461))"
+                " FROM $schema.conversations WHERE id IN ('c1', 'c2') ORDER BY id FOR UPDATE",
+                schema,
+            )
+        )
+        admin.execute(bound("SELECT FROM $schema.messages FOR UPDATE", schema))
         yield
 
 
+def elsewhere(message_id: str, conversation_id: str = "c2") -> Message:
+    return message(message_id).model_copy(update={"conversation_id": conversation_id})
+
+
+# Writes to the locked conversation, or to records whose conversation is not known.
+TO_ONE: dict[str, Callable[[Any, int], Any]] = {
+    "append_messages": lambda store, n: store.append_messages("c1", [message(f"new {n}")]),
+    "store_message": lambda store, n: store.store_message(message(f"new {n}")),
+    "store_messages": lambda store, n: store.store_messages([message(f"new {n}"), message("m1")]),
+    "store_turn_trace": lambda store, n: store.store_turn_trace(trace(f"m{n}")),
+    "store_conversation": lambda store, n: store.store_conversation(
+        conversation().model_copy(update={"title": f"{n}"})
+    ),
+    "edit_conversation": lambda store, n: store.edit_conversation("c1", title=f"{n}"),
+    "delete_conversation": lambda store, n: store.delete_conversation("c1"),
+    "pop_message": lambda store, n: store.pop_message("c1"),
+    "rewind_conversation": lambda store, n: store.rewind_conversation("c1", after="m0"),
+    "delete_message": lambda store, n: store.delete_message(f"m{n}"),
+    "flag_message": lambda store, n: store.flag_message(f"m{n}"),
+    "erase_user": lambda store, n: store.erase_user("u"),
+    "prune_conversations": lambda store, n: store.prune_conversations(before=10),
+}
+TO_TWO: dict[str, Callable[[Any, int], Any]] = {
+    "append_messages": lambda store, n: store.append_messages(
+        f"c{n % 2 + 1}", [elsewhere(f"new {n}", f"c{n % 2 + 1}")]
+    ),
+    "store_messages": lambda store, n: store.store_messages(
+        [elsewhere(f"new {n}"), message("m1")] if n % 2 else [message("m2"), elsewhere(f"new {n}")]
+    ),
+    "store_turn": lambda store, n: store.store_turn(
+        messages=[elsewhere(f"new {n}", f"c{n % 2 + 1}")], trace=trace(f"m{n}")
+    ),
+}
+
+
+async def fill(store: Any) -> None:
+    for name in ("c1", "c2"):
+        await store.store_conversation(conversation(name))
+    free = conversation("free").model_copy(update={"user_id": "x", "last_updated_at": 2**40})
+    await store.store_conversation(free)
+    await store.store_messages([message(f"m{n}", n) for n in range(12)])
+
+
 @pytest.mark.parametrize("api", APIS)
-async def test_a_locked_conversation_does_not_take_the_whole_pool(
-    admin: Admin, schema: str, api: str
+@pytest.mark.parametrize("write", TO_ONE)
+async def test_writes_to_a_locked_conversation_leave_connections_to_others(
+    admin: Admin, schema: str, api: str, write: str
 ) -> None:
-    async with opened(api, config(schema, pool_max=4, timeout=10.0)) as store:
-        await store.store_conversation(conversation())
-        await store.store_conversation(conversation("c2"))
+    async with opened(api, config(schema, pool_max=4, timeout=20.0)) as store:
+        await fill(store)
         with locked(admin, schema):
-            calls = [store.append_messages("c1", [message(f"m{n}")]) for n in range(5)]
-            calls += [store.store_message(message(f"s{n}")) for n in range(5)]
-            tasks = [asyncio.ensure_future(call) for call in calls]
+            tasks = [asyncio.ensure_future(TO_ONE[write](store, n)) for n in range(12)]
             await asyncio.sleep(0.3)
-            started = time.monotonic()
+            # Without a free connection, these would fail at the deadline.
             await store.ping()
-            await store.store_message(message("x").model_copy(update={"conversation_id": "c2"}))
-            assert time.monotonic() - started < 8  # without a free connection, 10 s
+            await store.store_message(elsewhere("x", "free"))
             assert not any(task.done() for task in tasks)
         await asyncio.gather(*tasks)
-        assert len(await store.get_messages_by_conversation_id("c1")) == 10
 
 
-async def test_a_stream_of_messages_does_not_starve_what_waits_for_the_conversation(
-    schema: str,
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("write", TO_TWO)
+async def test_writes_to_several_locked_conversations_leave_a_connection_to_reads(
+    admin: Admin, schema: str, api: str, write: str
 ) -> None:
-    options = config(schema, pool_max=8, timeout=5.0)
+    async with opened(api, config(schema, pool_max=4, timeout=20.0)) as store:
+        await fill(store)
+        with locked(admin, schema):
+            tasks = [asyncio.ensure_future(TO_TWO[write](store, n)) for n in range(12)]
+            await asyncio.sleep(0.3)
+            await store.ping()
+            assert not any(task.done() for task in tasks)
+        await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_items_that_are_locked_leave_a_connection_to_reads(
+    admin: Admin, schema: str, api: str
+) -> None:
+    def change(n: int) -> list[PutItem]:
+        return [
+            PutItem(MemoryItem(namespace=("n",), key=f"{key}", value={"n": n}))
+            for key in ("locked", n)
+        ]
+
+    async with opened(api, config(schema, pool_max=4, timeout=20.0), ITEMS) as store:
+        await store.apply(change(0))
+        with admin.transaction():
+            admin.execute(bound("SELECT FROM $schema.memory_items FOR UPDATE", schema))
+            tasks = [asyncio.ensure_future(store.apply(change(n))) for n in range(12)]
+            await asyncio.sleep(0.3)
+            await store.ping()
+            assert not any(task.done() for task in tasks)
+        await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_pool_of_one_connection_serves_writes_and_reads(schema: str, api: str) -> None:
+    async with opened(api, config(schema, pool_min=1, pool_max=1)) as store:
+        await fill(store)
+        writes = [asyncio.ensure_future(TO_TWO["store_turn"](store, n)) for n in range(6)]
+        reads = [asyncio.ensure_future(store.ping()) for _ in range(6)]
+        await asyncio.gather(*writes, *reads)
+
+
+WAITING: dict[str, Callable[[Any, int], Any]] = {
+    "append_messages": lambda store, n: store.append_messages("c1", [message(f"new {n}")]),
+    "pop_message": lambda store, n: store.pop_message("c1"),
+    "rewind_conversation": lambda store, n: store.rewind_conversation("c1", after="first"),
+    "delete_message": lambda store, n: store.delete_message(f"old {n}"),
+    "erase_user": lambda store, n: store.erase_user("u"),
+    "delete_conversation": lambda store, n: store.delete_conversation("c1"),
+}
+
+
+@pytest.mark.parametrize("waiting", WAITING)
+async def test_a_stream_of_messages_does_not_starve_what_waits_for_the_conversation(
+    schema: str, waiting: str
+) -> None:
+    options = config(schema, pool_max=8, timeout=20.0)
     async with opened("async", options) as writer, opened("async", options) as store:
         await store.store_conversation(conversation())
+        await store.store_messages([message("first"), *(message(f"old {n}") for n in range(3))])
         over = False
 
         async def write(n: int) -> None:
             count = 0
             while not over:
-                await writer.store_message(message(f"{n} {count}"))
+                with suppress(IntegrityError):  # it may be deleted
+                    await writer.store_message(message(f"{n} {count}", 2))
                 count += 1
 
         tasks = [asyncio.ensure_future(write(n)) for n in range(30)]
-        for n in range(3):
-            await store.append_messages("c1", [message(f"new {n}")])
-            assert await store.pop_message("c1") is not None
-        over = True
-        await asyncio.gather(*tasks)
+        try:
+            for n in range(3):
+                await WAITING[waiting](store, n)
+                await store.get_or_create_conversation(conversation())
+        finally:
+            over = True
+            await asyncio.gather(*tasks)
 
 
 def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, schema: str) -> None:
@@ -179,10 +314,12 @@ def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, sch
         store.store_conversation(conversation())
         store.store_conversation(conversation("c2").model_copy(update={"user_id": "other"}))
         store.store_message(message("m1"))
-        elsewhere = message("m2").model_copy(update={"conversation_id": "c2"})
-        store.store_message(elsewhere)
+        store.store_message(elsewhere("m2"))
+        others = elsewhere("m3").model_copy(update={"user_id": "other"})
+        of_others = trace("m3").model_copy(update={"conversation_id": "c2"})
+        store.store_turn(messages=[others], trace=of_others)
         with admin.transaction():
-            for table in ("conversations", "messages"):
+            for table in ("conversations", "messages", "turn_traces"):
                 merge = f"UPDATE $schema.{table} SET user_id = 'merged' WHERE user_id = 'u'"
                 admin.execute(bound(merge, schema))
             erasing = threading.Thread(target=store.erase_user, args=("u",))
@@ -192,6 +329,22 @@ def test_a_user_whose_records_were_given_to_another_keeps_them(admin: Admin, sch
         assert not erasing.is_alive()
         assert len(store.get_messages_by_user_id("merged")) == 2
         assert len(store.get_conversations_by_user_id("merged")) == 1
+        assert store.get_turn_trace_by_message_id("m3") is not None
+
+
+def test_an_item_that_was_given_to_another_user_is_kept(admin: Admin, schema: str) -> None:
+    """As above: after the erasure has found it."""
+    with LongTermMemoryStore.initialize(config(schema)) as store:
+        store.put(MemoryItem(namespace=("n",), key="k", value={}, user_id="u"))
+        with admin.transaction():
+            merge = "UPDATE $schema.memory_items SET user_id = 'merged' WHERE user_id = 'u'"
+            admin.execute(bound(merge, schema))
+            erasing = threading.Thread(target=store.erase_user, args=("u",))
+            erasing.start()
+            time.sleep(0.3)
+        erasing.join(10)
+        assert not erasing.is_alive()
+        assert store.get(("n",), "k") is not None
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -278,10 +278,12 @@ async def test_a_lease_gets_another_id_after_some_writes(new_schema: str) -> Non
         assert left.fetchone() == (0,)
 
 
-# Calls that are sent together
+# Calls that wait for a connection
 
 
-async def test_a_cancelled_call_of_a_batch_does_not_happen_after_a_later_one(schema: str) -> None:
+async def test_a_call_that_is_cancelled_after_it_waited_does_not_happen_after_a_later_one(
+    schema: str,
+) -> None:
     async with opened("async", config(schema, pool_min=1, pool_max=1, timeout=5)) as store:
         await store.store_conversation(conversation())
         await store.store_messages([said("first", "m0"), said("first")])

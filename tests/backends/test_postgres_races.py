@@ -1,4 +1,4 @@
-"""Concurrent calls in PostgreSQL, writes in one batch, and records that are too large."""
+"""Concurrent calls in PostgreSQL, and records that are too large."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ async def test_an_id_that_no_index_holds_is_too_large(schema: str) -> None:
         assert await store.get_conversation_by_id(long) is None
 
 
-# Writes that find no free connection are sent in one batch
+# Writes that wait for a free connection
 
 
-async def test_of_writes_that_went_together_only_the_one_to_blame_fails(schema: str) -> None:
+async def test_a_write_that_is_refused_fails_alone(schema: str) -> None:
     async with await MessageStore.initialize(config(schema, pool_min=1, pool_max=1)) as store:
         await store.store_conversation(conversation())
         lost = message("lost").model_copy(update={"conversation_id": "nowhere"})

@@ -20,7 +20,13 @@ from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
-from jazzmine.sync import Conversation, MessageStore, WorkingMemoryStore
+from jazzmine.sync import (
+    Conversation,
+    LongTermMemoryStore,
+    MemoryItem,
+    MessageStore,
+    WorkingMemoryStore,
+)
 from tests.cli.program import Ran, all_records, objects, run
 from tests.servers import mongodb, postgres
 from tests.servers.process import free_port
@@ -129,6 +135,20 @@ def test_a_sequence_that_was_left_behind_copied_rows_comes_with_the_statement_th
     assert "conversations" in found["text"]
     admin.execute(found["cure"])
     assert diagnosed("--store", current_url) == (0, [])
+
+
+def test_revisions_that_would_be_given_again_come_with_the_statement_that_sets_them(
+    current_url: str, admin: Any
+) -> None:
+    with LongTermMemoryStore.initialize(current_url) as store:
+        store.put(MemoryItem(namespace=("n",), key="k", value={}))
+        sequence = f'"{schema_of(current_url)}".memory_item_revisions'
+        admin.execute(f"ALTER SEQUENCE {sequence} RESTART".encode())
+    status, found = one_found("--items", current_url)
+    assert (status, found["level"]) == (1, "error")
+    assert "memory_items" in found["text"]
+    admin.execute(found["cure"])
+    assert diagnosed("--items", current_url) == (0, [])
 
 
 def test_a_missing_function_is_noticed_and_made(current_url: str, admin: Any) -> None:

@@ -147,6 +147,7 @@ class Messages(FaultyStore):
         "prune_conversations": lambda runner, store: runner.run(
             store.prune_conversations(before=NOW + 1)
         ),
+        "search_messages": lambda runner, store: runner.run(store.search_messages("text")),
         "update_message": lambda runner, store: runner.run(
             store.update_message(message(intent="new"))
         ),
@@ -269,8 +270,9 @@ def opened(name: str, api: str, timeout: float) -> Iterator[FaultyStore]:
         network = stack.enter_context(NETWORKS[name]())
         runner: Any = stack.enter_context(APIS[api]())
         initialize = sync_store.initialize if api == "sync" else async_store.initialize
-        beside = stack.enter_context(sync_store.initialize(network.beside))
-        config = {**network.through, "timeout": timeout}
+        options = {"search": True} if KINDS[name] is Messages else {}
+        beside = stack.enter_context(sync_store.initialize({**network.beside, **options}))
+        config = {**network.through, **options, "timeout": timeout}
         store = _initialized(lambda: runner.run(initialize(config)))
         stack.callback(lambda: runner.run(store.close()))
         yield KINDS[name](network, runner, store, beside)

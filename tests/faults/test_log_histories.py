@@ -35,6 +35,7 @@ from tests.faults.test_histories import (
     prepare,
     prepare_async,
 )
+from tests.servers import postgres
 
 # PyMongo, stopped while it connects, may leave the socket to the garbage collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -98,9 +99,28 @@ async def test_tasks_see_one_order_of_all_calls(name: str, tmp_path: Path) -> No
     report(f"log histories, {name}, {CLIENTS} tasks: {total} calls in {ROUNDS}: linearizable")
 
 
-async def call_many(recorder: LogRecorder, store: Any, cancelled: float) -> None:
+async def call_many(
+    recorder: LogRecorder, store: Any, cancelled: float, latest: float = 0.003
+) -> None:
     for _ in range(CALLS):
-        await recorder.call_async(store, cancelled)
+        await recorder.call_async(store, cancelled, latest)
+
+
+async def test_tasks_that_are_cancelled_during_slow_commits_see_one_order_of_all_calls() -> None:
+    commit = 0.02
+    slow = f"-c commit_delay={round(commit * 1e6)} -c commit_siblings=0"
+    total = 0
+    with postgres.Server("18", fsync=True) as server:
+        dsn = postgres.changed(server.dsn, options=slow)
+        config = {"storage": "postgres", "dsn": dsn, "pool_max": 4}
+        for seed in range(ROUNDS):
+            async with await async_messages.MessageStore.initialize(config) as store:
+                await prepare_async("postgres", store)
+                recorders = clients(seed)
+                calls = (call_many(one, store, 0.3, 3 * commit) for one in recorders)
+                await asyncio.gather(*calls)
+                total += check(recorders)
+    report(f"log histories, slow commits, {CLIENTS} tasks: {total} calls: linearizable")
 
 
 @pytest.mark.parametrize("name", STORES)

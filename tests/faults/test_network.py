@@ -189,19 +189,6 @@ def test_calls_whose_requests_are_lost_end_at_the_deadline(
         short_timeout_store.works_again()
 
 
-def test_a_call_on_a_network_slower_than_the_deadline_ends_at_the_deadline(
-    short_timeout_store: FaultyStore,
-) -> None:
-    """The deadline is that of the call, not of each of its round trips."""
-    for method in chosen(short_timeout_store, 1):
-        short_timeout_store.prepare()
-        short_timeout_store.proxy.delay = SHORT * 0.7
-        _, took = short_timeout_store.call(method)
-        short_timeout_store.proxy.delay = 0
-        assert took < SHORT + LATER, method
-        short_timeout_store.works_again()
-
-
 class TestMutants:
     """The harness detects a store with a deliberate defect."""
 

@@ -86,10 +86,21 @@ def test_json_whose_conversion_would_take_long_is_refused_before_it() -> None:
     json = b'{"original_content":"%b"}' % (rb"\u0000" * 45_000_000)
     started = time.monotonic()
 
-    with pytest.raises(RecordTooLargeError, match="268435456 bytes of JSON"):
+    with pytest.raises(RecordTooLargeError, match="268435456 bytes"):
         to_json_text(json)
 
     assert time.monotonic() - started < 1
+
+
+def test_floats_whose_digits_would_be_too_many_are_refused_before_they_are_all_written() -> None:
+    json = to_json({"metadata": {"floats": [1e300] * 3_000_000}})
+    with pytest.raises(RecordTooLargeError, match=r"268435456 bytes.*are 26843"):
+        to_json_text(json)
+
+
+def test_a_text_is_refused_if_it_is_too_long() -> None:
+    with pytest.raises(RecordTooLargeError, match="268435456 bytes"):
+        to_text("a" * (2**28 + 1))
 
 
 def test_numbers_with_columns_of_their_own_are_sent_as_they_are() -> None:

@@ -1,12 +1,17 @@
-"""The public methods of a store: each checks that the store is open, and is one span."""
+"""The public methods of a store: each checks that the store is open, and is one span.
+
+All statements of a call have one deadline, so it is noted here when the call began.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Callable
 from contextlib import contextmanager
 from functools import wraps
+from time import monotonic
 from typing import Any, TypeVar, cast
 
+from jazzmine.deadline import CALL_BEGAN
 from jazzmine.tracing import ActiveSpan, SpanMaker
 
 __all__ = ["block", "iteration", "operation"]
@@ -28,17 +33,23 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
 
         @wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            tracer = spans.tracer(self)
-            if tracer is None:
-                if needs_open:
-                    self.require_open()
-                return method(self, *args, **kwargs)
-            with ActiveSpan(spans.start(tracer, self, args, kwargs)) as span:
-                if needs_open:
-                    self.require_open()
-                result = method(self, *args, **kwargs)
-                spans.count(span, result)
-                return result
+            caller = CALL_BEGAN.get()
+            CALL_BEGAN.set(monotonic())
+            try:
+                tracer = spans.tracer(self)
+                if tracer is None:
+                    if needs_open:
+                        self.require_open()
+                    return method(self, *args, **kwargs)
+                with ActiveSpan(spans.start(tracer, self, args, kwargs)) as span:
+                    if needs_open:
+                        self.require_open()
+                    result = method(self, *args, **kwargs)
+                    spans.count(span, result)
+                    return result
+            finally:
+                # Without a token: what a loop that has ended leaves is closed in another context.
+                CALL_BEGAN.set(caller)
 
         return cast("AnyMethod", call)
 

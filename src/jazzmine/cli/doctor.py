@@ -208,10 +208,18 @@ def _check_memory(config: BackendConfig) -> Iterator[Finding]:
 
 
 def _check_items(url: str) -> Iterator[Finding]:
-    pending = pending_of(new_items(items_config(url)))
+    config = items_config(url)
+    pending = pending_of(new_items(config))
+    can_open = not pending
     for step in pending:
         yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
-    if not pending:
+    if can_open and isinstance(config, PostgresConfig):
+        from jazzmine.cli.doctor_postgres import check_item_sequences
+
+        for finding in check_item_sequences(config):
+            can_open = False
+            yield finding
+    if can_open:
         with item_store(url) as store:
             store.ping()
             yield fine("the items can be read")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import psycopg
 
@@ -19,13 +19,13 @@ from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import unavailable
-from jazzmine.backends.postgres.schema import MESSAGES, bind
+from jazzmine.backends.postgres.schema import ITEMS, MESSAGES, Component, bind
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
 from jazzmine.findings import Finding, failed, fine, warning
 
-__all__ = ["check_postgres"]
+__all__ = ["check_item_sequences", "check_postgres"]
 
 _SECONDS_A_HOST = 5.0
 
@@ -36,14 +36,30 @@ def check_postgres(config: PostgresConfig) -> Iterator[Finding]:
     Raises:
         StoreUnavailableError: no server can be reached, or it refuses the connection.
     """
+    yield from _check_hosts(config, Address.of(config.dsn, config.timeout, config.url_options()))
+    with _connected(config) as connection:
+        yield from _check_database(config, connection)
+
+
+def check_item_sequences(config: PostgresConfig) -> Iterator[Finding]:
+    """Yield whether the revisions of a long-term memory would be given again.
+
+    Raises:
+        StoreUnavailableError: as in `check_postgres`.
+    """
+    with _connected(config) as connection:
+        yield from _check_sequences(config.schema, connection, ITEMS)
+
+
+@contextmanager
+def _connected(config: PostgresConfig) -> Iterator[Connection]:
     address = Address.of(config.dsn, config.timeout, config.url_options())
-    yield from _check_hosts(config, address)
     connector = Connector(config, address)
     failure: Exception
     try:
         with closing(connector.connect()) as connection:
             connection.deadline = Deadline(config.timeout)
-            yield from _check_database(config, connection)
+            yield connection
         return
     except psycopg.Error as error:
         failure = connector.failure or error
@@ -93,12 +109,25 @@ def _check_database(config: PostgresConfig, connection: Connection) -> Iterator[
         check_rights(connection, schema, MESSAGES)
         yield fine("the role has all rights")
     except ConfigurationError as error:
-        text, grant, rest = str(error).partition("GRANT ")
-        yield failed(text.rstrip(" .:"), f"{grant}{rest}" or "see the message")
+        yield _refused(error)
         return
-    for table, statement in lagging_sequences(connection, schema):
-        yield failed(f"the sequence of the table {table} is behind its rows", f"{statement};")
+    yield from _check_sequences(schema, connection, MESSAGES)
     yield from doctor.check_indexes(schema, _rows(connection, doctor.INDEXES, schema=schema))
+
+
+def _check_sequences(
+    schema: str, connection: Connection, component: Component
+) -> Iterator[Finding]:
+    try:
+        for table, statement in lagging_sequences(connection, schema, component):
+            yield failed(f"the sequence of the table {table} is behind its rows", f"{statement};")
+    except ConfigurationError as error:
+        yield _refused(error)
+
+
+def _refused(error: ConfigurationError) -> Finding:
+    text, grant, rest = str(error).partition("GRANT ")
+    return failed(text.rstrip(" .:"), f"{grant}{rest}" or "see the message")
 
 
 def _rows(connection: Connection, sql: str, **parameters: object) -> list[tuple]:  # type: ignore[type-arg]

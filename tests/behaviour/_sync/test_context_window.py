@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from jazzmine import MessageRole
 from jazzmine.sync.message_store import Message, MessageStore
+from jazzmine.deadline import CALL_BEGAN
 from tests.behaviour.backends import Backend
 from tests.behaviour.model import Model
 from tests.behaviour.samples import NOW, conversation, ids, message
@@ -251,18 +252,19 @@ def test_all_pages_of_a_window_have_one_deadline(
     chat: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat.store_messages(log(*["U1"] * 700))
-    deadlines: list[object] = []
+    beginnings: list[float | None] = []
     read = chat.backend.list_newest
 
     def read_and_note(*args: Any, **options: Any) -> Any:
-        deadlines.append(options["deadline"])
+        beginnings.append(CALL_BEGAN.get())
         return read(*args, **options)
 
     monkeypatch.setattr(chat.backend, "list_newest", read_and_note)
 
     assert len(window(chat, 700)) == 700
-    assert len(deadlines) > 1
-    assert all(deadline is deadlines[0] for deadline in deadlines)
+    assert len(beginnings) > 1
+    assert beginnings[0] is not None
+    assert len(set(beginnings)) == 1
 
 
 def reference(everything: Sequence[Message], max_tokens: int) -> list[Message]:

@@ -18,7 +18,6 @@ from jazzmine import (
 )
 from jazzmine._sync.message_store.backend import Batch, MessageBackend
 from jazzmine.sync.message_store import MessageStore
-from jazzmine.deadline import Deadline
 from jazzmine.records import conversation_log as log
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.context_window import CALLERS
@@ -273,7 +272,6 @@ class ToyBackend(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         callers = {role.value for role in CALLERS}
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jazzmine._async.clients.mongodb.client import MongoDBClient
@@ -22,6 +22,7 @@ from jazzmine._async.message_store.backend import (
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.store import limited_copy
+from jazzmine._compat.async_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
@@ -63,7 +64,6 @@ from jazzmine.backends.mongodb.queries import (
 from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
-from jazzmine.deadline import Deadline
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
@@ -80,6 +80,8 @@ from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import Counts
 
 __all__ = ["MongoDBBackend"]
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -243,30 +245,30 @@ class MongoDBBackend(MessageBackend):
         if self.viewer is not None:
             await self._require_storable(turn, self.viewer)
         is_single = first is None and last is None and len(documents) == 1
-        async with self.client.line(ids) as deadline:
+        async with self.client.line(ids):
             if first is not None and not documents and last is None:
-                await self._put_conversations(deadline, [first])
-            elif not (is_single and await self._put_guarded(deadline, documents[0])):
-                await self._put_turn(deadline, turn)
+                await self._put_conversations([first])
+            elif not (is_single and await self._put_guarded(documents[0])):
+                await self._put_turn(turn)
 
-    async def _put_conversations(self, deadline: Deadline, documents: Sequence[Document]) -> None:
+    async def _put_conversations(self, documents: Sequence[Document]) -> None:
         async def attempt(session: Session | None) -> None:
             for document in documents:
                 own = {**equal(id=document["id"]), **seen(self.viewer)}
                 await self._stored.conversations.replace_one(own, document, True, session=session)
 
-        await self.client.write(deadline, attempt)
+        await self.client.write(attempt)
 
-    async def _put_guarded(self, deadline: Deadline, message: Document) -> bool:
+    async def _put_guarded(self, message: Document) -> bool:
         guard = self._guards.get(message["conversation_id"])
         if guard is None:
             return False
         stored = self._stored
         return await self.client.write(
-            deadline, lambda session: steps.put_guarded(stored, session, guard, message)
+            lambda session: steps.put_guarded(stored, session, guard, message)
         )
 
-    async def _put_turn(self, deadline: Deadline, turn: steps.Turn) -> None:
+    async def _put_turn(self, turn: steps.Turn) -> None:
         replaces = False
 
         async def attempt(session: Session | None) -> dict[str, Document]:
@@ -275,7 +277,7 @@ class MongoDBBackend(MessageBackend):
             replaced, replaces = replaces, True
             return await steps.put_turn(self._stored, session, turn, replaced)
 
-        guards = await self.client.transaction(deadline, attempt)
+        guards = await self.client.transaction(attempt)
         if len(self._guards) > _MOST_GUARDS:
             self._guards.clear()
         self._guards.update(guards)
@@ -288,8 +290,8 @@ class MongoDBBackend(MessageBackend):
     ) -> None:
         if conversations:
             documents = list(map(conversation_document, conversations))
-            async with self.client.line([document["id"] for document in documents]) as deadline:
-                await self._put_conversations(deadline, documents)
+            async with self.client.line([document["id"] for document in documents]):
+                await self._put_conversations(documents)
         if messages:
             await self.store(None, messages, None)
         for trace in traces:
@@ -303,8 +305,8 @@ class MongoDBBackend(MessageBackend):
             done = await self._stored.messages.update_one(own, change, session=session)
             return bool(done.matched_count)
 
-        async with self.client.line([message_id]) as deadline:
-            return await self.client.write(deadline, attempt)
+        async with self.client.line([message_id]):
+            return await self.client.write(attempt)
 
     async def delete_message(self, message_id: str) -> bool:
         owner = await self._owner_of(message_id)
@@ -316,35 +318,36 @@ class MongoDBBackend(MessageBackend):
             gone = await stored.messages.delete_one(own, session=session)
             return bool(gone.deleted_count)
 
-        async with self.client.line([message_id]) as deadline:
-            return await self.client.transaction(deadline, attempt)
+        async with self.client.line([message_id]):
+            return await self.client.transaction(attempt)
 
     async def delete_conversation(self, conversation_id: str) -> bool:
-        async def attempt(session: Session | None) -> bool:
+        async def attempt(session: Session | None) -> bool | None:
             stored, viewer = self._stored, self.viewer
             return await steps.delete_conversation(stored, session, conversation_id, viewer)
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]) as deadline:
-            is_deleted = await self.client.transaction(deadline, attempt)
-            if is_deleted or self.viewer is None:
-                await self._remove_orphans(deadline, conversation_id)
-            return is_deleted
+        async with self.client.line([conversation_id]):
+            await self._retire(conversation_id)
+            return await self._deleted(conversation_id, attempt)
 
-    async def _remove_orphans(self, deadline: Deadline, conversation_id: str) -> None:
-        """Delete the messages that were stored while their conversation was being deleted.
+    async def _deleted(self, conversation_id: str, delete: Work[T | None]) -> T:
+        """Delete a conversation, or a part of it.
 
-        Another process may have stored one after the transaction began, and before it ended. From
-        now on the server refuses them.
+        Args:
+            conversation_id: which conversation.
+            delete: an attempt at it; it returns None if there are messages that are not retired.
         """
-        owned, messages = equal(conversation_id=conversation_id), self._stored.messages
+        while True:
+            deleted = await self.client.transaction(delete)
+            if deleted is not None:
+                return deleted
+            await self._retire(conversation_id)
 
-        async def attempt(session: Session | None) -> None:
-            await steps.remove_orphans(self._stored, session, conversation_id)
-
-        found = await self.client.read(lambda: messages.find_one(owned, {"_id": 1}), deadline)
-        if found is not None:
-            await self.client.transaction(deadline, attempt)
+    async def _retire(self, conversation_id: str) -> None:
+        if self.client.has_transactions:
+            owned = equal(conversation_id=conversation_id)
+            await self.client.write(lambda session: steps.retire(self._stored, session, owned))
 
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document = conversation_document(conversation)
@@ -364,8 +367,8 @@ class MongoDBBackend(MessageBackend):
                 )
             return stored
 
-        async with self.client.line([document["id"]]) as deadline:
-            return to_row(await self.client.write(deadline, attempt))
+        async with self.client.line([document["id"]]):
+            return to_row(await self.client.write(attempt))
 
     async def edit_conversation(
         self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
@@ -393,8 +396,8 @@ class MongoDBBackend(MessageBackend):
                     return edited
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]) as deadline:
-            found = await self.client.write(deadline, attempt)
+        async with self.client.line([conversation_id]):
+            found = await self.client.write(attempt)
             return None if found is None else to_row(found)
 
     async def rewrite(
@@ -409,8 +412,8 @@ class MongoDBBackend(MessageBackend):
             ids, within = list(map(id_of, found)), {}
         for record_id in ids:
             own = {**equal(id=record_id), **within}
-            async with self.client.line([record_id]) as deadline:
-                await self.client.write(deadline, partial(self._rewrite, collection, own, change))
+            async with self.client.line([record_id]):
+                await self.client.write(partial(self._rewrite, collection, own, change))
 
     async def _rewrite(
         self,
@@ -460,9 +463,9 @@ class MongoDBBackend(MessageBackend):
             return await steps.append(self._stored, session, given, looked_up)
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]) as deadline:
+        async with self.client.line([conversation_id]):
             try:
-                return await self.client.transaction(deadline, attempt)
+                return await self.client.transaction(attempt)
             except steps.RefusedError as refused:
                 return refused.refusal
 
@@ -487,8 +490,8 @@ class MongoDBBackend(MessageBackend):
             return row
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]) as deadline:
-            return await self.client.transaction(deadline, attempt)
+        async with self.client.line([conversation_id]):
+            return await self.client.transaction(attempt)
 
     async def rewind(self, conversation_id: str, after: str | None) -> int:
         later: list[Document] | None = None
@@ -507,8 +510,8 @@ class MongoDBBackend(MessageBackend):
             return len(later)
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]) as deadline:
-            return await self.client.transaction(deadline, attempt)
+        async with self.client.line([conversation_id]):
+            return await self.client.transaction(attempt)
 
     async def _begin(self, session: Session | None, conversation_id: str) -> None:
         """Write to a conversation, if in a transaction; it has to be the viewer's still."""
@@ -531,8 +534,8 @@ class MongoDBBackend(MessageBackend):
         await self._require_seen(conversation_id)
         # The new id may be another user's, whose calls are not waited for.
         new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
-        async with self.client.line([conversation_id, new]) as deadline:
-            return await self.client.transaction(deadline, attempt)
+        async with self.client.line([conversation_id, new]):
+            return await self.client.transaction(attempt)
 
     # Erasure and retention
 
@@ -558,9 +561,9 @@ class MongoDBBackend(MessageBackend):
                 return erased
         if self.viewer is not None:
             return Erased()
-        async with self.client.line([]) as deadline:
+        async with self.client.line([]):
             for step in (erase_messages, erase_traces):
-                erased = await self.client.transaction(deadline, step)
+                erased = await self.client.transaction(step)
                 if any(erased):
                     return erased
         return Erased()
@@ -573,7 +576,7 @@ class MongoDBBackend(MessageBackend):
     async def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int, before: int | None = None
     ) -> Erased:
-        async def attempt(session: Session | None) -> Erased:
+        async def attempt(session: Session | None) -> Erased | None:
             stored = self._stored
             if before is not None:
                 used = since(conversation_id, before)
@@ -581,11 +584,8 @@ class MongoDBBackend(MessageBackend):
                     return Erased()
             return await steps.erase_conversation(stored, session, conversation_id, own, limit)
 
-        async with self.client.line([conversation_id]) as deadline:
-            erased = await self.client.transaction(deadline, attempt)
-            if erased.conversations:
-                await self._remove_orphans(deadline, conversation_id)
-            return erased
+        async with self.client.line([conversation_id]):
+            return await self._deleted(conversation_id, attempt)
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
@@ -676,15 +676,9 @@ class MongoDBBackend(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         messages, condition = self._stored.messages, visible(conversation_id, flagged)
-        return await self._page(
-            messages, NEWEST_MESSAGES, conversation_id, limit, after, condition, deadline
-        )
-
-    def deadline(self) -> Deadline:
-        return self.client.deadline()
+        return await self._page(messages, NEWEST_MESSAGES, conversation_id, limit, after, condition)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         async def groups() -> list[Document]:
@@ -770,7 +764,6 @@ class MongoDBBackend(MessageBackend):
         limit: int | None,
         after: str | None,
         condition: Mapping[str, Any] | None = None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of the documents of an owner that fulfil a condition.
 
@@ -788,7 +781,7 @@ class MongoDBBackend(MessageBackend):
             query = both(query, within)
             return [] if limit == 0 else await self._send(collection, query, listing, limit, 0)
 
-        return to_rows(await self.client.read(page, deadline))
+        return to_rows(await self.client.read(page))
 
     async def _within_listing(self, listing: Listing, owner: str) -> Document:
         """Return the query for what the viewer sees of a listing."""

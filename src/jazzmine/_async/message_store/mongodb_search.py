@@ -101,8 +101,8 @@ class MongoDBSearch:
             done = await messages.bulk_write(updates, ordered=False, session=session)
             return int(done.matched_count)
 
-        async with self._client.line([]) as deadline:
-            return await self._client.write(deadline, attempt)
+        async with self._client.line([]):
+            return await self._client.write(attempt)
 
     async def _index_pending(self) -> None:
         """Index what processes have stored that do not know of the index."""

@@ -34,10 +34,13 @@ from jazzmine.backends.mongodb.queries import (
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
     REQUIRE,
+    RETIRE,
     TOUCH,
     among,
     elsewhere,
     equal,
+    guard,
+    is_retired,
     other_traces,
     seen,
 )
@@ -59,7 +62,7 @@ __all__ = [
     "put_guarded",
     "put_turn",
     "remove",
-    "remove_orphans",
+    "retire",
     "tail",
 ]
 
@@ -108,14 +111,17 @@ class RefusedError(Exception):
 
 
 async def put_guarded(
-    stored: Collections, session: Session | None, guard: Document, message: Document
+    stored: Collections, session: Session | None, other: Document, message: Document
 ) -> bool:
     """Store a message in one command if another one of its conversation is stored.
+
+    Args:
+        other: the guard that `put_turn` returned.
 
     Returns:
         False, and nothing is stored, if the other one is gone.
     """
-    check = UpdateOne(guard, REQUIRE, upsert=True)
+    check = UpdateOne(other, REQUIRE, upsert=True)
     try:
         await stored.messages.bulk_write([check, _replacement(message)], session=session)
     except BulkWriteError as error:
@@ -162,11 +168,12 @@ async def put_turn(
         result = await stored.messages.bulk_write(replacements, session=session)
         for index, place in (result.upserted_ids or {}).items():
             message = turn.messages[index]
-            guards[message["conversation_id"]] = {"_id": place, "id": message["id"]}
+            guards[message["conversation_id"]] = guard(place, message["id"])
         if not guards:
             query = equal(id=turn.messages[-1]["id"])
             found = await stored.messages.find_one(query, {"id": 1}, session=session)
-            guards = {turn.messages[-1]["conversation_id"]: found} if found else {}
+            if found is not None:
+                guards[turn.messages[-1]["conversation_id"]] = guard(found["_id"], id_of(found))
     if turn.trace is not None:
         if replaces or session is None:
             await stored.traces.delete_many(other_traces(turn.trace), session=session)
@@ -359,7 +366,8 @@ async def tail(
     """Return the ids of the messages after one of a conversation, or of all, newest first."""
     query = MESSAGES_OF_CONVERSATION.of(conversation_id, last)
     sort = NEWEST_MESSAGES.sort
-    later = stored.messages.find(query, {"id": 1}, sort=sort, batch_size=_AT_ONCE, session=session)
+    fields = {"id": 1, TOUCHED: 1}
+    later = stored.messages.find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
     return await later.to_list()
 
 
@@ -448,17 +456,39 @@ async def _copy_traces(
 # Deleting
 
 
+# Another process may store a message with a guard while the conversation is being deleted, unseen
+# by the transaction. So the messages are retired before, and the conversation is deleted in a
+# transaction that finds retired messages alone.
+
+
+async def retire(stored: Collections, session: Session | None, messages: Document) -> None:
+    """Make messages no guards any more, before their conversation is deleted.
+
+    Args:
+        messages: the query for them.
+    """
+    await stored.messages.update_many(messages, RETIRE, session=session)
+
+
 async def delete_conversation(
     stored: Collections, session: Session | None, conversation_id: str, viewer: str | None
-) -> bool:
-    """Delete a conversation, its messages and their traces; return whether it was stored."""
+) -> bool | None:
+    """Delete a conversation, its messages and their traces; return whether it was stored.
+
+    None, and nothing is deleted, if there are messages that are not retired.
+    """
     own = {**equal(id=conversation_id), **seen(viewer)}
     if viewer is not None:
         own_still = await stored.conversations.update_one(own, TOUCH, session=session)
         if not own_still.matched_count:
             return False
-    await remove(stored, session, await tail(stored, session, conversation_id, None))
+    messages = await tail(stored, session, conversation_id, None)
+    if session is not None and not all(map(is_retired, messages)):
+        return None
+    await remove(stored, session, messages)
     gone = await stored.conversations.delete_one(own, session=session)
+    if session is None:
+        await remove_orphans(stored, None, conversation_id)
     return bool(gone.deleted_count)
 
 
@@ -475,8 +505,10 @@ async def remove_orphans(
 
 async def erase_conversation(
     stored: Collections, session: Session | None, conversation_id: str, own: Document, limit: int
-) -> Erased:
+) -> Erased | None:
     """Delete the oldest messages of a conversation, and the conversation after the last.
+
+    None, and nothing is deleted, if the conversation would go with messages that are not retired.
 
     Args:
         own: the query for the conversation, with what must hold for it.
@@ -486,10 +518,16 @@ async def erase_conversation(
     if not touched.matched_count:
         return Erased()
     query, sort = equal(conversation_id=conversation_id), MESSAGES_OF_CONVERSATION.sort
-    found = stored.messages.find(query, {"id": 1}, sort=sort, limit=limit, session=session)
+    fields = {"id": 1, TOUCHED: 1}
+    found = stored.messages.find(query, fields, sort=sort, limit=limit, session=session)
     oldest = await found.to_list()
+    is_last = len(oldest) < limit
+    if is_last and session is not None and not all(map(is_retired, oldest)):
+        return None
     erased = await remove(stored, session, oldest)
-    if len(oldest) < limit:
+    if is_last:
         gone = await stored.conversations.delete_one(own, session=session)
         erased = erased._replace(conversations=gone.deleted_count)
+        if session is None:
+            await remove_orphans(stored, None, conversation_id)
     return erased

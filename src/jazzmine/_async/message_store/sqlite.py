@@ -31,7 +31,6 @@ from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
-from jazzmine.deadline import Deadline
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked_id
 from jazzmine.records.log import AnyMessage, Nothing
@@ -393,7 +392,6 @@ class SQLiteBackend(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of messages, newest first."""
         listing = queries.NEWEST[flagged]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -379,7 +378,7 @@ class MessageStore(Store[MessageBackend]):
         if not budget:
             return []
 
-        read = partial(self.backend.list_newest, deadline=self.backend.deadline())
+        read = self.backend.list_newest
 
         async def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
             query = (owner, "calls" if calls else "none")

@@ -18,7 +18,6 @@ from jazzmine._async.message_store.backend import (
     MessageOwner,
     TraceKey,
 )
-from jazzmine.deadline import Deadline
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
@@ -262,14 +261,9 @@ class ScopedMessages(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of messages, newest first."""
-        return await self._backend.list_newest(conversation_id, flagged, limit, after, deadline)
-
-    def deadline(self) -> Deadline | None:
-        """Return the deadline of a call that begins now and reads several pages."""
-        return self._backend.deadline()
+        return await self._backend.list_newest(conversation_id, flagged, limit, after)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         """Return how many messages some conversations have."""

@@ -18,7 +18,6 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.config import BackendConfig
-from jazzmine.deadline import Deadline
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_readable
 from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
@@ -379,13 +378,9 @@ class SealedMessages(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
-        rows = await self.inner.list_newest(conversation_id, flagged, limit, after, deadline)
+        rows = await self.inner.list_newest(conversation_id, flagged, limit, after)
         return await self._rows("messages", rows, conversation_id)
-
-    def deadline(self) -> Deadline | None:
-        return self.inner.deadline()
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         return await self.inner.count_messages(conversation_ids)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jazzmine._async.background import BackgroundTasks
+from jazzmine._async.clients.postgres import new_client
 from jazzmine._async.working_memory.backend import (
     Again,
     Lock,
@@ -25,10 +26,6 @@ from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import JazzmineError
-from jazzmine.extras import extra
-
-if TYPE_CHECKING:
-    from jazzmine._async.clients.postgres.client import PostgresClient
 
 __all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
 
@@ -54,7 +51,7 @@ class PostgresBackend(WorkingMemoryBackend):
     system_name = "postgresql"
 
     def __init__(self, config: PostgresMemoryConfig) -> None:
-        self._client = _open_client(config)
+        self._client = new_client(config, MEMORY)
         self._place = f"{config.schema}.working_memory_corrupt"
         ttl, kept = milliseconds(config.ttl_seconds), milliseconds(2 * config.timeout)
         self._saved = {"ttl": ttl, "kept": kept, "swept": max(ttl, kept)}
@@ -191,9 +188,3 @@ class PostgresBackend(WorkingMemoryBackend):
 
 def _stored(mark: str = "", data: bytes | None = None, user_id: str | None = None) -> Stored:
     return Stored(mark, data, "" if user_id is None else from_text(user_id))
-
-
-def _open_client(config: PostgresMemoryConfig) -> PostgresClient:
-    with extra("postgres", "PostgreSQL"):
-        from jazzmine._async.clients.postgres.client import PostgresClient
-    return PostgresClient(config, MEMORY)

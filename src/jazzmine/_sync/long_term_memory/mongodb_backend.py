@@ -13,7 +13,6 @@ from jazzmine._sync.store import limited_copy
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.config import MongoDBConfig
-from jazzmine.deadline import Deadline
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -81,31 +80,45 @@ class MongoDBItemBackend(ItemBackend):
         """Make the changes in one transaction, after their revisions were taken."""
         # A viewer's call does not wait for those of others: it is not known whose the items are.
         ending = f"\0{self.viewer}" if self.viewer else ""
-        with self._client.line([change.path + ending for change in changes]) as deadline:
-            while True:
-                first, now = self._take_revisions(deadline, len(changes))
-                work = partial(self._change, changes=changes, first=first, now=now)
-                outcomes = self._client.transaction(deadline, work)
-                if outcomes is not None:
-                    return outcomes
+        with self._client.line([change.path + ending for change in changes]):
+            outcomes: list[Outcome] | ItemConflict | int = 0
+            while isinstance(outcomes, int):
+                outcomes = self._change_after(outcomes, changes)
+            return outcomes
+
+    def _change_after(
+        self, after: int, changes: Sequence[ItemChange]
+    ) -> list[Outcome] | ItemConflict | int:
+        """Make the changes with revisions after one, as `_change` does."""
+        first, now = self._take_revisions(len(changes), after)
+        is_repeated = False
+
+        def attempt(session: Session | None) -> list[Outcome] | ItemConflict | int:
+            nonlocal is_repeated
+            was_repeated, is_repeated = is_repeated, True
+            return self._change(session, changes, first, now, was_repeated)
+
+        return self._client.transaction(attempt)
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:
             own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
             work = partial(self._rewrite, own, items.rewritten(version))
-            with self._client.line([version.path]) as deadline:
-                self._client.write(deadline, work)
+            with self._client.line([version.path]):
+                self._client.write(work)
 
     def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
         self._items.update_one(own, update, session=session)
 
-    def _take_revisions(self, deadline: Deadline, count: int) -> tuple[int, int]:
+    def _take_revisions(self, count: int, after: int) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.
 
-        They are not taken in the transaction: all transactions would wait for one another.
+        All are larger than `after`. They are not taken in the transaction: all transactions would
+        wait for one another.
         """
-        counters, update = self._client.collection(items.COUNTERS), items.next_revisions(count)
+        counters = self._client.collection(items.COUNTERS)
+        update = items.next_revisions(count, after)
 
         def attempt(session: Session | None) -> Document:
             counter = None
@@ -116,40 +129,46 @@ class MongoDBItemBackend(ItemBackend):
                 )
             return counter
 
-        counter = self._client.write(deadline, attempt)
+        counter = self._client.write(attempt)
         return counter["last"] - count + 1, counter["now"]
 
     def _change(
-        self, session: Session | None, changes: Sequence[ItemChange], first: int, now: int
-    ) -> list[Outcome] | ItemConflict | None:
-        """Make the changes, or return None if another call has taken a later revision, and used it.
+        self,
+        session: Session | None,
+        changes: Sequence[ItemChange],
+        first: int,
+        now: int,
+        is_repeated: bool,
+    ) -> list[Outcome] | ItemConflict | int:
+        """Make the changes, or return a revision that an item has: it needs others, larger ones.
 
         Args:
             session: with a transaction, or None on a standalone server.
             changes: what to do.
             first: the revision of the first item that is stored.
             now: the time of the changes.
+            is_repeated: whether an attempt before this one may have stored items.
         """
         stored = self._find([change.path for change in changes], session)
         for index, change in enumerate(changes):
             document = stored.get(change.path)
             latest = 0 if document is None else document["revision"]
-            if latest == first + index:
-                continue  # an attempt before this one has stored it
+            if latest == first + index and is_repeated:
+                continue
             is_there, is_seen = items.is_live(document, now), items.is_seen(document, self.viewer)
             revision = latest if is_there and is_seen else None
             if not is_expected(change.expected, revision):
                 return ItemConflict(index, revision)
             if is_there and not is_seen and change.item is not None:
                 raise taken("item", change.item.key)
-            if latest > first + index:
-                return None
+            if latest >= first + index:
+                return int(latest)
         outcomes: list[Outcome] = []
         for index, change in enumerate(changes):
             document = stored.get(change.path)
             outcome = self._change_one(session, change, document, first + index, now)
             if outcome is None:
-                return None
+                return 0  # another call has changed it since it was read
             outcomes.append(outcome)
         return outcomes
 
@@ -259,5 +278,5 @@ class MongoDBItemBackend(ItemBackend):
             gone = self._items.delete_many({"$and": [chosen, condition]}, session=session)
             return int(gone.deleted_count)
 
-        with self._client.line([]) as deadline:
-            return self._client.transaction(deadline, attempt)
+        with self._client.line([]):
+            return self._client.transaction(attempt)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.store import limited_copy
@@ -13,7 +13,6 @@ from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEMS
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.extras import extra
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -24,9 +23,6 @@ from jazzmine.records.item_rows import (
     Outcome,
 )
 from jazzmine.search.vectors import Embed
-
-if TYPE_CHECKING:
-    from jazzmine._sync.clients.postgres.client import PostgresClient
 
 __all__ = ["PostgresItemBackend", "PostgresLongTermMemoryStore"]
 
@@ -50,7 +46,7 @@ class PostgresItemBackend(ItemBackend):
 
     def __init__(self, config: PostgresConfig) -> None:
         PostgresConfig.require(config)
-        self._client = _open_client(config)
+        self._client = new_client(config, ITEMS)
 
     def limited_to(self, user_id: str) -> PostgresItemBackend:
         """Return a back end with the same connections that is limited to a user's records."""
@@ -125,11 +121,5 @@ class PostgresItemBackend(ItemBackend):
             viewer = to_text(self.viewer)
             statement, parameters = statements.scoped(statement), {**parameters, "viewer": viewer}
             # A call does not wait for those of others before it is known whose the item is.
-            line = line and f"{line}\0{viewer}"
+            line = f"{line}\0{viewer}"
         return self._client.write(statement, parameters, line=line, is_repeatable=False)
-
-
-def _open_client(config: PostgresConfig) -> PostgresClient:
-    with extra("postgres", "PostgreSQL"):
-        from jazzmine._sync.clients.postgres.client import PostgresClient
-    return PostgresClient(config, ITEMS)

@@ -12,6 +12,7 @@ from jazzmine._sync.message_store.deletion import step
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._compat.sync_concurrency import run_given
+from jazzmine.deadline import begin_call
 from jazzmine.errors import ConflictError
 from jazzmine.records.arguments import (
     require_count,
@@ -441,6 +442,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             return []
         assert self._embed is not None
         vectors = list(run_given(self._embed, texts))
+        begin_call()  # the user's function takes as long as it does
         if len(vectors) != len(texts):
             raise ValueError(f"embed returned {len(vectors)} vectors for {len(texts)} texts")
         return [packed_vector(vector) for vector in vectors]

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import UUID
 
 from jazzmine._sync.store import Backend
-from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
@@ -339,7 +338,6 @@ class MessageBackend(Backend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of a conversation's messages, newest first, in one round trip.
 
@@ -352,15 +350,7 @@ class MessageBackend(Backend):
                 shown without their calls.
             limit: how many at most; at least 1.
             after: the id of the last message of the page before, or None.
-            deadline: that of the call, if this is one of several pages that it reads.
         """
-
-    def deadline(self) -> Deadline | None:
-        """Return the deadline of a call that begins now and reads several pages.
-
-        None if no page waits for anything.
-        """
-        return None
 
     @abstractmethod
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:

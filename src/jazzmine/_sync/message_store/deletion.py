@@ -9,6 +9,7 @@ from time import time_ns
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._compat.sync_concurrency import sleep
+from jazzmine.deadline import begin_call
 from jazzmine.records.conversation_log import Erased
 from jazzmine.records.log import Erasure
 
@@ -23,10 +24,14 @@ _PAUSE_PER_STEP, _LONGEST_PAUSE = 4, 0.01
 
 @contextmanager
 def step() -> Iterator[None]:
-    """Give other calls some time after the block, which is one step of a long deletion."""
+    """Give other calls some time after the block, which is one step of a long deletion.
+
+    What follows has a deadline of its own.
+    """
     began = time.monotonic()
     yield
     sleep(min((time.monotonic() - began) * _PAUSE_PER_STEP, _LONGEST_PAUSE))
+    begin_call()
 
 
 def delete_in_steps(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
@@ -22,6 +22,7 @@ from jazzmine._sync.message_store.backend import (
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.store import limited_copy
+from jazzmine._compat.sync_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     conversation_document,
@@ -63,7 +64,6 @@ from jazzmine.backends.mongodb.queries import (
 from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
-from jazzmine.deadline import Deadline
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
@@ -80,6 +80,8 @@ from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import Counts
 
 __all__ = ["MongoDBBackend"]
+
+T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
@@ -243,30 +245,30 @@ class MongoDBBackend(MessageBackend):
         if self.viewer is not None:
             self._require_storable(turn, self.viewer)
         is_single = first is None and last is None and len(documents) == 1
-        with self.client.line(ids) as deadline:
+        with self.client.line(ids):
             if first is not None and not documents and last is None:
-                self._put_conversations(deadline, [first])
-            elif not (is_single and self._put_guarded(deadline, documents[0])):
-                self._put_turn(deadline, turn)
+                self._put_conversations([first])
+            elif not (is_single and self._put_guarded(documents[0])):
+                self._put_turn(turn)
 
-    def _put_conversations(self, deadline: Deadline, documents: Sequence[Document]) -> None:
+    def _put_conversations(self, documents: Sequence[Document]) -> None:
         def attempt(session: Session | None) -> None:
             for document in documents:
                 own = {**equal(id=document["id"]), **seen(self.viewer)}
                 self._stored.conversations.replace_one(own, document, True, session=session)
 
-        self.client.write(deadline, attempt)
+        self.client.write(attempt)
 
-    def _put_guarded(self, deadline: Deadline, message: Document) -> bool:
+    def _put_guarded(self, message: Document) -> bool:
         guard = self._guards.get(message["conversation_id"])
         if guard is None:
             return False
         stored = self._stored
         return self.client.write(
-            deadline, lambda session: steps.put_guarded(stored, session, guard, message)
+            lambda session: steps.put_guarded(stored, session, guard, message)
         )
 
-    def _put_turn(self, deadline: Deadline, turn: steps.Turn) -> None:
+    def _put_turn(self, turn: steps.Turn) -> None:
         replaces = False
 
         def attempt(session: Session | None) -> dict[str, Document]:
@@ -275,7 +277,7 @@ class MongoDBBackend(MessageBackend):
             replaced, replaces = replaces, True
             return steps.put_turn(self._stored, session, turn, replaced)
 
-        guards = self.client.transaction(deadline, attempt)
+        guards = self.client.transaction(attempt)
         if len(self._guards) > _MOST_GUARDS:
             self._guards.clear()
         self._guards.update(guards)
@@ -288,8 +290,8 @@ class MongoDBBackend(MessageBackend):
     ) -> None:
         if conversations:
             documents = list(map(conversation_document, conversations))
-            with self.client.line([document["id"] for document in documents]) as deadline:
-                self._put_conversations(deadline, documents)
+            with self.client.line([document["id"] for document in documents]):
+                self._put_conversations(documents)
         if messages:
             self.store(None, messages, None)
         for trace in traces:
@@ -303,8 +305,8 @@ class MongoDBBackend(MessageBackend):
             done = self._stored.messages.update_one(own, change, session=session)
             return bool(done.matched_count)
 
-        with self.client.line([message_id]) as deadline:
-            return self.client.write(deadline, attempt)
+        with self.client.line([message_id]):
+            return self.client.write(attempt)
 
     def delete_message(self, message_id: str) -> bool:
         owner = self._owner_of(message_id)
@@ -316,35 +318,36 @@ class MongoDBBackend(MessageBackend):
             gone = stored.messages.delete_one(own, session=session)
             return bool(gone.deleted_count)
 
-        with self.client.line([message_id]) as deadline:
-            return self.client.transaction(deadline, attempt)
+        with self.client.line([message_id]):
+            return self.client.transaction(attempt)
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        def attempt(session: Session | None) -> bool:
+        def attempt(session: Session | None) -> bool | None:
             stored, viewer = self._stored, self.viewer
             return steps.delete_conversation(stored, session, conversation_id, viewer)
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]) as deadline:
-            is_deleted = self.client.transaction(deadline, attempt)
-            if is_deleted or self.viewer is None:
-                self._remove_orphans(deadline, conversation_id)
-            return is_deleted
+        with self.client.line([conversation_id]):
+            self._retire(conversation_id)
+            return self._deleted(conversation_id, attempt)
 
-    def _remove_orphans(self, deadline: Deadline, conversation_id: str) -> None:
-        """Delete the messages that were stored while their conversation was being deleted.
+    def _deleted(self, conversation_id: str, delete: Work[T | None]) -> T:
+        """Delete a conversation, or a part of it.
 
-        Another process may have stored one after the transaction began, and before it ended. From
-        now on the server refuses them.
+        Args:
+            conversation_id: which conversation.
+            delete: an attempt at it; it returns None if there are messages that are not retired.
         """
-        owned, messages = equal(conversation_id=conversation_id), self._stored.messages
+        while True:
+            deleted = self.client.transaction(delete)
+            if deleted is not None:
+                return deleted
+            self._retire(conversation_id)
 
-        def attempt(session: Session | None) -> None:
-            steps.remove_orphans(self._stored, session, conversation_id)
-
-        found = self.client.read(lambda: messages.find_one(owned, {"_id": 1}), deadline)
-        if found is not None:
-            self.client.transaction(deadline, attempt)
+    def _retire(self, conversation_id: str) -> None:
+        if self.client.has_transactions:
+            owned = equal(conversation_id=conversation_id)
+            self.client.write(lambda session: steps.retire(self._stored, session, owned))
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
         document = conversation_document(conversation)
@@ -364,8 +367,8 @@ class MongoDBBackend(MessageBackend):
                 )
             return stored
 
-        with self.client.line([document["id"]]) as deadline:
-            return to_row(self.client.write(deadline, attempt))
+        with self.client.line([document["id"]]):
+            return to_row(self.client.write(attempt))
 
     def edit_conversation(
         self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
@@ -393,8 +396,8 @@ class MongoDBBackend(MessageBackend):
                     return edited
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]) as deadline:
-            found = self.client.write(deadline, attempt)
+        with self.client.line([conversation_id]):
+            found = self.client.write(attempt)
             return None if found is None else to_row(found)
 
     def rewrite(
@@ -409,8 +412,8 @@ class MongoDBBackend(MessageBackend):
             ids, within = list(map(id_of, found)), {}
         for record_id in ids:
             own = {**equal(id=record_id), **within}
-            with self.client.line([record_id]) as deadline:
-                self.client.write(deadline, partial(self._rewrite, collection, own, change))
+            with self.client.line([record_id]):
+                self.client.write(partial(self._rewrite, collection, own, change))
 
     def _rewrite(
         self,
@@ -460,9 +463,9 @@ class MongoDBBackend(MessageBackend):
             return steps.append(self._stored, session, given, looked_up)
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]) as deadline:
+        with self.client.line([conversation_id]):
             try:
-                return self.client.transaction(deadline, attempt)
+                return self.client.transaction(attempt)
             except steps.RefusedError as refused:
                 return refused.refusal
 
@@ -487,8 +490,8 @@ class MongoDBBackend(MessageBackend):
             return row
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]) as deadline:
-            return self.client.transaction(deadline, attempt)
+        with self.client.line([conversation_id]):
+            return self.client.transaction(attempt)
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
         later: list[Document] | None = None
@@ -507,8 +510,8 @@ class MongoDBBackend(MessageBackend):
             return len(later)
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]) as deadline:
-            return self.client.transaction(deadline, attempt)
+        with self.client.line([conversation_id]):
+            return self.client.transaction(attempt)
 
     def _begin(self, session: Session | None, conversation_id: str) -> None:
         """Write to a conversation, if in a transaction; it has to be the viewer's still."""
@@ -531,8 +534,8 @@ class MongoDBBackend(MessageBackend):
         self._require_seen(conversation_id)
         # The new id may be another user's, whose calls are not waited for.
         new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
-        with self.client.line([conversation_id, new]) as deadline:
-            return self.client.transaction(deadline, attempt)
+        with self.client.line([conversation_id, new]):
+            return self.client.transaction(attempt)
 
     # Erasure and retention
 
@@ -558,9 +561,9 @@ class MongoDBBackend(MessageBackend):
                 return erased
         if self.viewer is not None:
             return Erased()
-        with self.client.line([]) as deadline:
+        with self.client.line([]):
             for step in (erase_messages, erase_traces):
-                erased = self.client.transaction(deadline, step)
+                erased = self.client.transaction(step)
                 if any(erased):
                     return erased
         return Erased()
@@ -573,7 +576,7 @@ class MongoDBBackend(MessageBackend):
     def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int, before: int | None = None
     ) -> Erased:
-        def attempt(session: Session | None) -> Erased:
+        def attempt(session: Session | None) -> Erased | None:
             stored = self._stored
             if before is not None:
                 used = since(conversation_id, before)
@@ -581,11 +584,8 @@ class MongoDBBackend(MessageBackend):
                     return Erased()
             return steps.erase_conversation(stored, session, conversation_id, own, limit)
 
-        with self.client.line([conversation_id]) as deadline:
-            erased = self.client.transaction(deadline, attempt)
-            if erased.conversations:
-                self._remove_orphans(deadline, conversation_id)
-            return erased
+        with self.client.line([conversation_id]):
+            return self._deleted(conversation_id, attempt)
 
     def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
@@ -676,15 +676,9 @@ class MongoDBBackend(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         messages, condition = self._stored.messages, visible(conversation_id, flagged)
-        return self._page(
-            messages, NEWEST_MESSAGES, conversation_id, limit, after, condition, deadline
-        )
-
-    def deadline(self) -> Deadline:
-        return self.client.deadline()
+        return self._page(messages, NEWEST_MESSAGES, conversation_id, limit, after, condition)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         def groups() -> list[Document]:
@@ -770,7 +764,6 @@ class MongoDBBackend(MessageBackend):
         limit: int | None,
         after: str | None,
         condition: Mapping[str, Any] | None = None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         """Return a page of the documents of an owner that fulfil a condition.
 
@@ -788,7 +781,7 @@ class MongoDBBackend(MessageBackend):
             query = both(query, within)
             return [] if limit == 0 else self._send(collection, query, listing, limit, 0)
 
-        return to_rows(self.client.read(page, deadline))
+        return to_rows(self.client.read(page))
 
     def _within_listing(self, listing: Listing, owner: str) -> Document:
         """Return the query for what the viewer sees of a listing."""

@@ -101,8 +101,8 @@ class MongoDBSearch:
             done = messages.bulk_write(updates, ordered=False, session=session)
             return int(done.matched_count)
 
-        with self._client.line([]) as deadline:
-            return self._client.write(deadline, attempt)
+        with self._client.line([]):
+            return self._client.write(attempt)
 
     def _index_pending(self) -> None:
         """Index what processes have stored that do not know of the index."""

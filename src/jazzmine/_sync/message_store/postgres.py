@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
+from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.message_store.backend import (
     Batch,
     ConversationOwner,
@@ -40,9 +41,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGES
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline
 from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
-from jazzmine.extras import extra
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
@@ -54,9 +53,6 @@ from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.index import SearchState
 from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
-
-if TYPE_CHECKING:
-    from jazzmine._sync.clients.postgres.client import PostgresClient
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
@@ -82,7 +78,7 @@ class PostgresBackend(MessageBackend):
 
     def __init__(self, config: PostgresConfig) -> None:
         PostgresConfig.require(config)
-        self._client = _open_client(config)
+        self._client = new_client(config, MESSAGES)
         self._language = config.search_language
         self._analyser: Analyser | None = None
         # How far the index of words is filled: the id of a message; how many have no entry yet.
@@ -132,11 +128,10 @@ class PostgresBackend(MessageBackend):
         parameters: Mapping[str, object],
         *,
         prepare: bool | None = None,
-        deadline: Deadline | None = None,
     ) -> list[Any]:
         """Run a query of what the viewer sees."""
         query, parameters = self._seen(query, parameters)
-        return self._client.rows(query, parameters, prepare=prepare, deadline=deadline)
+        return self._client.rows(query, parameters, prepare=prepare)
 
     def _write(
         self,
@@ -145,16 +140,15 @@ class PostgresBackend(MessageBackend):
         *,
         line: str = "",
         is_repeatable: bool = True,
-        deadline: Deadline | None = None,
     ) -> str:
         """Run a write of what the viewer sees."""
         if self.viewer is not None:
             viewer = to_text(self.viewer)
             statement, parameters = sql.scoped(statement), {**parameters, "viewer": viewer}
             # A call does not wait for those of others before it is known whose the records are.
-            line = line and f"{line}\0{viewer}"
+            line = f"{line}\0{viewer}"
         return self._client.write(
-            statement, parameters, line=line, is_repeatable=is_repeatable, deadline=deadline
+            statement, parameters, line=line, is_repeatable=is_repeatable
         )
 
     # Writes
@@ -177,6 +171,8 @@ class PostgresBackend(MessageBackend):
             line = to_text(conversation.record.id)
         elif messages:
             line = to_text(messages[0].record.conversation_id)
+        elif trace is not None:
+            line = to_text(trace.record.conversation_id)
         self._write(sql.STORE, parameters, line=line)
 
     def store_many(
@@ -230,15 +226,15 @@ class PostgresBackend(MessageBackend):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> None:
-        deadline, left = self._client.deadline(), list(map(to_text, ids))
+        left = list(map(to_text, ids))
         while left:
-            rows = self._rows(sql.VERSIONS[kind], {"ids": left}, deadline=deadline)
+            rows = self._rows(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
                 return
             parameters = rewrite_parameters(kind, changed)
-            answer = self._client.write(sql.REWRITE[kind], parameters, deadline=deadline)
+            answer = self._client.write(sql.REWRITE[kind], parameters)
             written = set(json.loads(answer))
             left = [record_id for record_id, _, _ in changed if record_id not in written]
 
@@ -255,16 +251,16 @@ class PostgresBackend(MessageBackend):
         parameters = append_parameters(
             conversation_id, messages, expected_last, trace, replace_after, self._analyser
         )
-        deadline, owner = self._client.deadline(), to_text(conversation_id)
+        owner = to_text(conversation_id)
         while True:
-            answer = self._write(sql.APPEND, parameters, line=owner, deadline=deadline)
+            answer = self._write(sql.APPEND, parameters, line=owner)
             if not answer.startswith("{"):
                 return int(answer)
             found = json.loads(answer)
             stored: Sequence[Row] = ()
             if found["stored"]:
                 ids = {"ids": parameters["ids"]}
-                rows = self._client.rows(sql.MESSAGES_BY_IDS, ids, deadline=deadline)
+                rows = self._client.rows(sql.MESSAGES_BY_IDS, ids)
                 stored = stored_rows(rows)
             if len(stored) == found["stored"]:  # otherwise some were deleted since
                 newest = found["newest_id"]
@@ -274,20 +270,18 @@ class PostgresBackend(MessageBackend):
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
-        owner, deadline = to_text(conversation_id), self._client.deadline()
+        owner = to_text(conversation_id)
         parameters: dict[str, object] = {"owner": owner, "id": None, "version": None}
         must_read = checks_all
         while True:
             if not must_read:
-                answer = self._write(
-                    sql.POP, parameters, line=owner, is_repeatable=False, deadline=deadline
-                )
+                answer = self._write(sql.POP, parameters, line=owner, is_repeatable=False)
                 if not answer:
                     return None
                 if answer != "unread":
                     return _row(from_text(json.loads(answer)["id"]), answer)
             # One that cannot be read stays stored; this one may be of that kind.
-            found = self._rows(sql.NEWEST_MESSAGE, {"owner": owner}, deadline=deadline)
+            found = self._rows(sql.NEWEST_MESSAGE, {"owner": owner})
             for row in stored_rows(found):
                 check(row)
                 parameters.update(id=found[0][0], version=found[0][2])
@@ -397,14 +391,10 @@ class PostgresBackend(MessageBackend):
         flagged: FlaggedShown,
         limit: int,
         after: str | None,
-        deadline: Deadline | None = None,
     ) -> Sequence[Row]:
         statement = sql.newest(limit, flagged, after is not None)
         page = _page(conversation_id, limit, after)
-        return page_of(self._rows(statement, page, deadline=deadline), after)
-
-    def deadline(self) -> Deadline:
-        return self._client.deadline()
+        return page_of(self._rows(statement, page), after)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
@@ -549,9 +539,3 @@ def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]
     if after is not None:
         page["after"] = to_text(after)
     return page
-
-
-def _open_client(config: PostgresConfig) -> PostgresClient:
-    with extra("postgres", "PostgreSQL"):
-        from jazzmine._sync.clients.postgres.client import PostgresClient
-    return PostgresClient(config, MESSAGES)

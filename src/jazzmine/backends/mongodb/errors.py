@@ -39,7 +39,11 @@ __all__ = [
 _AUTHENTICATION_FAILED = 18
 _UNAUTHORIZED = 13
 _DUPLICATE_KEY = 11000
-_GOING_AWAY = frozenset({6, 7, 91, 189, 9001, 10107, 11600, 11602, 13435, 13436})
+# Those that the driver's specification of retryable reads and writes names, and that of a cursor
+# which the server no longer knows: a read is begun anew.
+_GOING_AWAY = frozenset(
+    {6, 7, 43, 89, 91, 134, 189, 262, 9001, 10058, 10107, 11600, 11602, 13435, 13436}
+)
 _TOO_LARGE = frozenset({10334, 17419, 17420})
 _REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
 

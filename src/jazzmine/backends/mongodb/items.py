@@ -68,9 +68,14 @@ _BYTES_OF_ID = 17  # the server adds `_id`, an ObjectId
 _NOW = {"$toLong": "$$NOW"}
 
 
-def next_revisions(count: int) -> list[Document]:
-    """Return the update that takes some revisions, and notes the server's time in ms."""
-    last = {"$add": [{"$ifNull": ["$last", 0]}, count]}
+def next_revisions(count: int, after: int) -> list[Document]:
+    """Return the update that takes some revisions, and notes the server's time in ms.
+
+    Args:
+        count: how many.
+        after: a revision that an item has; the counter is behind it if items were copied without.
+    """
+    last = {"$add": [{"$max": ["$last", after]}, count]}
     return [{"$set": {"last": last, "now": _NOW}}]
 
 

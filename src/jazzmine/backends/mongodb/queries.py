@@ -25,6 +25,7 @@ __all__ = [
     "NEWEST_MESSAGES",
     "OLDEST_CONVERSATIONS",
     "REQUIRE",
+    "RETIRE",
     "TOUCH",
     "TRACES_FOUND",
     "TRACES_OF_AGENT",
@@ -37,6 +38,8 @@ __all__ = [
     "elsewhere",
     "equal",
     "flag",
+    "guard",
+    "is_retired",
     "older_than",
     "other_traces",
     "seen",
@@ -224,6 +227,21 @@ def elsewhere(documents: Sequence[Document]) -> Document:
 
 #: The update that gives a document another value, whatever that is.
 TOUCH: Document = {"$inc": {TOUCHED: 1}}
+
+
+_RETIRED = -1
+#: The update after which a message is no guard any more: see `guard`.
+RETIRE: Document = {"$set": {TOUCHED: _RETIRED}}
+
+
+def is_retired(message: Document) -> bool:
+    """Return whether a stored message is no guard any more."""
+    return bool(message.get(TOUCHED) == _RETIRED)
+
+
+def guard(place: object, message_id: str) -> Document:
+    """Build the query for a message whose conversation is stored: it is not being deleted."""
+    return {"_id": place, "id": message_id, TOUCHED: {"$ne": _RETIRED}}
 
 
 #: The upsert that does nothing to a document, and fails if the document is not stored, because it

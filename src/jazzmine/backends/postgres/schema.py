@@ -14,7 +14,6 @@ from jazzmine.deadline import milliseconds
 __all__ = [
     "DECLARE_ROWS",
     "ITEMS",
-    "LAGGING_SEQUENCES",
     "LEASE_GONE",
     "LONG_TRANSACTION",
     "MAKE_SCHEMA",
@@ -141,26 +140,40 @@ FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = 
 WHERE schema.nspname = %(schema)s AND function.proname = ANY(%(functions)s::text[])
 """
 
-# The tables whose sequence would give numbers again that rows have: they were copied without it. No
-# index begins with `seq`, but the newest rows by their times have the largest ones, more or less.
-LAGGING_SEQUENCES = """
-WITH newest AS (
+# For each table the largest number that a row has, about, and the sequence of the numbers. If rows
+# were copied without it, it would give numbers again. No index begins with `seq`, but the newest
+# rows by their times have the largest ones, more or less.
+_MESSAGE_NUMBERS = """
+newest AS (
     SELECT id, seq FROM $schema.conversations ORDER BY last_updated_at DESC, seq DESC LIMIT 100
-), tables (name, largest) AS (
-    SELECT 'conversations', max(seq) FROM newest
-    UNION ALL SELECT 'messages', max(last.seq) FROM newest CROSS JOIN LATERAL (
+), largest (name, field, number) AS (
+    SELECT 'conversations', 'seq', max(seq) FROM newest
+    UNION ALL SELECT 'messages', 'seq', max(last.seq) FROM newest CROSS JOIN LATERAL (
         SELECT seq FROM $schema.messages WHERE conversation_id = newest.id
         ORDER BY timestamp DESC, seq DESC LIMIT 1) AS last
-    UNION ALL SELECT 'turn_traces', max(seq) FROM (
+    UNION ALL SELECT 'turn_traces', 'seq', max(seq) FROM (
         SELECT seq FROM $schema.turn_traces ORDER BY started_at_ms DESC, seq DESC LIMIT 100) AS page
-), sequences (name, largest, sequence) AS (
-    SELECT name, largest, pg_get_serial_sequence('$schema.' || name, 'seq') FROM tables
+), numbers AS (
+    SELECT *, pg_get_serial_sequence('$schema.' || name, field)::regclass AS sequence FROM largest
 )
-SELECT name, 'SELECT setval(' || quote_literal(sequence)
-    || ', (SELECT max(seq) FROM $schema.' || name || '))'
-FROM sequences
-WHERE has_sequence_privilege(sequence, 'SELECT, USAGE')
-    AND largest > coalesce(pg_sequence_last_value(sequence::regclass), 0)
+"""
+_ITEM_NUMBERS = """
+numbers (name, field, number, sequence) AS (
+    SELECT 'memory_items', 'revision', max(revision), '$schema.memory_item_revisions'::regclass
+    FROM (SELECT revision FROM $schema.memory_items
+        ORDER BY updated_at DESC, revision DESC LIMIT 100) AS newest
+)
+"""
+
+# Each row has the table, whether the role may read its sequence, and the statement that mends it.
+_LAGGING = """
+SELECT name, may_read, CASE WHEN may_read
+    THEN 'SELECT setval(' || quote_literal(sequence) || ', (SELECT max(' || field
+        || ') FROM $schema.' || name || '))'
+    ELSE 'GRANT SELECT ON SEQUENCE ' || sequence || ' TO ' || quote_ident(current_user) END
+FROM numbers CROSS JOIN has_sequence_privilege(sequence, 'SELECT, USAGE') AS may_read
+WHERE CASE WHEN may_read THEN number > coalesce(pg_sequence_last_value(sequence), 0)
+    ELSE sequence IS NOT NULL END
 """
 
 
@@ -195,7 +208,7 @@ class Component(NamedTuple):
         functions: the functions that a store calls, if its migrations make them.
         has_leases: whether its writes are fenced by leases (see `leases`).
         sources: the files of its functions in the folder of these, if a store makes them.
-        is_numbered: whether its rows have numbers of sequences, in a column `seq`.
+        lagging: the query for the tables whose sequence is behind their rows, or cannot be read.
         has_messages: whether its messages may be searched for words, if its schema has an index.
     """
 
@@ -205,7 +218,7 @@ class Component(NamedTuple):
     functions: tuple[str, ...]
     has_leases: bool
     sources: tuple[str, ...] = ()
-    is_numbered: bool = False
+    lagging: str = ""
     has_messages: bool = False
 
 
@@ -219,7 +232,7 @@ MESSAGES = Component(
     (),
     has_leases=True,
     sources=("erasure", "log", "rewrite", "store"),
-    is_numbered=True,
+    lagging=f"WITH {_MESSAGE_NUMBERS} {_LAGGING}",
     has_messages=True,
 )
 ITEMS = Component(
@@ -229,6 +242,7 @@ ITEMS = Component(
     (),
     has_leases=True,
     sources=("items",),
+    lagging=f"WITH {_ITEM_NUMBERS} {_LAGGING}",
 )
 MEMORY = Component(
     "memory_migrations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -29,7 +30,7 @@ from jazzmine.backends.mongodb.driver import (
 from jazzmine.backends.mongodb.errors import Retries, is_known_after, translated, was_interrupted
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.config import MongoDBConfig
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, begin_call, call_deadline
 from jazzmine.errors import JazzmineError, StoreUnavailableError
 
 __all__ = ["MongoDBClient"]
@@ -93,6 +94,9 @@ class MongoDBClient:
         self._collections: dict[str, Collection] = {}
         self._doubtful: deque[Session] = deque()
         self._lines: KeyedLocks[object] = KeyedLocks()
+        # Writes that wait at the server for a locked record leave a connection for reads.
+        connections = client.options.pool_options.max_pool_size
+        self._writes: KeyedLocks[object] = KeyedLocks(max(1, int(connections or sys.maxsize) - 1))
         self._retiring: KeyedLocks[object] = KeyedLocks()
         self._background = BackgroundTask(self._retire_in_background)
 
@@ -132,6 +136,7 @@ class MongoDBClient:
         if missing:
             deadline = Deadline(self._config.migration_timeout)
             await self._run(deadline, lambda: schema.create(missing))
+            begin_call()
 
     async def pending(self) -> list[str]:
         """Return what `open` would create; nothing is changed.
@@ -152,6 +157,7 @@ class MongoDBClient:
             ConfigurationError: an index prevents that, or the user lacks a right.
         """
         await self._run(Deadline(timeout), lambda: self._schema().change_search(language))
+        begin_call()
 
     async def complete_search(self, language: str) -> None:
         """Note that all messages are in the index of a language."""
@@ -170,7 +176,7 @@ class MongoDBClient:
         return [f"{host}:{port}" for (host, port), one in servers.items() if one.error is not None]
 
     @asynccontextmanager
-    async def line(self, ids: Sequence[str]) -> AsyncIterator[Deadline]:
+    async def line(self, ids: Sequence[str]) -> AsyncIterator[None]:
         """Begin a call that writes to some records, after the calls before it that do.
 
         It waits here, without a connection, and not at the server: there it would have to repeat
@@ -178,9 +184,6 @@ class MongoDBClient:
 
         Args:
             ids: those of conversations, or of messages whose conversation is not known.
-
-        Returns:
-            The deadline of the call.
         """
         deadline, owner = self.deadline(), object()
         keys = sorted(set(ids))  # in one order everywhere: no two calls wait for each other
@@ -188,7 +191,7 @@ class MongoDBClient:
             for key in keys:
                 if not await self._lines.acquire(key, owner, deadline.remaining()):
                     raise self._unanswered()
-            yield deadline
+            yield
         finally:
             for key in keys:
                 self._lines.release(key, owner)
@@ -200,38 +203,47 @@ class MongoDBClient:
         )
 
     def deadline(self) -> Deadline:
-        """Return the deadline of a call that begins now."""
-        return Deadline(self._config.timeout)
+        """Return the deadline of the call that is being made."""
+        return call_deadline(self._config.timeout)
 
-    async def read(self, work: Work[T], deadline: Deadline | None = None) -> T:
+    async def read(self, work: Work[T]) -> T:
         """Call `work`, which only reads; after a transient error again, until the deadline.
 
         Args:
             work: takes nothing.
-            deadline: that of the call, if it has begun before.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
         """
-        return await self._run(deadline or self.deadline(), work)
+        return await self._run(self.deadline(), work)
 
-    async def write(self, deadline: Deadline, work: Work[T]) -> T:
+    async def write(self, work: Work[T]) -> T:
         """Call `work`, which may be repeated; after a transient error again, until the deadline.
 
         Args:
-            deadline: that of the call.
             work: takes the session to send commands in. It is None on a standalone server, where a
                 session gives no protection from late commands.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
         """
+        deadline = self.deadline()
+
+        async def attempt(session: Session | None) -> T:
+            owner = object()
+            try:
+                if not await self._writes.acquire("", owner, deadline.remaining()):
+                    raise self._unanswered()
+                return await work(session)
+            finally:
+                self._writes.release("", owner)
+
         if not self.has_transactions:
-            return await self._run(deadline, lambda: work(None))
+            return await self._run(deadline, lambda: attempt(None))
         session = self._client.start_session(causal_consistency=False)
         is_known, is_cancelled = False, False
         try:
-            result = await self._run(deadline, lambda: work(session))
+            result = await self._run(deadline, lambda: attempt(session))
             is_known = True
             return result
         except Exception as error:
@@ -248,7 +260,7 @@ class MongoDBClient:
             if is_cancelled:
                 self._background.start()
 
-    async def transaction(self, deadline: Deadline, work: Work[T]) -> T:
+    async def transaction(self, work: Work[T]) -> T:
         """Call `work` in a transaction, as `write` does, or without one on a standalone server."""
 
         async def attempt(session: Session | None) -> T:
@@ -269,7 +281,7 @@ class MongoDBClient:
                     if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
                         raise
 
-        return await self.write(deadline, attempt)
+        return await self.write(attempt)
 
     async def _run(self, deadline: Deadline, work: Work[T]) -> T:
         retries: Retries | None = None

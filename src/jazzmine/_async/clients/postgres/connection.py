@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import Any
@@ -23,12 +23,14 @@ from jazzmine.backends.postgres.instrumentation import instrument
 from jazzmine.backends.postgres.schema import Query, bind
 from jazzmine.backends.postgres.sockets import TICK, limited, reply, resolution
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, backoff
 
 __all__ = ["Connection", "Connector"]
 
 # How long, in s, a server that could not be reached is tried after the others.
 _AVOIDED = 60.0
+# The pauses of a pool between two attempts to connect, in s.
+_PAUSES = (0.1, 1.0)
 
 
 class Connection(psycopg.AsyncConnection[TupleRow]):
@@ -151,7 +153,7 @@ class Connector:
 
     Attributes:
         failure: the error of the latest attempt to open one, or None.
-        failures: how many attempts have failed since one succeeded.
+        pauses: those of the pool between its attempts, in s; anew after one succeeded.
         store: the id of the store in the leases of its connections.
         suspected_at: connections that were last known to work before then may be lost.
         condemned_at: connections that were last known to work before then are lost.
@@ -159,7 +161,7 @@ class Connector:
 
     def __init__(self, config: PostgresConfig, address: Address, has_leases: bool = True) -> None:
         self.failure: Exception | None = None
-        self.failures: int = 0
+        self.pauses: Iterator[float] = backoff(*_PAUSES)
         self.suspected_at: float = 0.0
         self.condemned_at: float = 0.0
         self._config = config
@@ -189,7 +191,6 @@ class Connector:
                 self._avoided.pop(endpoint, None)
                 self.failure = None
                 return connection
-        self.failures += 1
         if isinstance(failure, psycopg.Error):
             self.failure = failure
         else:
@@ -209,10 +210,9 @@ class Connector:
         except BaseException as error:
             await connection.close()
             if isinstance(error, psycopg.Error):
-                self.failures += 1
                 self.failure = error
             raise
-        self.failures = 0
+        self.pauses = backoff(*_PAUSES)
         self.failure = None
         return connection
 

@@ -13,7 +13,6 @@ from jazzmine._compat.async_concurrency import Work, sleep
 from jazzmine.backends.postgres.functions import functions_of
 from jazzmine.backends.postgres.leases import WRONG_SETTINGS
 from jazzmine.backends.postgres.schema import (
-    LAGGING_SEQUENCES,
     LONG_TRANSACTION,
     MAKE_SCHEMA,
     MAKE_VERSIONS,
@@ -95,8 +94,7 @@ async def bring_up_to_date(
         await _run_alone(connection, schema, timeout, lambda: _apply(connection, schema, component))
     await check_rights(connection, schema, component)
     await _check_settings(connection)
-    if component.is_numbered:
-        await _mend_sequences(connection, schema)
+    await _mend_sequences(connection, schema, component)
     return missing
 
 
@@ -281,28 +279,43 @@ async def lacks_functions(connection: Connection, schema: str, component: Compon
     return not {(name, body) for name, (_, body) in made.items()} <= stored
 
 
-async def lagging_sequences(connection: Connection, schema: str) -> list[tuple[str, str]]:
+async def lagging_sequences(
+    connection: Connection, schema: str, component: Component
+) -> list[tuple[str, str]]:
     """Return the tables whose rows have numbers that their sequence would give again.
 
     Returns:
         the name of each, and the statement that mends its sequence.
+
+    Raises:
+        ConfigurationError: the role may not read a sequence; the text has the `GRANT`.
     """
-    return await connection.run(bind(LAGGING_SEQUENCES, schema), prepare=False)
+    if not component.lagging:
+        return []
+    rows = await connection.run(bind(component.lagging, schema), prepare=False)
+    unreadable = [(table, grant) for table, may_read, grant in rows if not may_read]
+    if unreadable:
+        tables = ", ".join(table for table, _ in unreadable)
+        raise ConfigurationError(
+            f"the role may not read the sequences of these tables in schema {schema!r}, which may"
+            f" be behind copied rows: {tables}. {'; '.join(grant for _, grant in unreadable)}"
+        )
+    return [(table, statement) for table, _, statement in rows]
 
 
-async def _mend_sequences(connection: Connection, schema: str) -> None:
+async def _mend_sequences(connection: Connection, schema: str, component: Component) -> None:
     """Set sequences that were left behind when the rows were copied.
 
     Raises:
         ConfigurationError: the role may not; the text has the statement.
     """
-    for table, statement in await lagging_sequences(connection, schema):
+    for table, statement in await lagging_sequences(connection, schema, component):
         try:
             await connection.run(bind(statement), prepare=False)
         except errors.InsufficientPrivilege as error:
             raise ConfigurationError(
                 f"the rows of the table {table} in schema {schema!r} were copied without its"
-                f" sequence, so new ones would be ordered wrongly: {statement}"
+                f" sequence, which would give their numbers again: {statement}"
             ) from error
         logger.warning(
             "the sequence of the table %s in schema %r was behind its rows, which were copied"

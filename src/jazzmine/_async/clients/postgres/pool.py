@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -186,7 +185,7 @@ class PostgresPool:
     async def _grow(self) -> None:
         try:
             while not self._pool.closed:
-                await sleep(random.uniform(0.5, 1.0) * min(1.0, 0.1 * self._connector.failures))
+                await sleep(next(self._connector.pauses))
                 with suppress(psycopg.Error):
                     connection = await self._connector.connect()
                     await connection.close()

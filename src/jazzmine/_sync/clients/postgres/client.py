@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Iterator
 from typing import TypeVar
 
 import psycopg
@@ -45,7 +43,7 @@ from jazzmine.backends.postgres.schema import (
     in_ms,
 )
 from jazzmine.config import PostgresConfig
-from jazzmine.deadline import Deadline
+from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline
 from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["PostgresClient"]
@@ -56,6 +54,8 @@ T = TypeVar("T")
 _CLOSING_SECONDS = 1.0
 # How long an erasure pauses, in s, while a lease that it has to clear is in use.
 _ERASURE_PAUSE = 0.01
+# The pauses, in s, between the attempts at a call after the second one.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 logger: logging.Logger = logging.getLogger("jazzmine")
 
@@ -78,9 +78,12 @@ class PostgresClient:
     def _start(self) -> None:
         self._connector = Connector(self._config, self._address, self._component.has_leases)
         self._pool = PostgresPool(self._config, self._connector)
-        # Who waits for others holds no connection; one locked conversation does not take all.
-        self._places: KeyedLocks[object] = KeyedLocks(self._config.pool_max)
-        self._lines: KeyedLocks[object] = KeyedLocks(max(1, self._config.pool_max // 2))
+        # A call that waits for others holds no connection. Writes to one locked conversation do not
+        # take all connections, and writes to several leave one for reads.
+        pool_max = self._config.pool_max
+        self._places: KeyedLocks[object] = KeyedLocks(pool_max)
+        self._writes: KeyedLocks[object] = KeyedLocks(max(1, pool_max - 1))
+        self._lines: KeyedLocks[object] = KeyedLocks(max(1, pool_max // 2))
         self._fence = Fence(self._config.schema)
 
     def open(self) -> None:
@@ -91,23 +94,19 @@ class PostgresClient:
                 between that does not know prepared statements.
             StoreUnavailableError: the server refused the connection, or did not reply.
         """
-        deadline = Deadline(self._config.timeout)
-        failure: Exception
         try:
-            with self._connected(deadline) as connection:
-                is_changed = bring_up_to_date(connection, self._config, self._component)
-            if is_changed:
-                deadline = Deadline(self._config.timeout)
-            self._pool.open(max(0.001, deadline.remaining()))
-            return
-        except psycopg.Error as error:
-            failure = self._connector.failure or error
+            if self._beside(self._bring_up_to_date):
+                begin_call()
+            self._translating(self._open_pool)
         except BaseException:
             self.close()
             raise
-        self.close()
-        # Out here the error has no context, which might hold a secret.
-        raise translated(failure, self._address) from self._address.redacted(failure)
+
+    def _bring_up_to_date(self, connection: Connection) -> bool:
+        return bring_up_to_date(connection, self._config, self._component)
+
+    def _open_pool(self) -> None:
+        self._pool.open(max(0.001, self.deadline().remaining()))
 
     def pending(self) -> list[str]:
         """Return what `open` would change in the schema; nothing is changed.
@@ -116,17 +115,14 @@ class PostgresClient:
             ConfigurationError: the schema is not one that this library can use.
             StoreUnavailableError: the server refused the connection, or gave no answer.
         """
-        schema, deadline = self._config.schema, Deadline(self._config.timeout)
-        failure: Exception
-        try:
-            with self._connected(deadline) as connection:
-                steps = pending_migrations(connection, schema, self._component)
-                if not steps and lacks_functions(connection, schema, self._component):
-                    return [f"make the functions of schema {schema!r} anew"]
-            return [f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps]
-        except psycopg.Error as error:
-            failure = self._connector.failure or error
-        raise translated(failure, self._address) from self._address.redacted(failure)
+        return self._beside(self._pending)
+
+    def _pending(self, connection: Connection) -> list[str]:
+        schema = self._config.schema
+        steps = pending_migrations(connection, schema, self._component)
+        if not steps and lacks_functions(connection, schema, self._component):
+            return [f"make the functions of schema {schema!r} anew"]
+        return [f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps]
 
     def change_search(self, language: str | None) -> None:
         """Add the index of words, make it anew for another language, or remove it.
@@ -135,23 +131,35 @@ class PostgresClient:
             ConfigurationError: the role may not change the schema.
             StoreUnavailableError: the server went away, or `migration_timeout` has passed.
         """
-        failure: Exception
+        config, component = self._config, self._component
+        self._beside(
+            lambda connection: change_search(connection, config, component, language)
+        )
+        begin_call()
+
+    def _beside(self, work: Work[T]) -> T:
+        """Call `work` with a connection that is not the pool's, and return its result.
+
+        If it cannot be opened, this raises the server's error; the pool would only log it.
+        """
+
+        def connected() -> T:
+            connection = self.connect(self.deadline())
+            try:
+                return work(connection)
+            finally:
+                connection.close()
+
+        return self._translating(connected)
+
+    def _translating(self, work: Work[T]) -> T:
+        """Call `work`; raise our error for an error of the driver."""
         try:
-            with self._connected(Deadline(self._config.timeout)) as connection:
-                change_search(connection, self._config, self._component, language)
-            return
+            return work()
         except psycopg.Error as error:
             failure = self._connector.failure or error
-        raise translated(failure, self._address) from self._address.redacted(failure)
-
-    @contextmanager
-    def _connected(self, deadline: Deadline) -> Iterator[Connection]:
-        # Connecting outside the pool raises the server's error; the pool would only log it.
-        connection = self.connect(deadline)
-        try:
-            yield connection
-        finally:
-            connection.close()
+        # Out here the error has no context, which might hold a secret.
+        raise self._translated(failure)
 
     def connect(self, deadline: Deadline) -> Connection:
         """Open a connection beside those of the pool, with a deadline for what is sent over it.
@@ -186,8 +194,8 @@ class PostgresClient:
         self._start()
 
     def deadline(self) -> Deadline:
-        """Return the deadline of a call that begins now."""
-        return Deadline(self._config.timeout)
+        """Return the deadline of the call that is being made."""
+        return call_deadline(self._config.timeout)
 
     def rows(
         self,
@@ -203,6 +211,7 @@ class PostgresClient:
             sql: with `$schema` for the schema.
             parameters: by name.
             prepare: False plans the query for these very parameters.
+            deadline: by default that of the call.
 
         Raises:
             JazzmineError: the query failed, or had no reply within `timeout`.
@@ -244,7 +253,7 @@ class PostgresClient:
             failure = error
         else:
             return
-        raise translated(failure, self._address) from self._address.redacted(failure)
+        raise self._translated(failure)
 
     def write(
         self,
@@ -253,32 +262,30 @@ class PostgresClient:
         *,
         line: str = "",
         is_repeatable: bool = True,
-        deadline: Deadline | None = None,
     ) -> str:
         """Run a write, and return its answer.
 
         Args:
             sql: a statement that calls a function of the schema.
             parameters: by name.
-            line: the id of the conversation, if it is known: a call waits outside of the pool for
-                others that write to the same one, which may be locked.
+            line: the id of the conversation: a call waits outside of the pool for others that
+                write to the same one, which may be locked. Those that do not know which one it is
+                have one line.
             is_repeatable: whether it has the same answer if it is sent again although it took
                 effect; a server that was restarted no longer knows whether it did.
-            deadline: by default that of a call which begins now.
 
         Raises:
             JazzmineError: the write failed, or had no reply before the deadline.
         """
         write = Write(self._bind(sql), parameters, Attempts(is_repeatable))
-        deadline = deadline or self.deadline()
-        if not line:
-            return self._run(self._fence.write, write, deadline)
-        owner = object()
+        deadline, owner = self.deadline(), object()
         try:
-            if not self._lines.acquire(line, owner, deadline.remaining()):
-                raise self._expired()
+            for places, key in ((self._lines, line), (self._writes, "")):
+                if not places.acquire(key, owner, deadline.remaining()):
+                    raise self._expired()
             return self._run(self._fence.write, write, deadline)
         finally:
+            self._writes.release("", owner)
             self._lines.release(line, owner)
 
     def erase_results(self, user: str) -> None:
@@ -287,8 +294,7 @@ class PostgresClient:
         Raises:
             JazzmineError: they were not deleted within `timeout`.
         """
-        deadline = self.deadline()
-        while (self.rows(ERASE_RESULTS, {"user": user}, deadline=deadline))[0][0]:
+        while (self.rows(ERASE_RESULTS, {"user": user}))[0][0]:
             sleep(_ERASURE_PAUSE)
 
     def _bind(self, sql: str) -> Query:
@@ -302,18 +308,19 @@ class PostgresClient:
             statement: the statement.
             deadline: when the call ends.
         """
-        attempt, owner = 0, object()
+        pauses: Iterator[float] | None = None
+        owner = object()
         try:
             if not self._places.acquire("", owner, deadline.remaining()):
                 raise self._expired()
             while True:
-                attempt += 1
                 try:
                     connection = self._pool.acquire(deadline)
                     return self._run_on(connection, send, statement, deadline)
                 except psycopg.Error as error:
                     failure = error
-                self._recover(failure, attempt, deadline)
+                self._recover(failure, pauses, deadline)
+                pauses = pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         finally:
             self._places.release("", owner)
 
@@ -347,8 +354,16 @@ class PostgresClient:
             raise
         self._pool.release(connection)
 
-    def _recover(self, error: psycopg.Error, attempt: int, deadline: Deadline) -> None:
-        """Wait before another attempt at a call, or raise the error of the call."""
+    def _recover(
+        self, error: psycopg.Error, pauses: Iterator[float] | None, deadline: Deadline
+    ) -> None:
+        """Wait before another attempt at a call, or raise the error of the call.
+
+        Args:
+            error: that of an attempt.
+            pauses: None after the first attempt: the second one is made at once.
+            deadline: when the call ends.
+        """
         cause = self._connector.failure or error
         if isinstance(error, PoolClosed):
             raise StoreClosedError("this store was closed during the call") from error
@@ -357,14 +372,20 @@ class PostgresClient:
         if not (
             isinstance(error, LostConnection)
             or is_transient(error)
-            or (is_conflict(error) and attempt == 1)
+            or (is_conflict(error) and pauses is None)
         ):
-            raise translated(error, self._address) from self._address.redacted(error)
-        if attempt > 1:
-            seconds = random.uniform(0.5, 1.0) * min(1.0, 0.01 * 2 ** (attempt - 1))
+            raise self._translated(error)
+        if pauses is not None:
+            seconds = next(pauses)
             if seconds >= deadline.remaining():
                 raise self._exceeded(cause) from self._address.redacted(cause)
             sleep(seconds)
+
+    def _translated(self, error: Exception) -> Exception:
+        """Return our error for an error of the driver, which is its cause."""
+        failure = translated(error, self._address)
+        failure.__cause__ = self._address.redacted(error)
+        return failure
 
     def _exceeded(self, cause: Exception) -> StoreUnavailableError:
         return deadline_exceeded(cause, self._address, self._config.timeout)

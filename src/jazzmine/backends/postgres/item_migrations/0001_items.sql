@@ -27,6 +27,10 @@ CREATE INDEX idx_items_expiry ON $schema.memory_items (expires_at) WHERE expires
 
 CREATE SEQUENCE $schema.memory_item_revisions;
 
+-- Each role that opens a store compares the rows with the revisions that come next.
+
+GRANT SELECT ON SEQUENCE $schema.memory_item_revisions TO PUBLIC;
+
 -- The leases of the connections that write: a message store in the same schema has made them already.
 
 DO $leases$

@@ -59,3 +59,15 @@ CREATE INDEX IF NOT EXISTS idx_msg_visible ON $schema.messages (conversation_id,
 CREATE INDEX IF NOT EXISTS idx_msg_flagged_calls ON $schema.messages
     (conversation_id, timestamp, seq)
     WHERE is_flagged AND role IN ('assistant', 'colleague_assistant');
+
+-- Each role that opens a store compares the rows with the numbers that come next.
+DO $sequences$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY ARRAY['conversations', 'messages', 'turn_traces'] LOOP
+        EXECUTE 'GRANT SELECT ON SEQUENCE '
+            || pg_get_serial_sequence('$schema.' || name, 'seq') || ' TO PUBLIC';
+    END LOOP;
+END
+$sequences$;
