@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,7 +83,7 @@ async def test_the_lock_is_released_if_what_is_stored_cannot_be_copied() -> None
     broken = Stored("a.1", object.__new__(WorkingMemory))
     store._updates._known.clear()
     kept = backend._kept["c"]
-    backend._kept["c"] = kept._replace(stored=broken)
+    backend._kept["c"] = replace(kept, stored=broken)
     with pytest.raises(AttributeError):
         await store.end_turn("c", "Hello", "greet")
     backend._kept["c"] = kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 from jazzmine._compat.async_concurrency import Event, Task, Work, run_detached
 from jazzmine.deadline import Deadline
@@ -19,7 +20,7 @@ class BackgroundTask:
 
     def __init__(self, work: Work[None]) -> None:
         self._work = work
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # a signal handler may call the store
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -39,7 +40,6 @@ class BackgroundTasks:
     """Does work that must be done also if the call that asks for it is cancelled."""
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
         self._tasks: list[Task] = []
 
     async def run(self, work: Work[None], *, wait: bool) -> None:
@@ -52,9 +52,12 @@ class BackgroundTasks:
 
     def start(self, work: Work[None]) -> Task:
         """Start some work beside the calls; it raises nothing."""
-        with self._mutex:
-            self._tasks = [task for task in self._tasks if not task.is_done]
-            self._tasks.append(task := Task(work))
+        task = Task(work)
+        # Each step is atomic: other threads and signal handlers start work, too.
+        self._tasks.append(task)
+        for done in [one for one in self._tasks if one.is_done]:
+            with suppress(ValueError):
+                self._tasks.remove(done)
         return task
 
     async def close(self, timeout: float) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "Task",
     "ThreadEvent",
     "Work",
+    "current_caller",
     "run_blocking",
     "run_detached",
     "run_given",
@@ -59,6 +60,11 @@ class Affinity:
                 " (each asyncio.run() makes a new one), or use the sync calls of"
                 " jazzmine.sync, which work in any thread"
             )
+
+
+def current_caller() -> object:
+    """Return what makes one call after another: the task."""
+    return asyncio.current_task()
 
 
 class Event:

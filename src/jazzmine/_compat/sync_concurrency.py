@@ -16,6 +16,7 @@ __all__ = [
     "Task",
     "ThreadEvent",
     "Work",
+    "current_caller",
     "run_blocking",
     "run_detached",
     "run_given",
@@ -51,6 +52,11 @@ class Affinity:
                 if self._after_fork is not None:
                     self._after_fork()
                 self._pid = process_id()
+
+
+def current_caller() -> object:
+    """Return what makes one call after another: the thread."""
+    return threading.get_ident()
 
 
 class Event:

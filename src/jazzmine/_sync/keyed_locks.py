@@ -24,7 +24,7 @@ class KeyedLocks(Generic[T]):
     """
 
     def __init__(self, places: int = 1) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = threading.RLock()  # a signal handler may call the store
         self._places = places
         # The first owners of a queue have the lock; one that had to wait for it has an event.
         self._queues: dict[str, dict[T, Event | None]] = {}
@@ -44,11 +44,13 @@ class KeyedLocks(Generic[T]):
         go on: it has kept its place.
         """
         with self._mutex:
-            queue = self._queues.setdefault(key, {})
-            if len(queue) < self._places:
-                queue[owner] = None
-                return True
-            queue[owner] = turn = Event()
+            turn = Event()
+            while True:
+                queue = self._queues.setdefault(key, {})
+                queue[owner] = turn
+                # A call of a signal handler may have removed it between these two.
+                if self._queues.get(key) is queue:
+                    break
             if owner in islice(queue, self._places):
                 return True
         return turn.wait(timeout)
@@ -65,6 +67,11 @@ class KeyedLocks(Generic[T]):
             elif not queue:
                 self._queues.pop(key, None)
 
+    def owners(self, key: str) -> list[T]:
+        """Return the owners that have the lock of a key, or wait for it."""
+        with self._mutex:
+            return list(self._queues.get(key, ()))
+
     def holder(self, key: str) -> T | None:
         """Return the owner that has the lock of a key, if any."""
         with self._mutex:
@@ -73,4 +80,4 @@ class KeyedLocks(Generic[T]):
     def holders(self) -> list[T]:
         """Return the owners that have the lock of a key."""
         with self._mutex:
-            return [next(iter(queue)) for queue in self._queues.values()]
+            return [owner for queue in list(self._queues.values()) for owner in islice(queue, 1)]

@@ -133,7 +133,11 @@ class Store(ABC, Generic[AnyBackend]):
         if not self._closed:
             self._closed = True
             if self._parent is None:
-                self._close()
+                try:
+                    self._close()
+                except RuntimeError:  # a call that this one has interrupted needs the store
+                    self._closed = False
+                    raise
 
     def __enter__(self: AnyStore) -> AnyStore:
         self.require_open()

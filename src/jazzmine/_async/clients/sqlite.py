@@ -33,7 +33,13 @@ class SQLiteClient:
     def __init__(self, new_database: Callable[[], AnyDatabase]) -> None:
         self._new_database = new_database
         self.database: AnyDatabase = new_database()
+        self._begin()
+
+    def _begin(self) -> None:
         self._writes: Batcher[sqlite3.Connection] = Batcher(self.database.commit)
+        # No thread of a caller has the lock of the connection that writes: a signal handler that
+        # interrupts it would wait for it for ever.
+        self._purges: Batcher[sqlite3.Connection] = Batcher(self.database.purge)
 
     @property
     def has_search(self) -> bool:
@@ -47,7 +53,7 @@ class SQLiteClient:
     def after_fork(self) -> None:
         """Replace what the parent's threads may have locked at the fork."""
         self.database = self.database.in_forked_process(self._new_database)
-        self._writes = Batcher(self.database.commit)
+        self._begin()
 
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
@@ -59,7 +65,9 @@ class SQLiteClient:
 
     async def close(self) -> None:
         """Finish the writes, and close the file."""
+        self.database.require_unused()
         await self._writes.close()
+        await self._purges.close()
         await run_blocking(self.database.close)
 
     async def read(
@@ -85,6 +93,7 @@ class SQLiteClient:
         return found
 
     async def _refresh(self) -> None:
+        self.database.require_unused()
         await self._writes.settle()
         if self.database.is_stale():
             await self._writes.run(self.database.refresh)
@@ -96,9 +105,10 @@ class SQLiteClient:
             change: called with a connection; a transaction has begun.
             waited: how much of its time the call has used already, in s.
         """
+        self.database.require_unused()
         done: T = await self._writes.run(change, waited=waited)
         return done
 
     async def purge(self) -> None:
         """Remove what was deleted from the database's files."""
-        await run_blocking(self.database.purge)
+        await self._purges.run(lambda connection: None)

@@ -6,7 +6,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import ClassVar
 
 from jazzmine._async.working_memory.backend import (
     Again,
@@ -70,7 +72,8 @@ def in_memory_store(config: MemoryStoreConfig) -> InMemoryWorkingMemoryStore:
     return InMemoryWorkingMemoryStore(**vars(config))
 
 
-class _Kept(NamedTuple):
+@dataclass(eq=False)
+class _Kept:
     """A working memory, and when (on the monotonic clock) it expires."""
 
     stored: Stored
@@ -96,11 +99,12 @@ class MemoryBackend(WorkingMemoryBackend):
         """Nothing to open."""
 
     async def close(self) -> None:
-        self._kept.clear()
+        self._kept = OrderedDict()
 
     def after_fork(self) -> None:
         # What the parent's threads held when it forked is held for ever in the child.
-        self._mutex = threading.Lock()  # held for a few instructions at a time
+        # Held for a few instructions at a time; a signal handler may call the store between two.
+        self._mutex = threading.RLock()
 
     async def ping(self) -> None:
         """Nothing to ask."""
@@ -116,7 +120,7 @@ class MemoryBackend(WorkingMemoryBackend):
         with self._mutex:
             stored = self._current(conversation_id)
             if renew and stored.exists:
-                self._keep(conversation_id, stored)
+                self._renew(conversation_id)
         return stored
 
     async def write(
@@ -152,7 +156,7 @@ class MemoryBackend(WorkingMemoryBackend):
             kept = self._kept.get(conversation_id)
             if kept is None or kept.stored != stored:
                 return False
-            self._kept[conversation_id] = kept._replace(stored=stored._replace(data=data))
+            kept.stored = stored._replace(data=data)
         return True
 
     async def count(self, deadline: Deadline) -> int:
@@ -182,12 +186,17 @@ class MemoryBackend(WorkingMemoryBackend):
         self._drop_expired()
         # In two steps that leave a working memory there, if the call is interrupted between them.
         self._kept[conversation_id] = _Kept(stored, time.monotonic() + self._ttl)
-        self._kept.move_to_end(conversation_id)
+        with suppress(KeyError):  # a signal handler has closed the store
+            self._kept.move_to_end(conversation_id)
+
+    def _renew(self, conversation_id: str) -> None:
+        """Begin the time to live of what is stored anew."""
+        with suppress(KeyError):
+            self._kept[conversation_id].expires_at = time.monotonic() + self._ttl
+            self._kept.move_to_end(conversation_id)
 
     def _drop_expired(self) -> None:
         now = time.monotonic()
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if self._kept[oldest].expires_at > now:
-                return
-            del self._kept[oldest]
+        with suppress(RuntimeError):  # a signal handler has changed it meanwhile: the next call
+            while (oldest := next(iter(self._kept.items()), None)) and oldest[1].expires_at <= now:
+                self._kept.pop(oldest[0], None)

@@ -327,6 +327,12 @@ class Updates:
         conversation_id = call.conversation_id
         if self._calls.try_acquire(conversation_id, call):
             return
+        for other in self._calls.owners(conversation_id):
+            if other.caller == call.caller and not isinstance(other, Block):
+                raise RuntimeError(
+                    f"a call about conversation {conversation_id!r} was made within another one, by"
+                    " a signal handler: it would wait for itself"
+                )
         if not self._calls.acquire(conversation_id, call, call.waits_until.remaining()):
             holder = self._calls.holder(conversation_id)
             if isinstance(holder, Block):

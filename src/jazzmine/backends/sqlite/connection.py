@@ -14,7 +14,14 @@ from weakref import WeakSet
 
 from jazzmine.backends.sqlite.functions import add_functions
 
-__all__ = ["Connection", "ConnectionPool", "DatabaseFile", "create_file", "prepare_for_forks"]
+__all__ = [
+    "Connection",
+    "ConnectionPool",
+    "DatabaseFile",
+    "create_file",
+    "prepare_for_forks",
+    "require_not_owned",
+]
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
@@ -240,6 +247,20 @@ class ConnectionPool:
         while self._idle:
             with suppress(IndexError):
                 self._idle.pop().close()
+
+
+def require_not_owned(lock: threading.RLock, path: str) -> None:
+    """Raise RuntimeError if this thread holds the lock of a connection.
+
+    Args:
+        lock: that lock.
+        path: what the error calls the database.
+    """
+    if lock._is_owned():  # type: ignore[attr-defined]  # as threading.Condition asks it
+        raise RuntimeError(
+            f"{path}: a function that this store calls, or a signal handler that interrupted one of"
+            " its reads, called it to write or to close it, which would wait for itself"
+        )
 
 
 def create_file(path: str) -> None:

@@ -19,6 +19,7 @@ from jazzmine.backends.sqlite.connection import (
     ConnectionPool,
     DatabaseFile,
     create_file,
+    require_not_owned,
 )
 from jazzmine.backends.sqlite.errors import DatabaseBusy, is_busy, lock_timeout, translated
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
@@ -126,6 +127,10 @@ class Database:
         self._writer.close()
         self._readers.close()
 
+    def require_unused(self) -> None:
+        """Raise RuntimeError if this thread uses the writing connection, and so would wait."""
+        require_not_owned(self._writer.lock, self.path)
+
     # Reads
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
@@ -154,6 +159,8 @@ class Database:
         except BaseException as error:
             # Whatever it was doing: the next call opens another one.
             reader.close()
+            if isinstance(error, (sqlite3.Error, OSError)):
+                self._require_open()  # closing it meanwhile removes its files
             if isinstance(error, sqlite3.Error):
                 if is_busy(error):
                     raise DatabaseBusy from None
@@ -216,22 +223,21 @@ class Database:
             raise
         return True
 
-    def purge(self) -> None:
+    def purge(self, changes: Sequence[Write]) -> None:
         """Remove what was deleted from the database's files, where it may be left as raw bytes.
 
         Deleted values are overwritten, but pages that were split have copies of them. What cannot
         be removed now is logged; the -wal file is then emptied after a later write.
+
+        Args:
+            changes: they have nothing to apply. They stay unclaimed if others read or write, or if
+                there is more to do, so that other calls may write in between.
         """
-        deadline = Deadline(self._timeout)
-        while not self._closed:
-            with self._writer.lock:
-                is_merged = self._merge()
-                done = is_merged and self._rewrite() and self._empty_log()
-            if done:
-                return
-            if is_merged is False and not deadline.expired:
-                continue  # other calls write between two steps
-            if deadline.expired:
+        with self._writer.lock:
+            done = self._closed or (self._merge() and self._rewrite() and self._empty_log())
+        earliest = time.monotonic() - self._timeout
+        for change in changes:
+            if (done or change.since <= earliest) and change.claim() and not done:
                 self._has_log_to_empty = True
                 logger.warning(
                     "%s: deleted text may be left in the file or its -wal file, because other"
@@ -239,18 +245,16 @@ class Database:
                     " file by the statement VACUUM",
                     self.path,
                 )
-                return
-            self._pause(deadline)
 
-    def _merge(self) -> bool | None:
-        """Write a part of the index of words anew; return whether it is done, None if locked."""
+    def _merge(self) -> bool:
+        """Write a part of the index of words anew; return whether that was all of it."""
         if not self.has_search:
             return True
         try:
             return search.merge(self._writer.driver())
         except sqlite3.Error as error:
             if is_busy(error):
-                return None
+                return False
             raise translated(error, self.path) from error
 
     def _rewrite(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from weakref import finalize
 
 from jazzmine.backends.sqlite import search
-from jazzmine.backends.sqlite.connection import prepare_for_forks
+from jazzmine.backends.sqlite.connection import prepare_for_forks, require_not_owned
 from jazzmine.backends.sqlite.errors import DatabaseBusy, translated
 from jazzmine.backends.sqlite.file_check import require_sqlite
 from jazzmine.backends.sqlite.functions import add_functions
@@ -82,8 +82,14 @@ class MemoryDatabase:
     def refresh(self, connection: sqlite3.Connection) -> None:
         """Make the database up to date, as a change that is committed."""
 
-    def purge(self) -> None:
-        """Remove what was deleted."""
+    def purge(self, changes: Sequence[Write]) -> None:
+        """Do nothing: no file has what was deleted."""
+        for change in changes:
+            change.claim()
+
+    def require_unused(self) -> None:
+        """Raise RuntimeError if this thread uses the database: a change would wait for that."""
+        require_not_owned(self.lock, self.path)
 
     # Reads
 
