@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
 from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
@@ -191,9 +195,30 @@ async def run_detached(
         await task.wait(None)
 
 
+# A call that waits for a silent server keeps its thread until its deadline. So there are more
+# threads than a program has sessions at once; they are started as they are needed.
+_MAX_THREADS = 1000
+
+
+class _Threads:
+    """The threads of blocking calls: the program's tools may use all of its event loop's."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        """Begin without a thread, as a forked process does."""
+        self.executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-blocking")
+
+
+_THREADS = _Threads()
+os.register_at_fork(after_in_child=_THREADS.start)
+
+
 async def run_blocking(function: Callable[..., T], *args: Any) -> T:
     """Run a blocking function in a thread; it is not interrupted by a cancellation."""
-    return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+    call = partial(copy_context().run, function, *args)
+    return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
 
 
 async def run_given(function: Callable[..., Any], *args: Any) -> Any:

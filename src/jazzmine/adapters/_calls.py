@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import os
 import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar, cast
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
+from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine.adapters._recorder import RunRecorder, append_with_traces
@@ -194,26 +192,6 @@ class _Direct:
         return run
 
 
-# A call that waits for a silent server keeps its thread until its deadline. So there are more
-# threads than a program has sessions at once; they are started as they are needed.
-_MAX_THREADS = 1000
-
-
-class _Threads:
-    """The threads in which sync stores are called, apart from those of the program's event loop."""
-
-    def __init__(self) -> None:
-        self.start()
-
-    def start(self) -> None:
-        """Begin without a thread, as a forked process does."""
-        self.executor = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="jazzmine-adapter")
-
-
-_THREADS = _Threads()
-os.register_at_fork(after_in_child=_THREADS.start)
-
-
 class _InThreads:
     """Runs each call of a sync store in a worker thread; it belongs to no event loop."""
 
@@ -224,8 +202,7 @@ class _InThreads:
         method = getattr(self._store, name)
 
         async def run(*args: Any, **kwargs: Any) -> Any:
-            call = partial(contextvars.copy_context().run, method, *args, **kwargs)
-            return await asyncio.get_running_loop().run_in_executor(_THREADS.executor, call)
+            return await run_blocking(partial(method, *args, **kwargs))
 
         return run
 

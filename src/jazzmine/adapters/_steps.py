@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.adapters._calls import finished
 
 __all__ = ["Steps"]
@@ -63,7 +64,7 @@ class Steps:
     async def awaited(self, step: Coroutine[Any, Any, T]) -> T:
         """Run a step for a coroutine; once begun in a thread, it ends before a cancellation."""
         if self._loop is None:
-            return await finished(asyncio.to_thread(_result, step))
+            return await finished(run_blocking(_result, step))
         return await step
 
 
