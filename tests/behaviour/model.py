@@ -265,7 +265,7 @@ class Model:
             self.store_turn_trace(trace.model_copy(update=moved))
 
     def get_context_window(self, conversation_id: str, *, max_tokens: int) -> list[Message]:
-        rest = self.get_messages_by_conversation_id(conversation_id)[::-1]
+        rest = _until_many_answers(self.get_messages_by_conversation_id(conversation_id)[::-1])
         window: list[Message] = []
         while rest and max_tokens:
             group = _with_its_call(rest) if rest[0].role is MessageRole.TOOL else rest[:1]
@@ -357,6 +357,21 @@ class Model:
             for key in sorted(keys)
         ]
         return sorted(groups, key=lambda group: -group.total_tokens)
+
+
+def _until_many_answers(newest_first: list[Message]) -> list[Message]:
+    """The messages before more than 100 answers in a row, flagged messages aside."""
+    first = answers = 0
+    for number, message in enumerate(newest_first):
+        if not message.is_flagged:
+            first, answers = (
+                (first if answers else number, answers + 1)
+                if message.role is MessageRole.TOOL
+                else (0, 0)
+            )
+            if answers > 100:
+                return newest_first[:first]
+    return newest_first
 
 
 def _with_its_call(newest_first: list[Message]) -> list[Message]:

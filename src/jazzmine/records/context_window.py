@@ -7,18 +7,23 @@ from collections.abc import Callable, Iterable
 from jazzmine.records.arguments import require_count
 from jazzmine.records.messages import Message, MessageRole
 
-__all__ = ["CALLERS", "ContextWindow", "estimated_tokens", "split_at_answer"]
+__all__ = ["CALLERS", "MOST_ANSWERS", "ContextWindow", "estimated_tokens", "split_at_answer"]
 
 # The roles of messages that call tools; a tool's answer belongs to the nearest one before it.
 CALLERS = frozenset({MessageRole.ASSISTANT, MessageRole.COLLEAGUE_ASSISTANT})
 
-# What a message is expected to cost until some have been counted, and the size of the first page
-# until then: messages may be large.
-_TYPICAL_TOKENS, _FIRST_PAGE = 100.0, 20
+# What a message is expected to cost until some have been counted.
+_TYPICAL_TOKENS = 100.0
 
-# A page holds so many times the messages that are expected to fit.
+# A page holds so many times the messages that are expected to fit, but no more than the first page
+# may hold and so many for each message that was counted: the next ones may be large.
 _MARGIN = 1.05
-_LEAST_PAGE, _LARGEST_PAGE = 4, 500
+_LEAST_PAGE, _FIRST_PAGE, _LARGEST_PAGE = 4, 24, 500
+_GROWTH = 2
+
+# A window ends before so many answers of tools in a row and one more: they cost nothing while their
+# call is looked for, which may be far away or nowhere.
+MOST_ANSWERS = 100
 
 
 def estimated_tokens(message: Message) -> int:
@@ -34,34 +39,26 @@ class ContextWindow:
     Args:
         max_tokens: what the messages may cost together.
         count_tokens: returns the cost of a message; it is called once for each.
-        average: what a message is expected to cost; None if that is not known.
     """
 
-    def __init__(
-        self, max_tokens: int, count_tokens: Callable[[Message], int], average: float | None
-    ) -> None:
+    def __init__(self, max_tokens: int, count_tokens: Callable[[Message], int]) -> None:
         self.is_full: bool = False
         self._left = max_tokens
         self._count = count_tokens
-        self._expected = average or _TYPICAL_TOKENS
-        self._longest_page = _LARGEST_PAGE if average else _FIRST_PAGE
         self._spent = 0
         self._taken: list[Message] = []
         self._waiting: list[Message] = []  # from the newest answer whose call was not met yet
         self._waiting_cost = 0  # of those that are taken without their call, too
         self._costs: dict[str, int] = {}
-
-    @property
-    def average(self) -> float:
-        """What the messages have cost on average, or the expected cost before there are any."""
-        taken = len(self._taken)
-        return self._spent / taken if self._spent and taken else self._expected
+        self._answers = 0  # that stand in a row, flagged messages aside
 
     @property
     def page_size(self) -> int:
         """How many messages to read next: those that are expected to fit, and a few more."""
-        fitting = self._left / max(self.average, 1.0) * _MARGIN + 1
-        return int(min(max(fitting, _LEAST_PAGE), self._longest_page))
+        average = self._spent / len(self._taken) if self._spent else _TYPICAL_TOKENS
+        fitting = self._left / max(average, 1.0) * _MARGIN + 1
+        longest = min(_FIRST_PAGE + _GROWTH * len(self._costs), _LARGEST_PAGE)
+        return int(min(max(fitting, _LEAST_PAGE), longest))
 
     @property
     def is_waiting(self) -> bool:
@@ -70,9 +67,16 @@ class ContextWindow:
 
     def add(self, messages: Iterable[Message]) -> None:
         """Take the next older messages; of the flagged ones, only those of `CALLERS` are given."""
-        self._longest_page = _LARGEST_PAGE
         for message in messages:
             role = message.role
+            if role is MessageRole.TOOL:
+                self._answers += 1
+                if self._answers > MOST_ANSWERS:
+                    self._settle(None)
+                    self.is_full = True
+                    break
+            elif not message.is_flagged:
+                self._answers = 0
             if self._waiting or role is MessageRole.TOOL:
                 self._wait(message)
                 if role in CALLERS:

@@ -226,6 +226,11 @@ async def test_a_window_is_read_anew_when_a_page_s_last_message_is_deleted(
         pytest.param(["U1"] * 300 + ["T1"], id="an answer without its call"),
         pytest.param(["A1!"] * 300 + ["T1", "U1"], id="flagged calls"),
         pytest.param(["U1!"] * 300 + ["U1"], id="flagged messages"),
+        pytest.param(["U1"] + ["T1"] * 1000 + ["U1"], id="answers"),
+        pytest.param(["U1", *["A1!", "T1"] * 500, "U1"], id="flagged calls with their answers"),
+        pytest.param(["U1", *["U1!", "T1"] * 500, "S1"], id="flagged messages between answers"),
+        pytest.param(["U1", "A1", *["T0"] * 100, "U1"], id="as many answers as there may be"),
+        pytest.param(["U1", "A1", *["T0"] * 101, "U1"], id="one more"),
     ],
 )
 async def test_the_work_follows_the_window_and_not_the_conversation(
@@ -245,7 +250,28 @@ async def test_the_work_follows_the_window_and_not_the_conversation(
     found = await chat.get_context_window("c1", max_tokens=20)
 
     assert found == reference(everything, 20)
-    assert rows < 80
+    assert rows < 400
+
+
+async def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
+    chat: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await chat.store_messages(log(*["U1"] * 700))
+    assert len(await window(chat, 700)) == 700
+    await chat.rewind_conversation("c1", after=None)
+    await chat.store_messages(log(*["U9000"] * 200, *["U1"] * 10))
+    read, rows = chat.backend.list_newest, 0
+
+    async def read_and_count(*args: Any, **options: Any) -> Any:
+        nonlocal rows
+        page = await read(*args, **options)
+        rows += len(page)
+        return page
+
+    monkeypatch.setattr(chat.backend, "list_newest", read_and_count)
+
+    assert len(await window(chat, 8000)) == 10
+    assert rows < 30
 
 
 async def test_all_pages_of_a_window_have_one_deadline(

@@ -226,6 +226,11 @@ def test_a_window_is_read_anew_when_a_page_s_last_message_is_deleted(
         pytest.param(["U1"] * 300 + ["T1"], id="an answer without its call"),
         pytest.param(["A1!"] * 300 + ["T1", "U1"], id="flagged calls"),
         pytest.param(["U1!"] * 300 + ["U1"], id="flagged messages"),
+        pytest.param(["U1"] + ["T1"] * 1000 + ["U1"], id="answers"),
+        pytest.param(["U1", *["A1!", "T1"] * 500, "U1"], id="flagged calls with their answers"),
+        pytest.param(["U1", *["U1!", "T1"] * 500, "S1"], id="flagged messages between answers"),
+        pytest.param(["U1", "A1", *["T0"] * 100, "U1"], id="as many answers as there may be"),
+        pytest.param(["U1", "A1", *["T0"] * 101, "U1"], id="one more"),
     ],
 )
 def test_the_work_follows_the_window_and_not_the_conversation(
@@ -245,7 +250,28 @@ def test_the_work_follows_the_window_and_not_the_conversation(
     found = chat.get_context_window("c1", max_tokens=20)
 
     assert found == reference(everything, 20)
-    assert rows < 80
+    assert rows < 400
+
+
+def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
+    chat: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat.store_messages(log(*["U1"] * 700))
+    assert len(window(chat, 700)) == 700
+    chat.rewind_conversation("c1", after=None)
+    chat.store_messages(log(*["U9000"] * 200, *["U1"] * 10))
+    read, rows = chat.backend.list_newest, 0
+
+    def read_and_count(*args: Any, **options: Any) -> Any:
+        nonlocal rows
+        page = read(*args, **options)
+        rows += len(page)
+        return page
+
+    monkeypatch.setattr(chat.backend, "list_newest", read_and_count)
+
+    assert len(window(chat, 8000)) == 10
+    assert rows < 30
 
 
 def test_all_pages_of_a_window_have_one_deadline(

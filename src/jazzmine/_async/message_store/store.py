@@ -77,7 +77,6 @@ class MessageStore(Store[MessageBackend]):
         self._conversations = RowDecoder(Conversation, repairs)
         self._messages = RowDecoder(Message, repairs)
         self._traces = RowDecoder(TurnTrace, repairs)
-        self._average_tokens: float | None = None
 
     @classmethod
     async def initialize(
@@ -360,7 +359,8 @@ class MessageStore(Store[MessageBackend]):
         """Return the newest messages that are not flagged and fit into a model's window.
 
         They end where the next older message would not fit. A tool's answer is returned only
-        with its call: the nearest message of an assistant or a colleague before it.
+        with its call: the nearest message of an assistant or a colleague before it. A window ends
+        before more than 100 answers in a row, so that its cost follows what it returns.
 
         Args:
             conversation_id: a conversation; one that is not stored has no messages.
@@ -385,10 +385,8 @@ class MessageStore(Store[MessageBackend]):
             return await self._page(self._messages, read, query, size, after)
 
         window = await read_window(
-            read_page,
-            lambda: ContextWindow(budget, count_tokens or estimated_tokens, self._average_tokens),
+            read_page, lambda: ContextWindow(budget, count_tokens or estimated_tokens)
         )
-        self._average_tokens = window.average
         return window.messages()
 
     @operation("messages")
