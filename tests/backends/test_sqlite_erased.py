@@ -63,6 +63,26 @@ def test_no_text_or_id_of_an_erased_user_is_left_in_the_raw_files(tmp_path: Path
     assert all(f"-{n}-erased".encode() in found for n in range(1, USERS, 2))
 
 
+def test_no_text_of_a_pruned_conversation_is_left_in_the_raw_files(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with opened(path) as store:
+        fill(store)
+        for number in range(0, USERS, 2):
+            old = Conversation(
+                id=f"c{number}",
+                user_id=erased_user(number),
+                agent_id="a",
+                created_at=0,
+                last_updated_at=0,
+            )
+            store.update_conversation(old)
+
+        assert store.prune_conversations(before=2000) == USERS // 2
+
+        found = raw(path)
+    assert not [n for n in range(0, USERS, 2) if f"secret-{n}-erased".encode() in found]
+
+
 def test_a_log_that_is_read_during_an_erasure_is_emptied_after_a_later_write(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,3 +137,31 @@ def test_the_index_is_consistent_with_its_entries(path: Path, store: MessageStor
         (entries,) = connection.execute("SELECT count(*) FROM search_entries").fetchone()
         (messages,) = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
         assert entries == messages > 0
+
+
+def test_a_fork_is_indexed_as_its_source_without_analysing_it(
+    path: Path, store: MessageStore
+) -> None:
+    store.store_messages(
+        [
+            message(f"m{n}", original_content=f"tea number{n}", timestamp=9 - n // 2, role=role)
+            for n, role in enumerate(["user", "assistant"] * 4)
+        ]
+    )
+    with patch.object(search, "_entry", side_effect=AssertionError("analysed")):
+        forked = store.fork_conversation("c1", conversation("c2", user_id="u2"), until="m1")
+
+    def entries() -> list[Any]:
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute(
+                "SELECT seq, scope, entry FROM search_entries ORDER BY seq"
+            ).fetchall()
+
+    copied = entries()
+    store.backend.make_search(None)
+    store.backend.make_search("")
+    store.backend.fill_search(100)
+
+    assert len(forked) == 8
+    assert copied == entries()
+    assert [one.message.id for one in store.search_messages("number3", conversation_id="c2")]

@@ -75,4 +75,6 @@ async def prune_in_steps(
             require_open()
         if pruned == limit:
             break
+    if pruned:
+        await backend.purge()
     return pruned

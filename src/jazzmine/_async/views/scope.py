@@ -208,6 +208,10 @@ class ScopedMessages(MessageBackend):
         except NotSeenError:
             return 0, 1
 
+    async def purge(self) -> None:
+        """Remove what was deleted from the files."""
+        await self._backend.purge()
+
     def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
         """Yield the ids of the user's old conversations."""
         return self._backend.iter_old(before, size)

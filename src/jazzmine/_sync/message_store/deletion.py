@@ -75,4 +75,6 @@ def prune_in_steps(
             require_open()
         if pruned == limit:
             break
+    if pruned:
+        backend.purge()
     return pruned

@@ -208,6 +208,10 @@ class ScopedMessages(MessageBackend):
         except NotSeenError:
             return 0, 1
 
+    def purge(self) -> None:
+        """Remove what was deleted from the files."""
+        self._backend.purge()
+
     def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
         """Yield the ids of the user's old conversations."""
         return self._backend.iter_old(before, size)

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
+from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.queries import messages_by_ids
 from jazzmine.backends.sqlite.rows import message_values
@@ -101,6 +102,7 @@ def fork(
     }
     connection.execute(sql.COPY_MESSAGES, parameters)
     connection.execute(sql.COPY_TRACES, parameters)
+    search.copy_entries(connection, conversation_id, last, owner, copy.record.user_id)
     return [row[0] for row in connection.execute(sql.COPIED_IDS, parameters)]
 
 

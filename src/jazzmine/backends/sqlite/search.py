@@ -25,6 +25,7 @@ from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 __all__ = [
+    "copy_entries",
     "count_found",
     "fill",
     "has_pending",
@@ -93,6 +94,13 @@ FROM stored_messages AS messages
 LEFT JOIN stored_conversations AS owners ON owners.id = messages.conversation_id
 WHERE messages.seq IN (SELECT seq FROM search_entries WHERE entry IS NULL)
 """
+_SOURCES = """
+SELECT entries.scope, entries.entry
+FROM stored_messages AS messages LEFT JOIN search_entries AS entries ON entries.seq = messages.seq
+WHERE messages.conversation_id = ? AND (messages.timestamp, messages.seq) <= (?, ?)
+ORDER BY messages.timestamp, messages.seq
+"""
+_COPIES = "SELECT seq FROM stored_messages WHERE conversation_id = ? ORDER BY timestamp, seq"
 _SET_ENTRY = "UPDATE search_entries SET scope = ?, entry = ? WHERE seq = ?"
 _INDEX = "INSERT INTO search_index (scope, entry, rowid) VALUES (?, ?, ?)"
 _NOTE_SOME = """
@@ -180,6 +188,31 @@ def index_pending(connection: sqlite3.Connection) -> None:
         entries = [_entry(analyser, *row) for row in rows]
         connection.executemany(_SET_ENTRY, entries)
         connection.executemany(_INDEX, entries)
+
+
+def copy_entries(
+    connection: sqlite3.Connection, source: str, last: Sequence[Any], copy: str, owner: str
+) -> None:
+    """Index the messages of a fork as those that they were copied from, without analysing them.
+
+    Args:
+        connection: in the transaction that made the fork.
+        source: the conversation that was copied.
+        last: the timestamp and the number of the last message that was copied.
+        copy: the new conversation.
+        owner: its user.
+    """
+    if read_state(connection) is None:
+        return
+    whose = f" {_conversation(copy)} {_viewer(owner)} "
+    entries = []
+    sources = connection.execute(_SOURCES, [source, *last]).fetchall()
+    for (scope, entry), (seq,) in zip(sources, connection.execute(_COPIES, [copy]), strict=True):
+        if entry is not None:
+            user, _, _, role = scope.split(" ")
+            entries.append((user + whose + role, entry, seq))
+    connection.executemany(_SET_ENTRY, entries)
+    connection.executemany(_INDEX, entries)
 
 
 def merge(connection: sqlite3.Connection) -> bool:
