@@ -182,3 +182,39 @@ def test_a_method_is_in_the_model() -> None:
     """Random sequences of calls are compared with it."""
     missing = [name for name in CALLS if name not in ("ping", SEARCH) and not hasattr(Model, name)]
     assert not missing, f"add them to tests/behaviour/model.py and state_machine.py: {missing}"
+
+
+# Methods that `test_scope.py` calls by themselves, or that no user's view changes.
+ALIKE_IN_A_SCOPE = {
+    "close",
+    "erase_user",
+    "get_or_create_conversation",
+    "get_turn_traces_by_agent_id",
+    "iter_messages",
+    "ping",
+    "prune_conversations",
+    "scoped",
+    "search_messages",
+    "store_conversation",
+    "update_conversation",
+}
+
+# The state machine makes their names of the owner's.
+BY_AN_OWNER = {"get_conversations_by_agent_id", "get_messages_by_user_id"}
+
+
+@pytest.mark.parametrize(
+    ("files", "others"),
+    [
+        (["state_machine", "log_rules"], {"ping", "scoped", "search_messages", *BY_AN_OWNER}),
+        (["scope_samples"], ALIKE_IN_A_SCOPE),
+    ],
+)
+def test_a_method_is_in_what_calls_all_of_them(files: list[str], others: set[str]) -> None:
+    source = "".join((ROOT / f"tests/behaviour/{name}.py").read_text("utf-8") for name in files)
+    missing = [
+        name
+        for name in methods(MessageStore)
+        if name not in others and not re.search(rf"\b{name}\b", source)
+    ]
+    assert not missing, f"add them to tests/behaviour/{files[0]}.py: {missing}"
