@@ -199,14 +199,11 @@ ALIKE_IN_A_SCOPE = {
     "update_conversation",
 }
 
-# The state machine makes their names of the owner's.
-BY_AN_OWNER = {"get_conversations_by_agent_id", "get_messages_by_user_id"}
-
 
 @pytest.mark.parametrize(
     ("files", "others"),
     [
-        (["state_machine", "log_rules"], {"ping", "scoped", "search_messages", *BY_AN_OWNER}),
+        (["state_machine", "log_rules", "draws"], {"ping", "scoped", "search_messages"}),
         (["scope_samples"], ALIKE_IN_A_SCOPE),
     ],
 )
