@@ -19,6 +19,7 @@ import pytest
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
+from tests.faults.sizes import TOLERANCE
 from tests.servers.run_folder import entered
 
 HOLD_THE_LOCK = """
@@ -34,6 +35,7 @@ with FileLock(sys.argv[1]):
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
+from tests.faults.sizes import TOLERANCE
 from jazzmine.sync.message_store import Conversation, MessageStore
 conversation = Conversation(id="c2", user_id="u", agent_id="a", title="",
                             created_at=1, last_updated_at=1)
@@ -353,4 +355,4 @@ def test_reads_do_not_wait_for_a_write_that_waits_for_its_lock(
 
         assert another.get_message_by_id("m1") is not None
 
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 5 + TOLERANCE

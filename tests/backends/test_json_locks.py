@@ -23,10 +23,10 @@ from jazzmine.core import message_store as core
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 
 LOCK_TIMEOUT = 1.0
-LATE = 0.5 + LENIENCE
+LATE = 0.5 + TOLERANCE
 
 # Holds the lock, starts a child of each kind, and is killed; the children do nothing.
 HELD_BY_A_KILLED_PARENT = """

@@ -22,7 +22,7 @@ from jazzmine.backends.json.lock import is_locked
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 
 LOCK_TIMEOUT = 0.3
 
@@ -203,7 +203,7 @@ def test_a_write_that_is_not_flushed_in_time_is_an_error_that_names_the_file(
         for each in reading:
             with pytest.raises(LockTimeoutError, match=str(stored)):
                 each.result()
-        assert LOCK_TIMEOUT <= time.monotonic() - began < LOCK_TIMEOUT + 0.5 + LENIENCE
+        assert LOCK_TIMEOUT <= time.monotonic() - began < LOCK_TIMEOUT + 0.5 + TOLERANCE
     with MessageStore.initialize(options) as reader:
         assert reader.get_message_by_id("m2") is not None
 

@@ -19,7 +19,7 @@ import pytest
 from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
 from tests.backends.memory_processes import line_from, process, send_line, stop
 from tests.backends.memory_tables import APIS, BACKENDS, Config, Locks, open_sync, opened_backend
-from tests.faults.sizes import LENIENCE, size
+from tests.faults.sizes import TOLERANCE, size
 from tests.servers import pgbouncer
 
 
@@ -311,7 +311,7 @@ def test_processes_without_a_pause_lose_no_update_and_starve_nobody(config: Conf
 
     assert last == processes * count + 1
     print(f"slowest {max(times):.3f} s, {max(times) / statistics.median(times):.0f} x the median")
-    assert max(times) <= 50 * statistics.median(times) + LENIENCE
+    assert max(times) <= 50 * statistics.median(times) + TOLERANCE
 
 
 def test_a_process_that_is_forked_in_a_block_saves_nothing(config: Config) -> None:

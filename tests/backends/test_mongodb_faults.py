@@ -28,12 +28,12 @@ from jazzmine import (
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers import mongodb
 
 Config = dict[str, Any]
 TIMEOUT = 1.5
-LATEST = TIMEOUT + 0.5 + LENIENCE
+LATEST = TIMEOUT + 0.5 + TOLERANCE
 SECRET = "s3cr3t-passw0rd"
 
 

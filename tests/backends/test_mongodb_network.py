@@ -19,7 +19,7 @@ from jazzmine import StoreUnavailableError
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers import mongodb
 from tests.servers.proxy import Proxy
 
@@ -99,7 +99,7 @@ def test_a_silent_host_does_not_keep_the_store_from_another(server: mongodb.Serv
         with MessageStore.initialize(config_of(silent.port, server.port)) as store:
             store.store_conversation(conversation())
 
-        assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE
+        assert time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE
 
 
 def test_the_error_says_why_no_server_was_reached() -> None:
@@ -183,7 +183,7 @@ def test_a_program_that_does_not_close_its_store_ends_though_the_server_is_silen
             program.kill()
 
     assert (program.returncode, out, err) == (0, "end\n", "")
-    assert took < 1 + 2 * LENIENCE
+    assert took < 1 + 2 * TOLERANCE
 
 
 SLOWLY: dict[str, Callable[[Any], Any]] = {
@@ -207,7 +207,7 @@ def test_a_reply_that_arrives_slowly_ends_at_the_deadline(
         with pytest.raises(StoreUnavailableError):
             call(store)
 
-        assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE
+        assert time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE
         proxy.drip = 0.0
         proxy.cut()
         assert store.get_message_by_id("large") is not None
@@ -226,4 +226,4 @@ async def test_an_async_reply_that_arrives_slowly_ends_at_the_deadline(
         with pytest.raises(StoreUnavailableError):
             await call(store)
 
-        assert time.monotonic() - started < TIMEOUT + 0.5 + LENIENCE
+        assert time.monotonic() - started < TIMEOUT + 0.5 + TOLERANCE

@@ -22,7 +22,7 @@ from jazzmine.errors import (
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_address_raises_within_a_second_and_keeps_the_secret(
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError) as raised:
         SyncMessageStore.initialize({"storage": "postgres", "dsn": dsn})
-    assert time.monotonic() - started < 1.5 + LENIENCE
+    assert time.monotonic() - started < 1.5 + TOLERANCE
     assert says in str(raised.value)
     shown = f"{raised.value!r} {raised.value.__cause__!r} {caplog.text}"
     assert "wr0ng-secret" not in shown
@@ -88,7 +88,7 @@ async def test_the_async_api_raises_the_same_error_for_a_wrong_password() -> Non
     started = time.monotonic()
     with pytest.raises(StoreUnavailableError, match="password authentication failed"):
         await MessageStore.initialize({"storage": "postgres", "dsn": dsn})
-    assert time.monotonic() - started < 1.5 + LENIENCE
+    assert time.monotonic() - started < 1.5 + TOLERANCE
 
 
 def test_a_configuration_and_a_store_show_no_password(schema: str) -> None:

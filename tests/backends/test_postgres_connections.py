@@ -20,7 +20,7 @@ from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
 from tests.backends.postgres_samples import behind, config, conversation, message
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import LENIENCE, TOLERANCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
@@ -90,7 +90,7 @@ async def test_calls_at_once_are_late_together_and_not_one_after_the_other(
             for connection in proxy.open:
                 connection.hold()
             calls = [seconds(store.get_message_by_id("m1")) for _ in range(4)]
-            assert max(await asyncio.gather(*calls)) < timeout + 0.5 + LENIENCE
+            assert max(await asyncio.gather(*calls)) < timeout + 0.5 + TOLERANCE
             assert await seconds(store.ping()) < timeout
             await store.ping()
 
@@ -121,7 +121,7 @@ async def test_connecting_leaves_time_to_try_it_again(api: str, schema: str) -> 
         answering = asyncio.ensure_future(answer_later())
         started = time.monotonic()
         async with opened(api, behind(proxy, schema, timeout=4.0)) as store:
-            assert time.monotonic() - started < 4.0
+            assert time.monotonic() - started < 4.0 + TOLERANCE
             await store.ping()
         await answering
 
@@ -138,7 +138,7 @@ async def test_the_time_for_connecting_that_the_address_names_is_kept(
         with pytest.raises(StoreUnavailableError):
             async with opened(api, config(schema, dsn=dsn, timeout=20.0)):
                 pass
-        assert 0.9 < time.monotonic() - started < 3.0 + LENIENCE
+        assert 0.9 < time.monotonic() - started < 3.0 + TOLERANCE
 
 
 def test_a_lost_connection_is_noticed_within_the_time_of_a_call() -> None:
@@ -181,7 +181,7 @@ async def test_a_connection_attempt_that_times_out_leaves_no_connection(api: str
             connecting = asyncio.to_thread(SyncConnection.connect_within, 0.3, dsn)
         with pytest.raises(psycopg.errors.ConnectionTimeout, match=r"within 0\.3 s") as raised:
             await connecting
-        assert time.monotonic() - started < 1.5 + LENIENCE
+        assert time.monotonic() - started < 1.5 + TOLERANCE
         await until_closed(proxy)
         del raised  # the error may be kept; that must not keep the socket
 
@@ -321,7 +321,7 @@ async def test_writes_go_elsewhere_when_a_server_becomes_read_only(api: str, sch
             proxy.target = postgres.port_of(postgres.dsn())
             await asyncio.sleep(0.2)
             took = await seconds(store.store_conversation(conversation("c2")))
-            assert took < 5.0
+            assert took < 5.0 + TOLERANCE
             calls = (store.store_conversation(conversation(f"c{n}")) for n in range(3, 20))
             await asyncio.gather(*calls)
             assert await store.get_conversation_by_id("c19") == conversation("c19")

@@ -19,7 +19,7 @@ from jazzmine.records.messages import Message
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.backends.postgres_apis import APIS, ITEMS, opened
 from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers import pgbouncer, postgres
 from tests.servers.proxy import Proxy
 
@@ -359,7 +359,7 @@ async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
             started = time.monotonic()
             with pytest.raises(StoreUnavailableError):
                 await store.get_message_by_id("m1")
-            assert time.monotonic() - started < 1.5 + 0.5 + LENIENCE
+            assert time.monotonic() - started < 1.5 + 0.5 + TOLERANCE
             proxy.drip = 0.0
 
 

@@ -18,7 +18,7 @@ from jazzmine.core.working_memory import WorkingMemory
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.memory_json import to_json
 from tests.backends.memory_tables import APIS, PostgresRows, open_sync
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import LENIENCE, TOLERANCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
@@ -152,7 +152,7 @@ def test_a_silent_server_ends_a_call_at_its_deadline(
     with pytest.raises(StoreUnavailableError):
         store.end_turn("c", "Hello", "greet")
 
-    assert time.monotonic() - started < timeout + 0.5 + LENIENCE
+    assert time.monotonic() - started < timeout + 0.5 + TOLERANCE
 
 
 def test_a_block_that_ends_during_a_stuck_renewal_does_not_wait_for_it(
@@ -174,7 +174,7 @@ def test_a_block_that_ends_during_a_stuck_renewal_does_not_wait_for_it(
     with pytest.raises(StoreUnavailableError):
         change()
 
-    assert time.monotonic() - started < 0.2 + 1 + 0.5 + LENIENCE
+    assert time.monotonic() - started < 0.2 + 1 + 0.5 + TOLERANCE
 
 
 def test_what_was_saved_is_kept_when_the_server_is_killed(api: Any) -> None:

@@ -14,7 +14,7 @@ import redis.asyncio
 from jazzmine.core import working_memory as core
 from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers.redis import Cluster, Server, eventually
 
 
@@ -165,5 +165,5 @@ def test_a_primary_that_is_gone_ends_a_call_at_its_deadline(client: Any, cluster
 
         gone.start()
         eventually(lambda: b"cluster_state:ok" in gone.client.execute_command("CLUSTER", "INFO"))
-        assert took < 1.5 + LENIENCE
+        assert took < 1.5 + TOLERANCE
         assert eventually(lambda: store.get_or_create("c", "user", "agent"))

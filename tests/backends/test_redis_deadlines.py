@@ -22,12 +22,12 @@ from jazzmine.errors import StoreUnavailableError
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import APIS, open_async
 from tests.backends.redis_topologies import TOPOLOGIES, Topology, topology
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Sentinels, Server, running
 
 TIMEOUT = 1.5
-LATEST = TIMEOUT + 0.5 + LENIENCE
+LATEST = TIMEOUT + 0.5 + TOLERANCE
 
 
 @pytest.fixture(params=APIS)
@@ -279,7 +279,7 @@ def test_a_silent_sentinel_delays_no_sync_call_for_long() -> None:
         each.close()
     client.close()
 
-    assert took < 4 + LENIENCE
+    assert took < 4 + TOLERANCE
 
 
 async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
@@ -296,4 +296,4 @@ async def test_a_silent_sentinel_delays_no_async_call_for_long() -> None:
         await each.aclose()
     await client.aclose()
 
-    assert took < 4 + LENIENCE
+    assert took < 4 + TOLERANCE

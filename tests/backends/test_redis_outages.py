@@ -13,12 +13,12 @@ import pytest
 
 from jazzmine.errors import ConfigurationError, LockLostError, StoreUnavailableError
 from tests.backends.redis_apis import APIS
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers.proxy import Proxy
 from tests.servers.redis import Server, free_port
 
 TIMEOUT = 1.0
-LATEST = TIMEOUT + 0.5 + LENIENCE
+LATEST = TIMEOUT + 0.5 + TOLERANCE
 
 
 @pytest.fixture(params=APIS)
@@ -171,7 +171,7 @@ def test_nothing_is_opened_where_no_server_is(api: Any) -> None:
     with pytest.raises(StoreUnavailableError, match=f"127.0.0.1:{port}") as raised:
         api(f"redis://:swordfish@127.0.0.1:{port}/0", timeout=5)
 
-    assert time.monotonic() - started < 1 + LENIENCE
+    assert time.monotonic() - started < 1 + TOLERANCE
     assert raised.value.__cause__ is not None
 
 

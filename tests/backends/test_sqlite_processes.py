@@ -25,7 +25,7 @@ from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.sqlite_stores import execute
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import LENIENCE, report, size
+from tests.faults.sizes import TOLERANCE, report, size
 
 HOLD = """
 import sqlite3, sys, time
@@ -142,7 +142,7 @@ def test_calls_at_once_wait_for_a_lock_together_and_not_one_after_the_other(path
             with pytest.raises(LockTimeoutError):
                 call.result()
 
-        assert time.monotonic() - began < 1 + 0.5 + LENIENCE
+        assert time.monotonic() - began < 1 + 0.5 + TOLERANCE
 
 
 def test_a_store_opens_while_another_process_writes(path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.behaviour.support.async_support import Runner as AsyncRunner
 from tests.behaviour.support.sync_support import Runner as SyncRunner
 from tests.faults.networks import NETWORKS, Network
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 
 __all__ = ["APIS", "FaultyStore", "is_unavailable", "opened"]
 
@@ -89,7 +89,7 @@ class FaultyStore(ABC):
 
     def works_again(self) -> None:
         """Fail unless the same store works again soon, without delaying other stores."""
-        until = time.monotonic() + WORKS_AGAIN + LENIENCE
+        until = time.monotonic() + WORKS_AGAIN + TOLERANCE
         self._works(lambda: self.runner.run(self.write(self.store)), until, "works again")
         self._works(lambda: self.write(self.beside), until, "lets others write")
 

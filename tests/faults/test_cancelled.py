@@ -18,7 +18,7 @@ from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
 from tests.backends.memory_tables import PostgresRows, Rows, SQLiteRows
 from tests.behaviour.samples import conversation, message, messages, trace
 from tests.faults.networks import Config, is_memory
-from tests.faults.sizes import LENIENCE, report, size
+from tests.faults.sizes import LENIENCE, TOLERANCE, report, size
 from tests.servers import mongodb, postgres, redis
 
 # If PyMongo is stopped while it connects, the socket may be left to the garbage collector.
@@ -127,8 +127,10 @@ async def is_whole(store: Any, calls: list[Callable[[Any], Any]]) -> None:
     """Fail unless a call succeeds after locks have expired (100 ms), and then many at once."""
     call = calls[0]
     try:
-        await asyncio.wait_for(call(store), 0.1 + 0.2 + LENIENCE)
-        await asyncio.wait_for(asyncio.gather(*(call(store) for _ in range(AT_ONCE))), 5 + LENIENCE)
+        await asyncio.wait_for(call(store), 0.1 + 0.2 + TOLERANCE)
+        await asyncio.wait_for(
+            asyncio.gather(*(call(store) for _ in range(AT_ONCE))), 5 + TOLERANCE
+        )
     except asyncio.TimeoutError:
         raise AssertionError("a lock or a connection is still held") from None
 

@@ -12,11 +12,11 @@ from jazzmine.deadline import Deadline
 from tests.faults import faulty_network as faulty_network
 from tests.faults.faulty_network import APIS, CID, FaultyStore, is_unavailable, opened
 from tests.faults.networks import NETWORKS
-from tests.faults.sizes import LENIENCE, SOAK, report, size, some
+from tests.faults.sizes import SOAK, TOLERANCE, report, size, some
 
 SUFFICIENT = 5.0  # the time of a call that should succeed, in s
 SHORT = 0.3  # the time of a call that should fail, in s
-LATER = 0.5 + LENIENCE
+LATER = 0.5 + TOLERANCE
 
 # A transaction, a cascade, and methods that take a lock.
 INTRICATE = (
@@ -238,6 +238,6 @@ class TestMutants:
             monkeypatch.setattr(store.beside._updates, "_longest_wait", 0.1)
             store.store.backend.lock(Lock(CID, Mark("s", 1), "nobody", 10.0), Deadline(10.0))
             monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
-            monkeypatch.setattr(faulty_network, "LENIENCE", 0.0)
+            monkeypatch.setattr(faulty_network, "TOLERANCE", 0.0)
             with pytest.raises(AssertionError, match="until the store works again"):
                 store.works_again()

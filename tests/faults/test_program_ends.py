@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.sizes import LENIENCE
+from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
@@ -122,7 +122,7 @@ def assert_it_ends(command: list[str], fail: Callable[[], None], *, silently: bo
             assert process.stdout.readline() == "ends\n"
             ended = time.monotonic()
             said = process.communicate(timeout=10)[1]
-            assert time.monotonic() - ended < 1.5 + LENIENCE
+            assert time.monotonic() - ended < 1.5 + TOLERANCE
         finally:
             process.kill()
     if silently:

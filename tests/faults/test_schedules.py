@@ -20,7 +20,7 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation
 from tests.faults.networks import NETWORKS, Network, is_memory
 from tests.faults.schedules import Schedule, seed
-from tests.faults.sizes import LENIENCE, report, size
+from tests.faults.sizes import TOLERANCE, report, size
 from tests.faults.workload import (
     TIMEOUT,
     WORKERS,
@@ -83,7 +83,7 @@ def check(run: Run, api: str, seed: int) -> None:
     print(f"JAZZMINE_SEED={seed}: {len(run.history)} calls, {run.unknown()} of unknown outcome,")
     print(f"{len(run.faults)} faults, the slowest call took {run.slowest():.2f} s")
     run.check()
-    assert run.slowest() < TIMEOUT + 0.5 + LENIENCE, "not back at the deadline"
+    assert run.slowest() < TIMEOUT + 0.5 + TOLERANCE, "not back at the deadline"
     report(
         f"schedules, {run.name}, {api}, seed {seed}: {len(run.history)} calls, {run.unknown()} of"
         f" unknown outcome, {len(run.faults)} faults: linearizable"
