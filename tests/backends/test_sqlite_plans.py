@@ -13,6 +13,7 @@ from jazzmine.backends.sqlite import queries, traces
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+from jazzmine.backends.sqlite.scope import View
 from jazzmine.records.usage import UsageKey
 
 
@@ -140,3 +141,26 @@ def test_sums_read_the_traces_that_match_alone(
     plan = plan_of(connection, recorded.statements[-1])
 
     assert "idx_tt_agent_time (agent_id=? AND started_at_ms>?)" in plan
+
+
+def test_a_list_of_traces_of_a_scoped_store_is_found_by_the_users_conversations(
+    connection: sqlite3.Connection,
+) -> None:
+    recorded = Recorded(connection)
+    traces.find_traces(View(connection, "u1"), TraceFilter(), 10, None)
+    connection.set_trace_callback(None)
+
+    plan = plan_of(connection, recorded.statements[-1])
+
+    assert plan.splitlines()[:2] == [
+        "SEARCH owners USING INDEX idx_conv_user (user_id=?)",
+        "SEARCH records USING INDEX idx_tt_conv (conversation_id=?)",
+    ]
+
+
+def test_a_trace_of_a_scoped_store_is_found_by_its_id(connection: sqlite3.Connection) -> None:
+    recorded = Recorded(connection)
+    View(connection, "u1").execute(sql.TRACE, ["t1"])
+    connection.set_trace_callback(None)
+
+    assert plan_of(connection, recorded.statements[-1]).startswith("SEARCH records USING INDEX")

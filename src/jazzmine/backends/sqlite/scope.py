@@ -16,18 +16,21 @@ from jazzmine.records.traces import TurnTrace
 
 __all__ = ["AnyConnection", "View", "require_seen", "require_storable"]
 
-# In the rest of a statement, these are meant by the names of the tables.
+# In the rest of a statement, these are meant by the names of the tables. A list of messages names a
+# user or a conversation, and the newest traces would be looked for among everybody's: the join lets
+# them be found by the conversations.
 _SEEN = """
 WITH RECURSIVE stored_conversations AS NOT MATERIALIZED (
     SELECT * FROM main.stored_conversations WHERE user_id = {viewer}
 ), stored_messages AS NOT MATERIALIZED (
-    SELECT * FROM main.stored_messages AS records WHERE {of_viewer}
-), stored_turn_traces AS NOT MATERIALIZED (
-    SELECT * FROM main.stored_turn_traces AS records WHERE {of_viewer}
-)"""
-_OF_VIEWER = """EXISTS (
+    SELECT * FROM main.stored_messages AS records WHERE EXISTS (
         SELECT 1 FROM main.stored_conversations AS owners
-        WHERE owners.id = records.conversation_id AND owners.user_id = {viewer})"""
+        WHERE owners.id = records.conversation_id AND owners.user_id = {viewer})
+), stored_turn_traces AS NOT MATERIALIZED (
+    SELECT records.* FROM main.stored_conversations AS owners
+    JOIN main.stored_turn_traces AS records ON records.conversation_id = owners.id
+    WHERE owners.user_id = {viewer}
+)"""
 # How often a statement names the user.
 _VIEWERS = 3
 _TAKEN = "SELECT 1 FROM stored_conversations WHERE id = ? AND user_id <> ?"
@@ -37,7 +40,7 @@ _WITH = re.compile(r"\s*WITH(?: RECURSIVE)?\b")
 @functools.lru_cache(maxsize=256)
 def _limited(statement: str, viewer: str) -> str:
     """Return a query of the records that the user of a parameter sees."""
-    seen = _SEEN.format(viewer=viewer, of_viewer=_OF_VIEWER.format(viewer=viewer))
+    seen = _SEEN.format(viewer=viewer)
     if begin := _WITH.match(statement):
         return f"{seen}, {statement[begin.end() :]}"
     return f"{seen} {statement}"
