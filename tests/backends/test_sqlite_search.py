@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,9 +14,12 @@ from unittest.mock import patch
 import pytest
 
 from jazzmine import ConfigurationError, NotFoundError, ScopeError
+from jazzmine._async.message_store import searching
 from jazzmine.backends.sqlite import file_check, migrations, search
+from jazzmine.core import message_store as async_stores
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
+from tests.behaviour.search_model import check_beyond_most_read
 
 
 @pytest.fixture
@@ -165,3 +170,33 @@ def test_a_fork_is_indexed_as_its_source_without_analysing_it(
     assert len(forked) == 8
     assert copied == entries()
     assert [one.message.id for one in store.search_messages("number3", conversation_id="c2")]
+
+
+def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ranked(
+    store: MessageStore,
+) -> None:
+    check_beyond_most_read(store)
+
+
+def test_the_places_of_words_in_long_texts_are_found_beside_other_calls(path: Path) -> None:
+    threads: list[threading.Thread] = []
+    spans_of = searching.spans_of
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.current_thread())
+        return spans_of(*arguments)
+
+    async def search() -> None:
+        config = {"storage": "sqlite", "path": str(path), "search": True}
+        async with await async_stores.MessageStore.initialize(config) as store:
+            await store.store_conversation(conversation())
+            for length in (1, 10_001):
+                text = "tea " + "word " * length
+                await store.store_message(message("m1", original_content=text))
+                [found] = await store.search_messages("tea")
+                assert found.spans == [(0, 3)]
+
+    with patch.object(searching, "spans_of", noted):
+        asyncio.run(search())
+
+    assert [one is threading.main_thread() for one in threads] == [True, False]

@@ -9,9 +9,10 @@ from typing import Any
 from jazzmine import Conversation, FoundMessage, Message, MessageRole
 from jazzmine.search.analyser import Analyser
 from jazzmine.search.query import Clause, parse_query
-from jazzmine.search.ranking import clauses_to_find, matches, ranked
+from jazzmine.search.ranking import MOST_READ, clauses_to_find, matches, ranked
+from tests.behaviour.samples import message
 
-__all__ = ["SearchModel", "found", "random_query", "random_text"]
+__all__ = ["SearchModel", "check_beyond_most_read", "found", "random_query", "random_text"]
 
 Found = list[tuple[str, float]]
 
@@ -32,6 +33,8 @@ def random_query(draw: random.Random) -> tuple[str, dict[str, Any]]:
         word = draw.choice(_WORDS)
         phrase = f'"{draw.choice(_WORDS)} {draw.choice(_WORDS)}"'
         parts.append(draw.choice([word, word, word, f"{word[:3]}*", phrase, f"-{word}"]))
+        if draw.random() < 0.1:
+            parts.append(draw.choice(["u*", "-c*", "-r*", "v*"]))
     scope: dict[str, Any] = {}
     if draw.random() < 0.3:
         scope["user_id"] = draw.choice(["u1", "u2"])
@@ -39,6 +42,8 @@ def random_query(draw: random.Random) -> tuple[str, dict[str, Any]]:
         scope["conversation_id"] = draw.choice(["c1", "c2", "c3"])
     if draw.random() < 0.1:
         scope["agent_id"] = "a1"
+    if draw.random() < 0.3:
+        scope["viewer"] = draw.choice(["u1", "u2"])
     if draw.random() < 0.2:
         scope["roles"] = [MessageRole.USER]
     if draw.random() < 0.2:
@@ -49,6 +54,28 @@ def random_query(draw: random.Random) -> tuple[str, dict[str, Any]]:
 def found(messages: Sequence[FoundMessage]) -> Found:
     """What a search has found, as the model says it."""
     return [(one.message.id, one.score) for one in messages]
+
+
+def check_beyond_most_read(store: Any) -> None:
+    """Compare searches of 4,300 messages, of which many have the words, with the model.
+
+    Args:
+        store: a sync store with an index for no language, and the conversation "c1".
+    """
+    model = SearchModel("")
+    model.conversations["c1"] = store.get_conversation_by_id("c1")
+    for number in range(4_300):
+        has_tea, has_milk = number % 50 in range(3, 50, 2), number % 3 == 0
+        text = "tea " * has_tea + "milk " * has_milk + "word" if number else "tea tea"
+        new = message(f"m{number}", original_content=text, timestamp=number)
+        model.messages[new.id] = new
+    store.store_messages(list(model.messages.values()))
+
+    for query, count in (("tea", 2_000), ("tea milk", 1_433), ("milk -tea", 745)):
+        best = model.best(query)
+        assert found(store.search_messages(query, limit=4_000)) == best
+        assert len(best) == count
+    assert "m0" not in dict(model.best("tea"))
 
 
 class SearchModel:
@@ -75,6 +102,7 @@ class SearchModel:
             for message, entry in zip(seen, forms, strict=True)
             if has(needed, entry) and not has(single, entry)
         ]
+        read = read[:MOST_READ]
         ranking = ranked([self._entry(message) for message in read], wanted, counts, needed)
         return [(read[place].id, score) for place, score in ranking]
 
@@ -100,16 +128,18 @@ class SearchModel:
         roles: Sequence[MessageRole] = (),
         since: int | None = None,
         until: int | None = None,
+        viewer: str | None = None,
     ) -> Iterator[Message]:
-        ordered = sorted(self.messages.values(), key=lambda message: message.timestamp)
-        for message in reversed(ordered):
-            agent = self.conversations[message.conversation_id].agent_id
+        ordered = sorted(self.messages.values(), key=lambda one: one.timestamp)
+        for one in reversed(ordered):
+            owner = self.conversations[one.conversation_id]
             if (
-                user_id in (None, message.user_id)
-                and conversation_id in (None, message.conversation_id)
-                and agent_id in (None, agent)
-                and (not roles or message.role in roles)
-                and (since is None or message.timestamp >= since)
-                and (until is None or message.timestamp < until)
+                user_id in (None, one.user_id)
+                and conversation_id in (None, one.conversation_id)
+                and agent_id in (None, owner.agent_id)
+                and viewer in (None, owner.user_id)
+                and (not roles or one.role in roles)
+                and (since is None or one.timestamp >= since)
+                and (until is None or one.timestamp < until)
             ):
-                yield message
+                yield one

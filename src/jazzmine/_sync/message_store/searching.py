@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.rows import are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.query import Query, SearchScope, Term
+from jazzmine.search.query import Query, SearchScope, Term, spans_of
 from jazzmine.search.ranking import MOST_READ, clauses_to_find, matches, ranked
 
-__all__ = ["find_best", "find_newest", "require_search", "settle_search"]
+__all__ = ["find_best", "find_newest", "find_spans", "require_search", "settle_search"]
+
+# The words of so many characters are found in a few milliseconds.
+_FEW_CHARACTERS = 50_000
 
 
 def settle_search(backend: MessageBackend, language: str | None) -> None:
@@ -86,9 +91,9 @@ def find_newest(
 ) -> dict[str, float]:
     """Return the ids of the newest messages that have all of a query."""
     found: dict[str, float] = {}
-    read = 0
+    read, size = 0, limit
     while len(found) < limit and read < MOST_READ:
-        size = min(limit - len(found), MOST_READ - read)
+        size = min(size, MOST_READ - read)
         rows = backend.list_found(query.clauses, True, _terms(query), scope, size, after)
         for row in rows:
             entry = str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1]
@@ -97,8 +102,23 @@ def find_newest(
         if len(rows) < size:
             break
         read += len(rows)
+        size *= 2
         after = row_id(rows[-1])
-    return found
+    return dict(list(found.items())[:limit])
+
+
+def find_spans(
+    query: Query, texts: Sequence[str], analyser: Analyser
+) -> list[list[tuple[int, int]]]:
+    """Return the places of what a query wants, for each of some texts."""
+
+    def spans() -> list[list[tuple[int, int]]]:
+        return [spans_of(query, text, analyser) for text in texts]
+
+    if sum(map(len, texts)) > _FEW_CHARACTERS:
+        # Finding them here would keep other calls waiting.
+        return run_blocking(spans)
+    return spans()
 
 
 def _terms(query: Query) -> list[Term]:

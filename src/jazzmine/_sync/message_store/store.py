@@ -9,7 +9,12 @@ from uuid import uuid4
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.deletion import delete_in_steps, prune_in_steps
-from jazzmine._sync.message_store.searching import find_best, find_newest, require_search
+from jazzmine._sync.message_store.searching import (
+    find_best,
+    find_newest,
+    find_spans,
+    require_search,
+)
 from jazzmine._sync.message_store.window import read_window
 from jazzmine._sync.operation import iteration, operation
 from jazzmine._sync.store import Store
@@ -42,7 +47,7 @@ from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.query import SearchOrder, SearchScope, parse_query, spans_of
+from jazzmine.search.query import SearchOrder, SearchScope, parse_query
 
 __all__ = ["MessageStore"]
 
@@ -689,11 +694,11 @@ class MessageStore(Store[MessageBackend]):
             return []
         rows = self.backend.get_messages(list(best))
         messages = self._decoded(self._messages, rows)
+        texts = [message.original_content for message in messages]
+        spans = find_spans(wanted, texts, analyser)
         return [
-            FoundMessage(
-                message, best[message.id], spans_of(wanted, message.original_content, analyser)
-            )
-            for message in messages
+            FoundMessage(message, best[message.id], places)
+            for message, places in zip(messages, spans, strict=True)
         ]
 
     # Erasure and retention
