@@ -112,7 +112,8 @@ def _index_postgres(dsn: str) -> None:
         f"INSERT INTO {SCHEMA}.message_words"
         " (message_id, conversation_id, timestamp, seq, entry, terms)"
         " SELECT id, conversation_id, timestamp, seq, original_content,"
-        f" {terms_sql('original_content', 'stored')} FROM {SCHEMA}.messages AS stored",
+        f" {terms_sql('original_content', 'stored')} FROM {SCHEMA}.messages AS stored"
+        f" JOIN {SCHEMA}.conversations AS owner ON owner.id = stored.conversation_id",
         "SET maintenance_work_mem = '256MB'",
         f"CREATE INDEX idx_words_terms ON {SCHEMA}.message_words USING gin (terms)"
         " WITH (gin_pending_list_limit = 1024)",

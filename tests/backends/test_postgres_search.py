@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +19,7 @@ from jazzmine.records.messages import Message
 from jazzmine.search.query import SearchScope
 from jazzmine.sync import MessageStore
 from tests.backends.postgres_samples import bound, config, conversation, message
+from tests.behaviour.search_model import check_beyond_most_read
 from tests.servers import postgres
 
 Admin = psycopg.Connection[Any]
@@ -188,6 +191,53 @@ def test_the_doctor_says_which_index_of_the_words_is_missing(
     assert "idx_words_terms" in finding.text
     admin.execute(finding.cure.encode())
     assert [one.level for one in doctor.check_indexes(schema, _indexes(admin, schema))] == ["ok"]
+
+
+def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ranked(
+    store: MessageStore,
+) -> None:
+    check_beyond_most_read(store)
+
+
+def test_a_new_owner_is_followed_by_messages_that_are_being_stored(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    # What a call has that is storing a message.
+    lock = "SELECT pg_advisory_xact_lock_shared(hashtextextended('c1', 1784772461))"
+    with postgres.connect(postgres.dsn()) as other, other.transaction():
+        other.execute(lock)
+        moving = threading.Thread(
+            target=store.update_conversation,
+            args=[conversation().model_copy(update={"user_id": "v"})],
+        )
+        moving.start()
+        waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+        while admin.execute(waiting).fetchall() == [(0,)]:
+            time.sleep(0.01)
+    moving.join()
+
+    store.store_message(message())
+    assert [found(store.scoped(user_id=user), "hello") for user in "uv"] == [[], ["m1"]]
+
+
+def test_a_search_of_a_scoped_store_finds_its_messages_in_the_index_of_words(
+    store: MessageStore,
+) -> None:
+    scope = SearchScope(viewer="u")
+    [token] = [term for term in word_index.scope_query(scope).split() if term.startswith("':v")]
+    store.store_message(message())
+    store.store_conversation(conversation("c2").model_copy(update={"user_id": "v"}))
+    backend: Any = store.backend
+    query = "SELECT message_id FROM $schema.message_words WHERE terms @@ %(query)s::tsquery"
+
+    def having_token() -> list[Any]:
+        return list(backend._client.rows(query, {"query": token}))
+
+    assert having_token() == [("m1",)]
+    copies = store.fork_conversation("c1", conversation("c3"))
+    assert {one for (one,) in having_token()} == {"m1", *copies.values()}
+    store.update_conversation(conversation("c1").model_copy(update={"user_id": "v"}))
+    assert having_token() == [(copies["m1"],)]
 
 
 def _indexes(admin: Admin, schema: str) -> list[Any]:

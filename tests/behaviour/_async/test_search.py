@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine import ConfigurationError, NotFoundError
-from jazzmine.core.message_store import Message, MessageRole, MessageStore
+from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import SearchModel, found, random_query, random_text
@@ -77,6 +77,54 @@ async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageSt
         await searched.search_messages("refund", after="m3")
     with pytest.raises(ValueError, match='"relevance" or "newest"'):
         await searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
+
+
+async def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
+    searched: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await searched.store_conversation(conversation("c1"))
+    texts = ["a refund", *["refund a"] * 60]
+    await searched.store_messages(
+        [message(f"m{n}", original_content=text, timestamp=n) for n, text in enumerate(texts)]
+    )
+    sizes: list[int] = []
+    list_found = searched.backend.list_found
+
+    async def counted(*arguments: Any) -> Any:
+        sizes.append(arguments[4])
+        return await list_found(*arguments)
+
+    monkeypatch.setattr(searched.backend, "list_found", counted)
+
+    assert await ids(searched, '"a refund"', order="newest", limit=1) == ["m0"]
+    assert sizes == [1, 2, 4, 8, 16, 32]
+
+
+async def test_the_beginning_of_a_word_is_that_of_a_word_of_the_text(
+    searched: MessageStore,
+) -> None:
+    await store_texts(searched)
+    scoped = searched.scoped(user_id="u1")
+
+    for letter in "ucvr":
+        assert await ids(searched, f"tuesday -{letter}*") == (["m3"] if letter != "r" else [])
+    assert await ids(searched, "u*") == await ids(scoped, "v*") == []
+    assert await ids(searched, "c*", conversation_id="c1") == ["m4"]
+
+
+@pytest.mark.smoke
+async def test_a_conversation_that_becomes_another_users_is_found_by_that_user(
+    searched: MessageStore,
+) -> None:
+    await store_texts(searched)
+    before, after = (searched.scoped(user_id=user) for user in ("u1", "u2"))
+    assert (await ids(before, "tuesday"), await ids(after, "tuesday")) == (["m3"], [])
+
+    await searched.update_conversation(conversation("c1", user_id="u2"))
+    assert (await ids(before, "tuesday"), await ids(after, "tuesday")) == ([], ["m3"])
+
+    await searched.store_message(message("m5", original_content="tuesday"))
+    assert await ids(after, "tuesday") == ["m5", "m3"]
 
 
 async def test_a_search_keeps_to_its_scope(searched: MessageStore) -> None:
@@ -176,21 +224,34 @@ async def test_the_answers_are_those_of_reading_every_message(
         for _ in range(5):
             await change(searched, model, draw)
         query, scope = random_query(draw)
+        limits = {key: value for key, value in scope.items() if key != "viewer"}
+        store = searched
+        if "viewer" in scope:
+            limits.pop("user_id", None)
+            scope.pop("user_id", None)
+            store = searched.scoped(user_id=scope["viewer"])
 
-        best = await searched.search_messages(query, **scope, limit=100)
+        best = await store.search_messages(query, **limits, limit=100)
         assert found(best) == model.best(query, **scope), query
-        newest = await searched.search_messages(query, **scope, order="newest")
+        newest = await store.search_messages(query, **limits, order="newest")
         assert found(newest) == model.newest(query, **scope)[:20], query
+
+
+CHANGES = (
+    *("store", "store", "store", "store", "append", "append", "turn", "turn", "edit", "edit"),
+    *("flag", "delete", "pop", "rewind", "replace", "fork", "owner", "owner"),
+    *("delete_conversation", "erase", "prune"),
+)
 
 
 async def change(store: MessageStore, model: SearchModel, draw: random.Random) -> None:
     """Do one of the calls that change messages, on a store and in the model."""
-    owner = draw.choice(["c1", "c2", "c3"])
+    owner = draw.choice(sorted(model.conversations))
     of_owner = sorted(
         (one for one in model.messages.values() if one.conversation_id == owner),
         key=lambda one: one.timestamp,
     )
-    match draw.choice(["store", "store", "store", "append", "edit", "delete", "pop", "rewind"]):
+    match draw.choice(CHANGES):
         case "store":
             new = new_message(owner, draw)
             await store.store_message(new)
@@ -199,23 +260,78 @@ async def change(store: MessageStore, model: SearchModel, draw: random.Random) -
             given = [new_message(owner, draw) for _ in range(2)]
             for stored in await store.append_messages(owner, given):
                 model.messages[stored.id] = stored
+        case "turn":
+            record, given = other_owner(model, owner, draw), [new_message(owner, draw)]
+            await store.store_turn(conversation=record, messages=given)
+            model.conversations[owner] = record
+            model.messages[given[0].id] = given[0]
+        case "owner":
+            model.conversations[owner] = other_owner(model, owner, draw)
+            await store.update_conversation(model.conversations[owner])
         case "edit" if of_owner:
             edited = draw.choice(of_owner).model_copy(
                 update={"original_content": random_text(draw), "user_id": draw.choice(["u1", "u2"])}
             )
             await store.update_message(edited)
             model.messages[edited.id] = edited
+        case "flag" if of_owner:
+            await store.flag_message(draw.choice(of_owner).id)
         case "delete" if of_owner:
             deleted = draw.choice(of_owner).id
             await store.delete_message(deleted)
             del model.messages[deleted]
         case "pop" if of_owner:
-            assert await store.pop_message(owner) == of_owner[-1]
+            assert (await store.pop_message(owner)).id == of_owner[-1].id  # type: ignore[union-attr]
             del model.messages[of_owner[-1].id]
         case "rewind" if len(of_owner) > 3:
             await store.rewind_conversation(owner, after=of_owner[-3].id)
             for gone in of_owner[-2:]:
                 del model.messages[gone.id]
+        case "replace" if len(of_owner) > 1:
+            given, last = [new_message(owner, draw)], of_owner[-2].id
+            [stored] = await store.append_messages(owner, given, replace_after=last)
+            del model.messages[of_owner[-1].id]
+            model.messages[stored.id] = stored
+        case "fork":
+            copy = other_owner(model, owner, draw).model_copy(
+                update={"id": f"f{draw.getrandbits(64)}"}
+            )
+            copies = await store.fork_conversation(owner, copy)
+            model.conversations[copy.id] = copy
+            for stored in await store.get_messages_by_ids(list(copies.values())):
+                model.messages[stored.id] = stored
+        case "delete_conversation":
+            await store.delete_conversation(owner)
+            await forget_deleted(store, model)
+        case "erase":
+            await store.erase_user(draw.choice(["u1", "u2"]))
+            await forget_deleted(store, model)
+        case "prune":
+            await store.prune_conversations(before=draw.randrange(4))
+            await forget_deleted(store, model)
+
+
+def other_owner(model: SearchModel, owner: str, draw: random.Random) -> Conversation:
+    """Return a conversation with some user, agent and time."""
+    return conversation(
+        owner,
+        user_id=draw.choice(["u1", "u2"]),
+        agent_id=draw.choice(["a1", "a2"]),
+        created_at=0,
+        last_updated_at=draw.randrange(10),
+    )
+
+
+async def forget_deleted(store: MessageStore, model: SearchModel) -> None:
+    """Remove what is not stored any more from the model, and store c1, c2 and c3 again."""
+    stored = {one.id for one in await store.get_messages_by_ids(list(model.messages))}
+    model.messages = {id: one for id, one in model.messages.items() if id in stored}
+    model.conversations = {one.id: one for one in await store.get_conversations()}
+    for number in (1, 2, 3):
+        record = conversation(f"c{number}")
+        if record.id not in model.conversations:
+            await store.store_conversation(record)
+            model.conversations[record.id] = record
 
 
 def new_message(owner: str, draw: random.Random) -> Message:

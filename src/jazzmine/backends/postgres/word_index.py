@@ -1,10 +1,10 @@
 """The index of words in a schema: its table, what writes add to it, and the searches.
 
 A row holds the entry of a message, and its terms as lexemes: the words and stems of the entry, and
-others, with a colon in them, for the user, the conversation and the role. So a search within a user
-is one search in the GIN index, which intersects the lists of the rarest terms first. An entry is
-null if the message was stored by a process that does not know of the index, or has that of another
-language.
+others, which begin with a colon, for the user, the conversation, the user of the conversation (the
+viewer of scoped stores) and the role. So a search within a user is one search in the GIN index,
+which intersects the lists of the rarest terms first. An entry is null if the message was stored by
+a process that does not know of the index, or has that of another language.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ __all__ = [
     "INDEX_COPIES",
     "INDEX_GIVEN",
     "INDEX_MESSAGES",
+    "INDEX_OWNER",
     "MAKE_TABLE",
+    "MAKE_TRIGGER",
     "NOTE_SEARCH",
     "PENDING",
     "REMOVE_NOTE",
@@ -56,7 +58,7 @@ _HASH = "left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 32)"
 
 
 def terms_sql(entry: str, row: str) -> str:
-    """Return the expression for the terms of a message.
+    """Return the expression for the terms of a message, beside its conversation, `owner`.
 
     Args:
         entry: the expression for its entry.
@@ -64,8 +66,10 @@ def terms_sql(entry: str, row: str) -> str:
     """
     words = f"string_to_array(translate(coalesce({entry}, ''), '|', ' '), ' ')"
     user, owner = _HASH.format(f"{row}.user_id"), _HASH.format(f"{row}.conversation_id")
-    scope = f"ARRAY['u:' || {user}, 'c:' || {owner}, 'r:' || left({row}.role, 64)]"
-    return f"array_to_tsvector({words} || {scope})"
+    viewer = _HASH.format("owner.user_id")
+    # No word begins with a colon: the beginning of a word finds none of these.
+    scope = f"':u' || {user}, ':c' || {owner}, ':v' || {viewer}, ':r' || left({row}.role, 64)"
+    return f"array_to_tsvector({words} || ARRAY[{scope}])"
 
 
 # Parts of the functions of a schema that has an index (see functions). $rows are the messages of a
@@ -80,6 +84,7 @@ INDEX_MESSAGES = f"""{_INSERT}
             {_GIVEN_TERMS}
         FROM $rows AS given (id text, $entry text)
             JOIN $schema.messages AS stored ON stored.id = given.id
+            JOIN $schema.conversations AS owner ON owner.id = stored.conversation_id
         ON CONFLICT (message_id) DO UPDATE SET
             timestamp = excluded.timestamp, entry = excluded.entry, terms = excluded.terms
         WHERE words.entry IS DISTINCT FROM excluded.entry OR words.terms <> excluded.terms
@@ -91,6 +96,7 @@ INDEX_GIVEN = f"""{_INSERT}
             {_GIVEN_TERMS}
         FROM $rows AS given (id text, $entry text)
             JOIN $schema.messages AS stored ON stored.id = given.id
+            JOIN $schema.conversations AS owner ON owner.id = stored.conversation_id
         WHERE stored.id = ANY(locked) AND given.$entry IS NOT NULL
         ON CONFLICT (message_id) DO UPDATE SET
             timestamp = excluded.timestamp, entry = excluded.entry, terms = excluded.terms
@@ -102,7 +108,14 @@ INDEX_COPIES = f"""{_INSERT}
         FROM $schema.message_words AS source
             JOIN $schema.messages AS copied
                 ON copied.id = $schema.jazzmine_forked_id(salt, source.message_id)
+            JOIN $schema.conversations AS owner ON owner.id = copied.conversation_id
         WHERE source.message_id = ANY(ids);"""
+
+# In a trigger of conversations.
+INDEX_OWNER = f"""UPDATE $schema.message_words
+    SET terms = ts_delete(terms, ':v' || {_HASH.format("old.user_id")})
+        || array_to_tsvector(ARRAY[':v' || {_HASH.format("new.user_id")}])
+    WHERE message_id IN (SELECT id FROM $schema.messages WHERE conversation_id = owner);"""
 
 
 def read_state(name: str | None) -> SearchState | None:
@@ -156,16 +169,23 @@ CREATE INDEX idx_words_time ON $schema.message_words (timestamp, seq);
 CREATE INDEX idx_words_pending ON $schema.message_words (message_id)
     WHERE entry IS NULL;
 """
+MAKE_TRIGGER = """
+CREATE TRIGGER jazzmine_index_owner AFTER UPDATE OF user_id ON $schema.conversations
+FOR EACH ROW WHEN (old.user_id <> new.user_id)
+EXECUTE FUNCTION $schema.jazzmine_index_owner()
+"""
 EMPTY_TABLE = "TRUNCATE $schema.message_words"
 REMOVE_TABLE = """
 DROP TABLE IF EXISTS $schema.message_words;
+DROP TRIGGER IF EXISTS jazzmine_index_owner ON $schema.conversations;
 DO $drop$
 DECLARE
     function regprocedure;
 BEGIN
     FOR function IN
         SELECT oid::regprocedure FROM pg_proc
-        WHERE pronamespace = to_regnamespace('$schema') AND proname = 'jazzmine_index'
+        WHERE pronamespace = to_regnamespace('$schema')
+            AND proname IN ('jazzmine_index', 'jazzmine_index_owner')
     LOOP
         EXECUTE 'DROP FUNCTION ' || function;
     END LOOP;
@@ -242,11 +262,13 @@ def scope_query(scope: SearchScope, *others: str) -> str:
     """Return the text search query for the messages of a scope that match other queries, too."""
     parts = [part for part in others if part]
     if scope.roles:
-        parts.insert(0, _any(_quoted(f"r:{role}") for role in scope.roles))
+        parts.insert(0, _any(_quoted(f":r{role}") for role in scope.roles))
     if scope.conversation_id is not None:
-        parts.insert(0, _quoted(f"c:{_hash(scope.conversation_id)}"))
+        parts.insert(0, _quoted(f":c{_hash(scope.conversation_id)}"))
+    if scope.viewer is not None:
+        parts.insert(0, _quoted(f":v{_hash(scope.viewer)}"))
     if scope.user_id is not None:
-        parts.insert(0, _quoted(f"u:{_hash(scope.user_id)}"))
+        parts.insert(0, _quoted(f":u{_hash(scope.user_id)}"))
     return " & ".join(parts)
 
 

@@ -34,6 +34,7 @@ from jazzmine.backends.postgres.schema import (
 from jazzmine.backends.postgres.word_index import (
     EMPTY_TABLE,
     MAKE_TABLE,
+    MAKE_TRIGGER,
     NOTE_SEARCH,
     REMOVE_NOTE,
     REMOVE_TABLE,
@@ -130,6 +131,8 @@ async def change_search(
             noted = {"language": language}
             await connection.run(bind(NOTE_SEARCH, schema, component.versions), noted)
         await _make_functions(connection, schema, component)
+        if stored is None:
+            await connection.run(bind(MAKE_TRIGGER, schema), prepare=False)
 
     connection.deadline = Deadline(config.migration_timeout + config.timeout)
     await _run_alone(connection, schema, config.migration_timeout, change)

@@ -20,6 +20,7 @@ from jazzmine.backends.postgres.word_index import (
     INDEX_COPIES,
     INDEX_GIVEN,
     INDEX_MESSAGES,
+    INDEX_OWNER,
     entry_name,
 )
 
@@ -94,6 +95,7 @@ _INDEXING = {
     "index": INDEX_MESSAGES,
     "index_given": INDEX_GIVEN,
     "index_copies": INDEX_COPIES,
+    "index_owner": INDEX_OWNER,
 }
 
 _KEYS = {"conversations": "id", "messages": "id", "turn_traces": "message_id"}

@@ -17,3 +17,18 @@ BEGIN
     $finish(indexed::text, NULL)
 END
 $body$;
+
+-- Follows a conversation that becomes another user's. The lock waits for messages that are being stored with
+-- the term of the user before. A call that has the lock may wait for the row that this one has changed: the
+-- server ends one of the two, and its store repeats it.
+CREATE FUNCTION $schema.jazzmine_index_owner() RETURNS trigger
+    LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    owner text := new.id;
+BEGIN
+    PERFORM pg_advisory_xact_lock($lock(owner));
+    $index_owner()
+    RETURN NULL;
+END
+$body$;
