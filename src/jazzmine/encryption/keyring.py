@@ -130,13 +130,14 @@ class Keyring:
 
     def open_text(self, sealed: str, context: bytes, name: str) -> bytes:
         """Return the value that `seal_text` was given; raise as `open`."""
-        key_id, _, encoded = sealed.partition(":")
+        key_id, _, text = sealed.partition(":")
+        encoded = text.encode()
         try:
             raw = a2b_base64(encoded)
         except ValueError:
             raw = b""
         # Other texts mean the same bytes; none of them was written here.
-        if b2a_base64(raw, newline=False).decode() != encoded:
+        if b2a_base64(raw, newline=False) != encoded:
             raise DecryptionError(f"{name} is not what was sealed: it was changed or cut")
         return self.open(key_id, raw, context, name)
 

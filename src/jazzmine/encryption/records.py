@@ -39,6 +39,8 @@ _NAMES: dict[type[Record], str] = {
 
 # The sealed fields of a message without its metadata, and what is stored in their place.
 _MESSAGE_WORDS = [pair for pair in SEALED[Message].items() if pair[0] != "metadata"]
+# Those that are not stored if they are empty.
+_LEFT_OUT = {name for name, _ in _MESSAGE_WORDS} - {"original_content"}
 
 # What stands in the trace of a failed turn.
 _SOME_ERRORS = [""]
@@ -59,7 +61,8 @@ class RecordSeal:
     def sealed(self, snapshot: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
         """Return a record whose sealed fields are empty, and stand sealed in its metadata."""
         record = snapshot.record
-        bound_to = _context(_NAMES[type(record)], _owner(record), getattr(record, "id"))  # noqa: B009
+        record_id: str = getattr(record, "id")  # noqa: B009
+        bound_to = context(_NAMES[type(record)], "fields", _owner(record), record_id)
         text = self.keyring.seal_text(to_json(_words(record)), bound_to)
         return Snapshot(_covered(record, {"metadata": {SEALED_KEY: text}}))
 
@@ -119,9 +122,10 @@ class RecordSeal:
         sealed = self._words(kind, row, fields, owner)
         if sealed is None:
             return body
-        for name, empty in _MESSAGE_WORDS:
-            if fields.get(name, empty) != empty:
-                raise self._changed(kind, row)
+        if fields.get("original_content") or not _LEFT_OUT.isdisjoint(fields):
+            for name, empty in _MESSAGE_WORDS:
+                if fields.get(name, empty) != empty:
+                    raise self._changed(kind, row)
         words = b"}" if sealed == b"{}" else b"," + sealed[1:]
         return body.rstrip()[:-1] + b',"metadata":{}' + words
 
@@ -134,20 +138,22 @@ class RecordSeal:
             DecryptionError: it does not open, or the store does not accept a plain one.
         """
         metadata, record_id = fields.get("metadata"), row_id(row)
+        noun = _NAMES[KINDS[kind]]
         sealed = sealed_text(metadata)
         if sealed is None:
-            require_accepted(self._accepts_plain, _named(kind, row))
+            require_accepted(self._accepts_plain, f"{noun} {record_id!r}")
             return None
         if len(metadata) > 1:  # type: ignore[arg-type]
             raise self._changed(kind, row)
         if owner is None:
             owner = record_id if kind == "conversations" else str(fields.get("conversation_id"))
-        bound_to = _context(_NAMES[KINDS[kind]], owner, record_id)
-        return self.keyring.open_text(sealed, bound_to, _named(kind, row))
+        return self.keyring.open_text(
+            sealed, context(noun, "fields", owner, record_id), f"{noun} {record_id!r}"
+        )
 
     def _changed(self, kind: RecordKind, row: Row) -> DecryptionError:
         return DecryptionError(
-            f"{_named(kind, row)} was changed: values that are not sealed are beside its sealed"
+            f"{_NAMES[KINDS[kind]]} {row_id(row)!r} was changed: values that are not sealed are beside its sealed"
             " ones"
         )
 
@@ -182,14 +188,6 @@ def require_readable(where: TraceFilter) -> None:
                 f"{', '.join(sealed)} of {kind.__name__} is sealed in an encrypted store: traces"
                 " cannot be found by it"
             )
-
-
-def _named(kind: RecordKind, row: Row) -> str:
-    return f"{_NAMES[KINDS[kind]]} {row_id(row)!r}"
-
-
-def _context(kind: str, conversation_id: str, record_id: str) -> bytes:
-    return context(kind, "fields", conversation_id, record_id)
 
 
 def _owner(record: Record) -> str:
