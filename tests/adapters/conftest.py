@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
 from tests.adapters.frameworks import FRAMEWORKS, missing
 from tests.behaviour.backends import ITEM_BACKENDS, MESSAGE_BACKENDS, Backend, Config
+from tests.encryption.keys import FIRST, as_text
 
 _TESTED = re.compile(r"test_({})(_.*)?\.py".format("|".join(FRAMEWORKS)))
 
@@ -38,8 +41,20 @@ def pytest_pycollect_makemodule(
     return left_out
 
 
+@contextmanager
+def _encrypted() -> Iterator[Config]:
+    with MESSAGE_BACKENDS[0].open_config() as config:
+        yield {**config, "encryption": as_text(FIRST)}
+
+
 # An adapter calls public methods alone, which are the same on a variant of a back end.
-@pytest.fixture(params=[one for one in MESSAGE_BACKENDS if not one.variant], ids=str)
+_BACKENDS = [
+    *(one for one in MESSAGE_BACKENDS if not one.variant),
+    replace(MESSAGE_BACKENDS[0], name="encrypted", open_config=_encrypted),
+]
+
+
+@pytest.fixture(params=_BACKENDS, ids=str)
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each back end of a message store."""
     chosen: Backend = request.param

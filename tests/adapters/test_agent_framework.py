@@ -18,8 +18,8 @@ from agent_framework import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jazzmine import IntegrityError, MessageRole
 from jazzmine import Message as StoredMessage
-from jazzmine import MessageRole
 from jazzmine.adapters.agent_framework import JazzmineHistoryProvider
 from jazzmine.core import MessageStore
 from jazzmine.sync import MessageStore as SyncMessageStore
@@ -382,3 +382,15 @@ def test_a_transcript_that_four_processes_get_stays_together(config: Config) -> 
         for size in range(2, 21, 2):
             found = texts(asyncio.run(provider_of(store).get_messages(f"s{size}")))
             assert found == [f"{number}" for number in range(size)] * copies
+
+
+async def test_a_view_of_one_user_has_that_users_sessions(store: MessageStore) -> None:
+    own = provider_of(store.scoped(user_id="u1"))
+    of_another = provider_of(store.scoped(user_id="u2"), user_id="u2")
+    await own.save_messages("s1", said("one"))
+
+    assert await of_another.get_messages("s1") == []
+    with pytest.raises(IntegrityError, match="its id is taken"):
+        await of_another.save_messages("s1", said("two"))
+
+    assert texts(await own.get_messages("s1")) == ["one"]

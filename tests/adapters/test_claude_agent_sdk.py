@@ -317,3 +317,17 @@ async def test_a_person_can_read_the_conversation(sessions: Any, store: MessageS
         ("system", "[mode]"),
     ]
     assert shown[1].invoked_tools == ["Read"]
+
+
+async def test_a_view_of_one_user_has_that_users_sessions(store: MessageStore) -> None:
+    own = sessions_of(store.scoped(user_id="u1"))
+    of_another = sessions_of(store.scoped(user_id="u2"), "u2")
+    await own.append(KEY, entries("a"))
+
+    assert await of_another.load(KEY) is None
+    assert await of_another.list_sessions("project") == []
+    await of_another.delete(KEY)
+    await of_another.append(KEY, entries("b"))
+
+    assert await own.load(KEY) == entries("a")
+    assert await of_another.load(KEY) == entries("b")

@@ -16,6 +16,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RunUsage
 
+from jazzmine import IntegrityError
 from jazzmine.adapters.pydantic_ai import JazzmineConversationStore
 from jazzmine.core import MessageStore
 from tests.adapters.pydantic_ai_conversations import answered, asked, loaded, talk, texts
@@ -221,3 +222,19 @@ async def test_a_conversation_without_a_user_is_a_value_error(store: MessageStor
         JazzmineConversationStore(store, agent_id="")
     with pytest.raises(ValueError, match="conversation_id is missing"):
         await JazzmineConversationStore(store, agent_id="a1").load("")
+
+
+async def test_a_view_of_one_user_has_that_users_conversations(store: MessageStore) -> None:
+    own, other = (
+        JazzmineConversationStore(store.scoped(user_id=user), agent_id="a1", user_id=user)
+        for user in ("u1", "u2")
+    )
+    await own.save(talk("c1", "one"))
+
+    assert await other.load("c1") is None
+    assert await other.list_conversations() == []
+    await other.delete("c1")
+    with pytest.raises(IntegrityError, match="its id is taken"):
+        await other.save(talk("c1", "two"))
+
+    assert await loaded(own, "c1") == ["one"]
