@@ -24,6 +24,7 @@ def test_a_store_gets_an_index_and_is_searched(url: str) -> None:
     assert found["message"]["id"] == "z"
     assert found["spans"][0] == [0, 5]
     assert run("search", "hello", "--user", "nobody", "--store", url).status == 1
+    assert run("search", "hello", "--user", "nobody", "--json", "--store", url).status == 1
 
 
 def test_an_index_is_removed(url: str) -> None:

@@ -262,6 +262,12 @@ def test_progress_is_shown_on_a_terminal_alone(long_url: str, tmp_path: Path) ->
     assert "\x1b[1A\x1b[2Kconversations " in on_screen
 
 
+def test_it_is_shown_how_many_messages_are_not_indexed_yet(long_url: str, tmp_path: Path) -> None:
+    target = f"sqlite:{tmp_path / 'messages.db'}"
+    run("copy", long_url, target)
+    assert " of 400" in on_terminal("index", "--store", target)
+
+
 # Following
 
 

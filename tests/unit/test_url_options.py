@@ -225,3 +225,14 @@ def test_a_configuration_of_another_type_is_refused() -> None:
 def test_a_store_is_not_opened_by_calling_its_class(config: object) -> None:
     with pytest.raises(TypeError, match=r"initialize\(\)"):
         MessageStore(config)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:a.db?", "postgresql://h/db?timeout=5&", "mongodb://h/db?", "redis://h/0?"]
+)
+def test_keys_in_a_url_are_refused_without_being_repeated(url: str) -> None:
+    read = working_memory_config if url.startswith("redis") else message_store_config
+
+    with pytest.raises(ConfigurationError, match="set JAZZMINE_ENCRYPTION") as raised:
+        read(f"{url}encryption=k1:c2VjcmV0")
+    assert "c2VjcmV0" not in str(raised.value)

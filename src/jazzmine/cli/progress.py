@@ -8,10 +8,13 @@ from contextlib import contextmanager
 
 from rich.progress import (
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from jazzmine.cli.output import errors
 
@@ -19,6 +22,14 @@ __all__ = ["Counter", "counting"]
 
 _EVERY = 200
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
+
+
+class _Count(ProgressColumn):
+    """How many are done, and of how many if that is known."""
+
+    def render(self, task: Task) -> Text:
+        of_all = "" if task.total is None else f" of {task.total:,.0f}"
+        return Text(f"{task.completed:,.0f}{of_all}")
 
 
 class Counter:
@@ -34,11 +45,12 @@ class Counter:
         self._done = 0
         self._progress.reset(self._task, description=what, total=None)
 
-    def step(self, count: int = 1) -> None:
-        """Count some more."""
+    def step(self, count: int = 1, left: int | None = None) -> None:
+        """Count some more; `left` are those that are still to do, if that is known."""
         self._done += count
         if self._done % _EVERY < count:
-            self._progress.update(self._task, completed=self._done)
+            total = None if left is None else self._done + left
+            self._progress.update(self._task, completed=self._done, total=total)
 
 
 @contextmanager
@@ -51,7 +63,7 @@ def counting() -> Iterator[Counter]:
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        TextColumn("{task.completed:,.0f}"),
+        _Count(),
         TimeElapsedColumn(),
     )
     progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

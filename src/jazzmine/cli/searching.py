@@ -79,10 +79,10 @@ def search(
         for match in matches:
             message = match.message.model_dump(mode="json")
             print_json({"message": message, "score": match.score, "spans": match.spans})
-        return
-    with paged():
-        for match in matches:
-            _show(match)
+    else:
+        with paged():
+            for match in matches:
+                _show(match)
     if not matches:
         raise typer.Exit(1)
 
@@ -156,7 +156,7 @@ def _fill(store: MessageStore) -> int:
             if not count and not left:
                 return indexed
             indexed += count
-            counter.step(count)
+            counter.step(count, left)
 
 
 def check_search(store: MessageStore) -> Iterator[Finding]:

@@ -23,13 +23,18 @@ def split_options(url: str, defaults: Mapping[str, Value]) -> tuple[str, dict[st
         defaults: the options that may be in the URL, with their defaults.
 
     Raises:
-        ConfigurationError: the value of an option cannot be read.
+        ConfigurationError: the value of an option cannot be read, or the URL has keys.
     """
     address, mark, query = url.partition("?")
     options: dict[str, Value] = {}
     rest = []
     for part in query.split("&"):
         name, separator, value = part.partition("=")
+        if name == "encryption":
+            raise ConfigurationError(
+                "encryption cannot be in a URL, because URLs are logged: set JAZZMINE_ENCRYPTION,"
+                " or give the option in a mapping"
+            )
         if separator and name in defaults:
             options[name] = _read(name, unquote_plus(value), defaults[name])
         else:

@@ -181,6 +181,16 @@ async def test_an_id_of_others_cannot_be_stored(entangled: MessageStore, own: Me
 
 
 @pytest.mark.smoke
+async def test_a_message_that_would_move_is_named(own: MessageStore) -> None:
+    await own.store_conversation(conversation("c9"))
+    moved = message("m1", conversation_id="c9")
+
+    for given in ([message("a", conversation_id="c9"), moved], [moved]):
+        with pytest.raises(IntegrityError, match="'m1'"):
+            await own.store_messages(given)
+
+
+@pytest.mark.smoke
 async def test_what_is_the_users_is_changed(entangled: MessageStore, own: MessageStore) -> None:
     await own.store_turn(
         conversation=conversation("c3"),

@@ -181,6 +181,16 @@ def test_an_id_of_others_cannot_be_stored(entangled: MessageStore, own: MessageS
 
 
 @pytest.mark.smoke
+def test_a_message_that_would_move_is_named(own: MessageStore) -> None:
+    own.store_conversation(conversation("c9"))
+    moved = message("m1", conversation_id="c9")
+
+    for given in ([message("a", conversation_id="c9"), moved], [moved]):
+        with pytest.raises(IntegrityError, match="message 'm1'"):
+            own.store_messages(given)
+
+
+@pytest.mark.smoke
 def test_what_is_the_users_is_changed(entangled: MessageStore, own: MessageStore) -> None:
     own.store_turn(
         conversation=conversation("c3"),

@@ -160,7 +160,7 @@ DECLARE
         FROM json_to_recordset(messages) AS given (id text, conversation_id text)
             LEFT JOIN $schema.messages AS stored ON stored.id = given.id
         WHERE stored.conversation_id IS DISTINCT FROM given.conversation_id
-        LIMIT 1);
+        ORDER BY stored.id IS NULL LIMIT 1); -- a scoped function has not stored the new ones yet
 BEGIN
     IF moved IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'JZ002', MESSAGE = moved;
