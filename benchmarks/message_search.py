@@ -175,7 +175,7 @@ def queries(count: int) -> dict[str, list[str]]:
     }
 
 
-SCOPES = ("a user", "a conversation", "all")
+SCOPES = ("a user", "a scoped store", "a conversation", "all")
 
 
 class Searches(Scenario):
@@ -199,11 +199,15 @@ class Searches(Scenario):
                     user, owner = place(number * 7_919 % self._stored)
                     limits: dict[str, dict[str, Any]] = {
                         "a user": {"user_id": user},
+                        "a scoped store": {},
                         "a conversation": {"conversation_id": owner},
                         "all": {},
                     }
+                    store = self.store
+                    if scope == "a scoped store":
+                        store = store.scoped(user_id=user)
                     started = perf_counter()
-                    await self.store.search_messages(query, **limits[scope])
+                    await store.search_messages(query, **limits[scope])
                     times.append(perf_counter() - started)
                 figures[f"{kind} in {scope}, median"] = statistics.median(times)
                 figures[f"{kind} in {scope}, 95th percentile"] = sorted(times)[-QUERIES // 20]
@@ -259,7 +263,12 @@ class Writes(Scenario):
         await self.store.close()
 
 
-_BARS = {"a user": (0.005, 0.020), "a conversation": (0.003, 0.010), "all": (0.050, 0.200)}
+_BARS = {
+    "a user": (0.005, 0.020),
+    "a scoped store": (0.005, 0.020),
+    "a conversation": (0.003, 0.010),
+    "all": (0.050, 0.200),
+}
 
 
 def answer(lab: Lab) -> Iterator[Row]:

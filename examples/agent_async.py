@@ -11,6 +11,7 @@ conversations.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypedDict
@@ -23,6 +24,8 @@ from starlette.routing import Route
 
 from jazzmine import LockTimeoutError, Message, NotFoundError, StoreUnavailableError
 from jazzmine.core import MessageStore, WorkingMemoryStore
+
+logger = logging.getLogger(__name__)
 
 
 class Stores(TypedDict):
@@ -105,7 +108,8 @@ async def wrong(request: Request, error: Exception) -> Response:
 
 async def busy(request: Request, error: Exception) -> Response:
     """Ask the client to repeat the request a little later, which stores nothing twice."""
-    return JSONResponse({"error": str(error)}, 503, headers={"Retry-After": "1"})
+    logger.warning("busy: %s", error)  # its text names the server
+    return JSONResponse({"error": "try again in a moment"}, 503, headers={"Retry-After": "1"})
 
 
 app = Starlette(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from sync_turn import turn
 
 from jazzmine import LockTimeoutError, NotFoundError, StoreUnavailableError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
+
+logger = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -61,8 +64,10 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
     except NotFoundError as error:
         status, answer = "404 Not Found", {"error": str(error)}
     except (StoreUnavailableError, LockTimeoutError) as error:
-        # The client may repeat the request a little later; nothing is stored twice.
-        status, answer = "503 Service Unavailable", {"error": str(error)}
+        # The client may repeat the request a little later; nothing is stored twice. The error's
+        # text names the server.
+        logger.warning("busy: %s", error)
+        status, answer = "503 Service Unavailable", {"error": "try again in a moment"}
         headers.append(("Retry-After", "1"))
     start_response(status, headers)
     return [json.dumps(answer).encode()]

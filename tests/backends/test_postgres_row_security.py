@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from jazzmine import IntegrityError, MemoryItem, TraceFilter
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from jazzmine.sync.message_store import MessageStore
+from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, ids, message, trace
 from tests.behaviour.scope_samples import ABOUT, ABSENT, CONVERSATIONS, MESSAGES, OTHERS, TRACES
 from tests.servers import postgres
@@ -40,7 +41,8 @@ def whole(schema: str) -> Iterator[MessageStore]:
     """The administrator's store, with records of two users in each other's conversations."""
     config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
     LongTermMemoryStore.initialize(config).close()
-    with MessageStore.initialize(config) as store:
+    WorkingMemoryStore.initialize(config).close()
+    with MessageStore.initialize({**config, "search": True}) as store:
         for record in CONVERSATIONS:
             store.store_conversation(record)
         store.store_messages(MESSAGES)
@@ -180,6 +182,40 @@ def test_items_are_hidden(schema: str, role: str) -> None:
             with pytest.raises(IntegrityError):
                 view.put(own_item, expected_revision=None)
         assert len(others.list_items()) == 1
+
+
+def test_words_of_others_are_not_found(whole: MessageStore, schema: str, role: str) -> None:
+    assert ids(one.message for one in whole.search_messages("secret")) == ["m3"]
+    with MessageStore.initialize(config_of(role, schema, "u1")) as store:
+        assert store.search_messages("secret") == []
+        store.store_message(message("m9", original_content="a secret of mine"))
+
+        assert ids(one.message for one in store.search_messages("secret")) == ["m9"]
+
+
+def test_working_memories_are_hidden(schema: str, role: str) -> None:
+    with (
+        WorkingMemoryStore.initialize(config_of(role, schema, "u2")) as others,
+        WorkingMemoryStore.initialize(config_of(role, schema, "u1")) as store,
+    ):
+        others.get_or_create("c2", "u2", "a1")
+        before = others.get("c2")
+
+        scoped = store.scoped(user_id="u1")
+        assert scoped.get("c2") is None
+        assert scoped.delete("c2") is False
+        for call in (
+            lambda: store.get_or_create("c2", "u1", "a1"),
+            lambda: scoped.get_or_create("c2", "u1", "a1"),
+        ):
+            with pytest.raises(IntegrityError):
+                call()
+        assert others.get("c2") == before
+        with store.locked("c1") as memory:
+            assert memory is None
+        own = store.get_or_create("c1", "u1", "a1")
+        store.end_turn("c1", "mine", "mine")
+        assert store.erase_user(own.user_id) == 1
 
 
 @pytest.mark.parametrize("user_id", ["ann", "ann -c jazzmine.user_id=bob", "a\\b &%'\"é"])

@@ -153,8 +153,8 @@ class RecordSeal:
 
     def _changed(self, kind: RecordKind, row: Row) -> DecryptionError:
         return DecryptionError(
-            f"{_NAMES[KINDS[kind]]} {row_id(row)!r} was changed: values that are not sealed are beside its sealed"
-            " ones"
+            f"{_NAMES[KINDS[kind]]} {row_id(row)!r} was changed: values that are not sealed are"
+            " beside its sealed ones"
         )
 
 

@@ -186,7 +186,7 @@ def test_a_message_that_would_move_is_named(own: MessageStore) -> None:
     moved = message("m1", conversation_id="c9")
 
     for given in ([message("a", conversation_id="c9"), moved], [moved]):
-        with pytest.raises(IntegrityError, match="message 'm1'"):
+        with pytest.raises(IntegrityError, match="'m1'"):
             own.store_messages(given)
 
 
