@@ -17,6 +17,7 @@ from jazzmine import ConfigurationError, NotFoundError, ScopeError
 from jazzmine._async.message_store import searching
 from jazzmine.backends.sqlite import file_check, migrations, search
 from jazzmine.core import message_store as async_stores
+from jazzmine.search.query import spans_of
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
@@ -180,7 +181,6 @@ def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ran
 
 def test_the_places_of_words_in_long_texts_are_found_beside_other_calls(path: Path) -> None:
     threads: list[threading.Thread] = []
-    spans_of = searching.spans_of
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.current_thread())
