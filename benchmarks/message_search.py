@@ -111,7 +111,7 @@ def _index_postgres(dsn: str) -> None:
         f"DROP INDEX {SCHEMA}.idx_words_terms",
         f"INSERT INTO {SCHEMA}.message_words"
         " (message_id, conversation_id, timestamp, seq, entry, terms)"
-        " SELECT stored.id, conversation_id, timestamp, seq, original_content,"
+        " SELECT stored.id, conversation_id, timestamp, stored.seq, original_content,"
         f" {terms_sql('original_content', 'stored')} FROM {SCHEMA}.messages AS stored"
         f" JOIN {SCHEMA}.conversations AS owner ON owner.id = stored.conversation_id",
         "SET maintenance_work_mem = '256MB'",
