@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.program import objects, run
@@ -41,3 +43,23 @@ def test_an_index_is_removed(url: str) -> None:
 def test_a_wrong_option_changes_nothing(url: str, options: list[str]) -> None:
     assert run("index", *options, "--store", url).status in (1, 2)
     assert "has no search" in run("search", "hello", "--store", url).errors
+
+
+def test_a_copy_and_an_import_are_indexed_by_their_target(url: str, tmp_path: Path) -> None:
+    run("index", "--language", "english", "--store", url)
+    exported = tmp_path / "exported.jsonl"
+    exported.write_text(run("export", "--store", url).output, encoding="utf-8")
+    copy, imported, plain = (
+        f"sqlite:{tmp_path / name}.db" for name in ("copy", "imported", "plain")
+    )
+
+    assert run("copy", url, f"{copy}?search=english").status == 0
+    assert run("import", str(exported), "--store", f"{imported}?search=english").status == 0
+    assert run("copy", url, plain).status == 0
+
+    found = run("search", "answers", "--json", "--store", url).output
+    assert found
+    for target in (copy, imported):
+        assert run("search", "answers", "--json", "--store", target).output == found
+    assert "entry" not in exported.read_text(encoding="utf-8")
+    assert "has no search" in run("search", "answers", "--store", plain).errors
