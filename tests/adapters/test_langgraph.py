@@ -121,6 +121,21 @@ def test_a_killed_graph_goes_on_in_another_process(item_config: Config) -> None:
     }
 
 
+def test_of_a_killed_step_only_the_task_that_was_not_done_is_run_again(
+    item_config: Config,
+) -> None:
+    if item_config["storage"] == "memory":
+        pytest.skip("it is in one process's memory (on any machine)")
+    program = [sys.executable, "-m", "tests.adapters.langgraph_program", json.dumps(item_config)]
+    begun = subprocess.run([*program, "begin"], cwd=ROOT, timeout=120)
+    ended = subprocess.run(
+        [*program, "end"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120, check=True
+    )
+
+    assert begun.returncode == -9
+    assert json.loads(ended.stdout) == {"ran": ["second"], "done": ["first", "second"]}
+
+
 def test_branches_with_one_version_keep_their_values(items: SyncLongTermMemoryStore) -> None:
     saver = JazzmineSaver(items)
     root = put(saver, THREAD, ["root"])
@@ -182,24 +197,6 @@ def test_an_encrypting_serializer_leaves_no_text(memory: SyncLongTermMemoryStore
     assert not any(b"a secret" in (item.data or b"") for item in memory.list_items())
     with MessageStore.initialize("memory:") as store, pytest.raises(ConfigurationError):
         JazzmineSaver(memory, serde=serde, messages=store)
-
-
-def test_a_user_is_erased_from_threads_items_and_messages(
-    memory: SyncLongTermMemoryStore,
-) -> None:
-    with MessageStore.initialize("memory:") as store:
-        facts = JazzmineStore(memory)
-        agent = graph(JazzmineSaver(memory, messages=store), facts)
-        agent.invoke(QUESTION, SETTINGS)
-        agent.invoke(Command(resume="yes"), SETTINGS)
-        said = [message.original_content for message in store.get_immediate_context("t1", 10)]
-        assert said == ["A hotel!", "You said yes."]
-
-        memory.erase_user("ana")
-        store.erase_user("ana")
-
-        assert memory.list_items() == []
-        assert store.get_conversations() == []
 
 
 def test_the_store_ranks_and_leaves_nothing_out(items: SyncLongTermMemoryStore) -> None:
