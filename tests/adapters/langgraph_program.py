@@ -85,7 +85,8 @@ def parallel(saver: Any, ran: list[str], *, is_killed: bool) -> Any:
         return {"done": ["second"]}
 
     whole = StateGraph(Done)
-    for node in (first, second):
+    nodes: list[Any] = [first, second]
+    for node in nodes:
         whole.add_node(node.__name__, node)
         whole.add_edge(START, node.__name__)
     return whole.compile(checkpointer=saver)

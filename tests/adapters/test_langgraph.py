@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import uuid4
@@ -18,7 +17,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.types import Command
 
 from jazzmine import ConfigurationError
-from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
+from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
@@ -197,41 +196,6 @@ def test_an_encrypting_serializer_leaves_no_text(memory: SyncLongTermMemoryStore
     assert not any(b"a secret" in (item.data or b"") for item in memory.list_items())
     with MessageStore.initialize("memory:") as store, pytest.raises(ConfigurationError):
         JazzmineSaver(memory, serde=serde, messages=store)
-
-
-def test_the_store_ranks_and_leaves_nothing_out(items: SyncLongTermMemoryStore) -> None:
-    store = JazzmineStore(items)
-    for key, text in (("a", "rain"), ("b", "sun"), ("c", "rain and rain")):
-        store.put(("facts",), key, {"text": text, "size": len(text)})
-
-    found = store.search(("facts",), query="rain")
-    assert {item.key for item in found[:2]} == {"a", "c"}
-    assert (found[2].key, found[2].score) == ("b", None)
-    assert [item.key for item in store.search(("facts",), filter={"size": {"$lt": 4}})] == ["b"]
-    assert store.list_namespaces() == [("facts",)]
-
-
-def test_a_query_does_not_rank_an_item_without_an_index(memory: SyncLongTermMemoryStore) -> None:
-    store = JazzmineStore(memory, ttl={"default_ttl": 60})
-    store.put(("facts",), "a", {"text": "rain"}, index=False)
-    store.put(("facts",), "b", {"text": "rain"}, index=False, ttl=None)
-    store.put(("facts",), "c", {"text": "rain"})
-    found = store.search(("facts",), query="rain")
-    assert [item.score is None for item in found] == [False, True, True]
-    assert found[0].key == "c"
-    assert [item.expires_at is None for item in memory.list_items()] == [False, True, False]
-    store.put(("facts",), "a", {"text": "rain"})
-    assert {item.key for item in store.search(("facts",), query="rain") if item.score} == {"a", "c"}
-
-
-def test_an_item_of_the_store_expires_after_its_last_use(memory: SyncLongTermMemoryStore) -> None:
-    store = JazzmineStore(memory, ttl={"default_ttl": 0.6 / 60})
-    store.put(("facts",), "a", {"text": "rain"})
-    for _ in range(3):
-        time.sleep(0.4)
-        assert store.get(("facts",), "a") is not None
-    time.sleep(0.7)
-    assert store.search(("facts",)) == []
 
 
 def test_a_task_that_writes_again_keeps_what_it_wrote(memory: SyncLongTermMemoryStore) -> None:

@@ -81,11 +81,14 @@ def test_what_a_run_stores_is_its_users_in_a_thread_of_another_one(
         store.put(("facts",), user_id, {"is": "known"})
         return {"messages": [AIMessage(f"Hello {user_id}!")]}
 
+    node: Any = answer
     inner: StateGraph[Any] = StateGraph(MessagesState)
-    inner.add_node("answer", answer)
+    inner.add_node("answer", node)
     inner.add_edge(START, "answer")
+    if is_nested:
+        node = inner.compile()
     outer: StateGraph[Any] = StateGraph(MessagesState)
-    outer.add_node("answer", inner.compile() if is_nested else answer)
+    outer.add_node("answer", node)
     outer.add_edge(START, "answer")
     agent = outer.compile(
         checkpointer=JazzmineSaver(items, messages=store), store=JazzmineStore(items)
