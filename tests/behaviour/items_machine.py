@@ -263,7 +263,8 @@ class ItemMachine(RuleBasedStateMachine):
         for place in chosen:
             if place in self.stored:
                 revision = self.former[place][0] if is_former else self.stored[place].revision
-                changes = {"expires_at": end, "revision": revision, "user_id": None, "value": {}}
+                changes: dict[str, Any] = {"expires_at": end, "revision": revision}
+                changes.update(user_id=None, value={})
                 given.append(self.stored[place].model_copy(update=changes))
         live = self.live()
         renewed = [
