@@ -208,6 +208,28 @@ def test_a_task_that_writes_again_keeps_what_it_wrote(memory: SyncLongTermMemory
     assert found.pending_writes == [(task, "a", 1), (task, "b", 2)]
 
 
+def test_the_writes_of_many_tasks_are_read_in_few_calls(
+    memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = JazzmineSaver(memory)
+    at = put(saver, THREAD, 1)
+    for number in range(300):
+        saver.put_writes(at, [("a", number)], f"{number:03}")
+    calls = []
+    read = memory.list_items
+
+    def read_and_count(*args: Any, **named: Any) -> Any:
+        calls.append(named["limit"])
+        return read(*args, **named)
+
+    monkeypatch.setattr(memory, "list_items", read_and_count)
+    found = saver.get_tuple(THREAD)
+
+    assert found is not None
+    assert found.pending_writes == [(f"{number:03}", "a", number) for number in range(300)]
+    assert len(calls) == 3
+
+
 def test_a_reader_never_gets_a_checkpoint_without_values_that_are_being_pruned(
     memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

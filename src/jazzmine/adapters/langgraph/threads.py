@@ -36,7 +36,7 @@ async def entries_in(
     """
     key = key_before(first) if first else key_after(before) if before else None
     last = MemoryItem(namespace=place, key=key, value={}) if key else None
-    # A checkpoint has few pending writes.
+    # Most checkpoints have few pending writes.
     size = AT_ONCE if count is None else min(AT_ONCE, 1 + 2 * count)
     entries: list[Entry] = []
     if count == 0:
@@ -52,7 +52,8 @@ async def entries_in(
                 entries[-1].writes.append(item)
         if len(page) < size:
             return entries
-        last = page[-1]
+        # This one has many: a step of many tasks.
+        last, size = page[-1], AT_ONCE
 
 
 async def places_in(
