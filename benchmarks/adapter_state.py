@@ -1,8 +1,7 @@
-"""What do sessions of Google's ADK and graphs of LangGraph cost, beside their own SQL stores?
+"""What do sessions of Google's ADK cost, beside its own SQL store?
 
-A turn of the graph appends a question and an answer to a thread of 20 messages. Both sides flush
-each commit, and use the asynchronous API: ADK's DatabaseSessionService with asyncpg and aiosqlite,
-LangGraph's AsyncPostgresSaver with a pool of psycopg.
+Both sides flush each commit, and use the asynchronous API: ADK's DatabaseSessionService with
+asyncpg and aiosqlite.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ EVENTS = 200
 RECENT = 20
 SESSIONS = 10_000
 PAGE = 100
-TURNS = 10
 TEXT = "Where is my order? It has not arrived yet, and the tracking number shows nothing. " * 4
 
 
@@ -137,59 +135,6 @@ class ListedSessions(Sessions):
         return {"slowest page": max(times)}
 
 
-class Graph(Scenario):
-    """A graph with one node, whose thread is kept."""
-
-    def __init__(self, folder: Path, url: str, theirs: bool) -> None:
-        super().__init__(folder)
-        self._url, self._theirs = url, theirs
-        self._stack = AsyncExitStack()
-        self._settings: Any = {"configurable": {"thread_id": "t1"}}
-
-    async def prepare(self) -> None:
-        from langgraph.graph import END, START, MessagesState, StateGraph
-
-        graph: Any = StateGraph(MessagesState)
-        graph.add_node("answer", lambda state: {"messages": [("assistant", TEXT)]})
-        graph.add_edge(START, "answer")
-        graph.add_edge("answer", END)
-        self._graph = graph.compile(checkpointer=await self._saver())
-
-    async def measure(self) -> Figures:
-        numbers = itertools.count()
-
-        async def turn() -> None:
-            if next(numbers) % TURNS == 0:
-                name = f"t{id(self)}-{perf_counter()}"
-                self._settings = {"configurable": {"thread_id": name}}
-            await self._graph.ainvoke({"messages": [("user", TEXT)]}, self._settings)
-
-        return {
-            "turn": await _median(turn),
-            "get": await _median(lambda: self._graph.aget_state(self._settings)),
-        }
-
-    async def finish(self) -> None:
-        await self._stack.aclose()
-
-    async def _saver(self) -> Any:
-        enter = self._stack.enter_async_context
-        if self._theirs:
-            from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-            from psycopg.rows import dict_row
-            from psycopg_pool import AsyncConnectionPool
-
-            kwargs = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-            pool: Any = AsyncConnectionPool(self._url, kwargs=kwargs, open=False)
-            saver = AsyncPostgresSaver(await enter(pool))
-            await saver.setup()
-            return saver
-        from jazzmine.adapters.langgraph import JazzmineSaver
-        from jazzmine.core.long_term_memory import LongTermMemoryStore
-
-        return JazzmineSaver(await enter(await LongTermMemoryStore.initialize(self._url)))
-
-
 def answer(lab: Lab) -> Iterator[Row]:
     if lab.self_check:
         return
@@ -199,19 +144,6 @@ def answer(lab: Lab) -> Iterator[Row]:
     with database(fsync=True) as dsn:
         address = dsn.replace("postgresql://", "postgresql+asyncpg://")
         yield from _sessions(lab, "PostgreSQL", dsn, address)
-    with database(fsync=True) as dsn:
-        found = lab.race(
-            Side(Graph, {"url": dsn, "theirs": False}),
-            Side(Graph, {"url": dsn, "theirs": True}),
-            rounds=7,
-        )
-    for measured, label in (("turn", "turn"), ("get", "get state")):
-        yield Row(
-            f"LangGraph: {label}",
-            found[measured],
-            at_least_as_fast(2),
-            beside="AsyncPostgresSaver",
-        )
 
 
 def _sessions(lab: Lab, name: str, ours: str, theirs: str) -> Iterator[Row]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from uuid import uuid4
@@ -18,7 +17,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.types import Command
 
 from jazzmine import ConfigurationError
-from jazzmine.adapters.langgraph import JazzmineSaver, JazzmineStore
+from jazzmine.adapters.langgraph import JazzmineSaver
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from jazzmine.sync import MessageStore
 from jazzmine.sync.long_term_memory import LongTermMemoryStore as SyncLongTermMemoryStore
@@ -121,6 +120,21 @@ def test_a_killed_graph_goes_on_in_another_process(item_config: Config) -> None:
     }
 
 
+def test_of_a_killed_step_only_the_task_that_was_not_done_is_run_again(
+    item_config: Config,
+) -> None:
+    if item_config["storage"] == "memory":
+        pytest.skip("it is in one process's memory (on any machine)")
+    program = [sys.executable, "-m", "tests.adapters.langgraph_program", json.dumps(item_config)]
+    begun = subprocess.run([*program, "begin"], cwd=ROOT, timeout=120)
+    ended = subprocess.run(
+        [*program, "end"], cwd=ROOT, stdout=subprocess.PIPE, timeout=120, check=True
+    )
+
+    assert begun.returncode == -9
+    assert json.loads(ended.stdout) == {"ran": ["second"], "done": ["first", "second"]}
+
+
 def test_branches_with_one_version_keep_their_values(items: SyncLongTermMemoryStore) -> None:
     saver = JazzmineSaver(items)
     root = put(saver, THREAD, ["root"])
@@ -184,59 +198,6 @@ def test_an_encrypting_serializer_leaves_no_text(memory: SyncLongTermMemoryStore
         JazzmineSaver(memory, serde=serde, messages=store)
 
 
-def test_a_user_is_erased_from_threads_items_and_messages(
-    memory: SyncLongTermMemoryStore,
-) -> None:
-    with MessageStore.initialize("memory:") as store:
-        facts = JazzmineStore(memory)
-        agent = graph(JazzmineSaver(memory, messages=store), facts)
-        agent.invoke(QUESTION, SETTINGS)
-        agent.invoke(Command(resume="yes"), SETTINGS)
-        said = [message.original_content for message in store.get_immediate_context("t1", 10)]
-        assert said == ["A hotel!", "You said yes."]
-
-        memory.erase_user("ana")
-        store.erase_user("ana")
-
-        assert memory.list_items() == []
-        assert store.get_conversations() == []
-
-
-def test_the_store_ranks_and_leaves_nothing_out(items: SyncLongTermMemoryStore) -> None:
-    store = JazzmineStore(items)
-    for key, text in (("a", "rain"), ("b", "sun"), ("c", "rain and rain")):
-        store.put(("facts",), key, {"text": text, "size": len(text)})
-
-    found = store.search(("facts",), query="rain")
-    assert {item.key for item in found[:2]} == {"a", "c"}
-    assert (found[2].key, found[2].score) == ("b", None)
-    assert [item.key for item in store.search(("facts",), filter={"size": {"$lt": 4}})] == ["b"]
-    assert store.list_namespaces() == [("facts",)]
-
-
-def test_a_query_does_not_rank_an_item_without_an_index(memory: SyncLongTermMemoryStore) -> None:
-    store = JazzmineStore(memory, ttl={"default_ttl": 60})
-    store.put(("facts",), "a", {"text": "rain"}, index=False)
-    store.put(("facts",), "b", {"text": "rain"}, index=False, ttl=None)
-    store.put(("facts",), "c", {"text": "rain"})
-    found = store.search(("facts",), query="rain")
-    assert [item.score is None for item in found] == [False, True, True]
-    assert found[0].key == "c"
-    assert [item.expires_at is None for item in memory.list_items()] == [False, True, False]
-    store.put(("facts",), "a", {"text": "rain"})
-    assert {item.key for item in store.search(("facts",), query="rain") if item.score} == {"a", "c"}
-
-
-def test_an_item_of_the_store_expires_after_its_last_use(memory: SyncLongTermMemoryStore) -> None:
-    store = JazzmineStore(memory, ttl={"default_ttl": 0.6 / 60})
-    store.put(("facts",), "a", {"text": "rain"})
-    for _ in range(3):
-        time.sleep(0.4)
-        assert store.get(("facts",), "a") is not None
-    time.sleep(0.7)
-    assert store.search(("facts",)) == []
-
-
 def test_a_task_that_writes_again_keeps_what_it_wrote(memory: SyncLongTermMemoryStore) -> None:
     saver, task = JazzmineSaver(memory), str(uuid4())
     at = put(saver, THREAD, 1)
@@ -245,6 +206,28 @@ def test_a_task_that_writes_again_keeps_what_it_wrote(memory: SyncLongTermMemory
     found = saver.get_tuple(at)
     assert found is not None
     assert found.pending_writes == [(task, "a", 1), (task, "b", 2)]
+
+
+def test_the_writes_of_many_tasks_are_read_in_few_calls(
+    memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = JazzmineSaver(memory)
+    at = put(saver, THREAD, 1)
+    for number in range(300):
+        saver.put_writes(at, [("a", number)], f"{number:03}")
+    calls = []
+    read = memory.list_items
+
+    def read_and_count(*args: Any, **named: Any) -> Any:
+        calls.append(named["limit"])
+        return read(*args, **named)
+
+    monkeypatch.setattr(memory, "list_items", read_and_count)
+    found = saver.get_tuple(THREAD)
+
+    assert found is not None
+    assert found.pending_writes == [(f"{number:03}", "a", number) for number in range(300)]
+    assert len(calls) == 3
 
 
 def test_a_reader_never_gets_a_checkpoint_without_values_that_are_being_pruned(

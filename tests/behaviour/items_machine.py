@@ -253,6 +253,30 @@ class ItemMachine(RuleBasedStateMachine):
         assert {place_of(one.item) for one in listed} == found
         assert all(one.item == self.stored[place_of(one.item)] for one in listed)
 
+    @rule(
+        chosen=st.lists(places, max_size=3, unique=True),
+        end=st.sampled_from([None, LATER, LATER - 1, EXPIRED]),
+        is_former=st.booleans(),
+    )
+    def renew(self, chosen: list[Place], end: int | None, is_former: bool) -> None:
+        given = []
+        for place in chosen:
+            if place in self.stored:
+                revision = self.former[place][0] if is_former else self.stored[place].revision
+                changes: dict[str, Any] = {"expires_at": end, "revision": revision}
+                changes.update(user_id=None, value={})
+                given.append(self.stored[place].model_copy(update=changes))
+        live = self.live()
+        renewed = [
+            one
+            for one in given
+            if place_of(one) in live and one.revision == live[place_of(one)].revision
+        ]
+
+        assert self.call("renew", given) == len(renewed)
+        for place in map(place_of, renewed):
+            self.stored[place] = self.stored[place].model_copy(update={"expires_at": end})
+
     @rule(user=st.sampled_from(["ann", "bob"]))
     def erase_user(self, user: str) -> None:
         gone = [place for place, one in self.stored.items() if one.user_id == user]

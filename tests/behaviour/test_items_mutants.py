@@ -11,7 +11,15 @@ import pytest
 from jazzmine._sync.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
-from jazzmine.records.item_rows import Cursor, ItemChange, ItemConflict, ItemQuery, ItemRow, Outcome
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemConflict,
+    ItemQuery,
+    ItemRow,
+    Outcome,
+    Renewal,
+)
 from jazzmine.records.log import ANY
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.behaviour.items_machine import ItemMachine
@@ -135,6 +143,17 @@ class ErasesOnlyWhatHasNotExpired(Memory):
         return super().erase(user_id, limit)
 
 
+class RenewsAnyRevision(Memory):
+    def renew(self, renewals: Sequence[Renewal]) -> int:
+        for renewal in renewals:
+            self.sql(
+                "UPDATE stored_items SET expires_at = ? WHERE path = ?",
+                renewal.expires_at,
+                renewal.path,
+            )
+        return super().renew(renewals)
+
+
 class PrunesTooMuch(Memory):
     def prune(self, limit: int) -> int:
         self.sql("DELETE FROM stored_items WHERE expires_at IS NOT NULL")
@@ -154,6 +173,7 @@ MUTANTS: list[Callable[[], Memory]] = [
     ListsOldestFirst,
     ListsExpiredNamespaces,
     ErasesOnlyWhatHasNotExpired,
+    RenewsAnyRevision,
     PrunesTooMuch,
 ]
 

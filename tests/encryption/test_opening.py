@@ -209,18 +209,22 @@ def test_conversations_are_found_by_their_sealed_metadata(messages_config: Confi
 
 
 def test_items_are_found_by_their_sealed_values(items_config: Config) -> None:
-    with LongTermMemoryStore.initialize(sealed(items_config)) as items:
+    with LongTermMemoryStore.initialize(
+        sealed(items_config), embed=lambda texts: [[3, 4]] * len(texts)
+    ) as items:
         for number in range(7):
             value = {"even": number % 2 == 0, "text": f"{WORD} {number}"}
             items.put(MemoryItem(namespace=("n",), key=f"k{number}", value=value))
         with patch.object(seal_items, "_READ_AT_ONCE", 2):
             found = items.list_items(("n",), where={"even": True})
             page = items.list_items(("n",), where={"even": True}, limit=2)
-            searched = items.search_items(WORD, prefix=("n",), where={"even": False})
+            searched = items.search_items(WORD, prefix=("n",), where={"even": False}, by="words")
+            nearest = items.search_items("near", where={"even": False}, by="vectors")
 
     assert [one.key for one in found] == ["k0", "k2", "k4", "k6"]
     assert page == found[:2]
     assert {one.item.key for one in searched} == {"k1", "k3", "k5"}
+    assert {one.item.key for one in nearest} == {"k1", "k3", "k5"}
 
 
 def test_the_memory_of_a_process_is_sealed_too() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from jazzmine.search.analyser import Analyser
 from jazzmine.search.ranking import ranked_by_words, text_of
-from jazzmine.search.vectors import fused, packed_vector, ranked_by_vector
+from jazzmine.search.vectors import fused, packed_vectors, ranked_by_vector
 
 
 @pytest.mark.parametrize(
@@ -65,26 +65,29 @@ def test_equal_scores_keep_their_order_and_no_text_is_no_error() -> None:
 
 @pytest.mark.parametrize("factor", [1.0, 1e-300, 1e300])
 def test_a_vector_has_length_1(factor: float) -> None:
-    packed = packed_vector([3 * factor, -4 * factor])
+    packed = packed_vectors([[3 * factor, -4 * factor], [0.0, 0.0], [0.0, factor]])
 
     assert packed is not None
-    assert struct.unpack("<2f", packed) == pytest.approx((0.6, -0.8))
-    assert packed_vector([0.0, 0.0]) is None
-    assert packed_vector([]) is None
+    assert struct.unpack("<I4f", packed) == pytest.approx((2, 0.6, -0.8, 0, 1))
+    assert packed_vectors([[0.0, 0.0]]) is None
+    assert packed_vectors([]) is None
     with pytest.raises(ValueError, match="finite"):
-        packed_vector([math.inf])
+        packed_vectors([[math.inf]])
+    with pytest.raises(ValueError, match="one number of dimensions"):
+        packed_vectors([[factor], [factor, factor]])
 
 
 def test_vectors_are_ranked_by_their_cosine() -> None:
-    vectors: dict[str, list[float]] = {
-        "far": [-1, 0],
-        "near": [2, 0.1],
-        "right": [0, 3],
-        "other model": [1, 0, 0],
+    vectors: dict[str, list[list[float]]] = {
+        "far": [[-1, 0]],
+        "near": [[-1, 0], [2, 0.1], [0, 1]],
+        "right": [[0, 3]],
+        "other model": [[1, 0, 0]],
+        "another model": [[1], [1]],
     }
-    packed = [(name, packed_vector(vector) or b"") for name, vector in vectors.items()]
+    packed = [(name, packed_vectors(several) or b"") for name, several in vectors.items()]
 
-    ranking = ranked_by_vector(packed_vector([5, 0]) or b"", packed)
+    ranking = ranked_by_vector(packed_vectors([[5, 0]]) or b"", packed)
 
     assert [name for name, _ in ranking] == ["near", "right", "far"]
     assert ranking[2][1] == pytest.approx(-1)

@@ -114,7 +114,7 @@ class PostgreSQL(Graph):
             "prepare_threshold": 0,
             "row_factory": dict_row,
         }
-        pool = ConnectionPool(place, min_size=2, max_size=10, kwargs=options, open=True)
+        pool: Any = ConnectionPool(place, min_size=2, max_size=10, kwargs=options, open=True)
         saver = PostgresSaver(self._stack.enter_context(pool))
         saver.setup()
         return saver

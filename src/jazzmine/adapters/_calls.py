@@ -24,6 +24,7 @@ from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "Conversations",
+    "Direct",
     "as_async",
     "called_directly",
     "completed",
@@ -164,11 +165,11 @@ def called_directly(store: AsyncMessageStore | MessageStore) -> AsyncMessageStor
             f"store must be an open MessageStore of jazzmine.sync, not {kind}; with a store of"
             " jazzmine.core, await this, or write `async with`"
         )
-    return cast(AsyncMessageStore, _Direct(store))
+    return cast(AsyncMessageStore, Direct(store))
 
 
 def completed(call: Coroutine[Any, Any, T]) -> T:
-    """Return the result of a coroutine that never waits, such as one on `called_directly`."""
+    """Return the result of a coroutine that never waits, such as one on a `Direct` store."""
     try:
         call.send(None)
     except StopIteration as done:
@@ -177,10 +178,10 @@ def completed(call: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("the coroutine waits for an event loop")
 
 
-class _Direct:
-    """Calls a sync store at once."""
+class Direct:
+    """Gives a sync store the async API: each call is done at once, and waits for no event loop."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore | LongTermMemoryStore) -> None:
         self._store = store
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:

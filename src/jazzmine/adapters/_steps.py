@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from jazzmine._compat.async_concurrency import run_blocking
-from jazzmine.adapters._calls import finished
+from jazzmine.adapters._calls import Direct, completed, finished
 
 __all__ = ["Steps"]
 
@@ -36,7 +36,7 @@ class Steps:
                 f"the store must be an open {kinds[0].__name__}, not {type(store).__name__}"
             )
         self.is_async: bool = isinstance(store, kinds[0])
-        self.store: Any = store if self.is_async else Immediate(store)
+        self.store: Any = store if self.is_async else Direct(store)
         self._loop: asyncio.AbstractEventLoop | None = (
             asyncio.get_running_loop() if self.is_async else None
         )
@@ -48,7 +48,7 @@ class Steps:
             RuntimeError: the caller is in the event loop that would have to run the step.
         """
         if self._loop is None:
-            return _result(step)
+            return completed(step)
         try:
             own = asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -64,29 +64,5 @@ class Steps:
     async def awaited(self, step: Coroutine[Any, Any, T]) -> T:
         """Run a step for a coroutine; once begun in a thread, it ends before a cancellation."""
         if self._loop is None:
-            return await finished(run_blocking(_result, step))
+            return await finished(run_blocking(completed, step))
         return await step
-
-
-class Immediate:
-    """Gives a sync store the async API: each call is done when its coroutine is first resumed."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        method = getattr(self._store, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return method(*args, **kwargs)
-
-        return call
-
-
-def _result(step: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits."""
-    try:
-        step.send(None)
-    except StopIteration as stop:
-        return stop.value
-    raise AssertionError("a step on a sync store waited")

@@ -25,6 +25,7 @@ __all__ = [
     "require_roles",
     "require_search_order",
     "require_text",
+    "require_texts",
     "require_time",
     "require_usage_key",
 ]
@@ -60,6 +61,18 @@ def require_text(name: str, value: object) -> str:
         except UnicodeEncodeError:
             raise _refused(name, value, "string_unicode", {}) from None
     return value if type(value) is str else str.__str__(value)
+
+
+def require_texts(name: str, value: object) -> list[str]:
+    """Do the same with each of several texts.
+
+    Raises:
+        TypeError: it is one text, or no list of texts.
+        ValidationError: UTF-8 cannot encode one of them.
+    """
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a list of str, not {type(value).__name__}")
+    return [require_text(name, text) for text in value]
 
 
 def _refused(name: str, value: str, kind: str, context: dict[str, int]) -> ValidationError:

@@ -25,6 +25,7 @@ __all__ = [
     "ItemVersion",
     "Order",
     "Outcome",
+    "Renewal",
     "Stored",
     "cursor_of",
     "is_expected",
@@ -93,6 +94,14 @@ class ItemVersion:
 
 Outcome: TypeAlias = "Stored | bool"
 """What became of a change: what was set, or whether there was an item to delete."""
+
+
+class Renewal(NamedTuple):
+    """From when on the item at a path is not there any more, if it has a revision still."""
+
+    path: str
+    revision: int
+    expires_at: int | None
 
 
 class Cursor(NamedTuple):

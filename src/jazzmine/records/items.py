@@ -61,10 +61,13 @@ class PutItem:
     Args:
         item: its times and its revision are the store's.
         expected_revision: that of the stored item; None if there must be none; by default any.
+        texts: what a store with `embed` makes vectors of, one of each; by default one text of all
+            strings in `value`. A search takes the nearest of them.
     """
 
     item: MemoryItem
     expected_revision: int | AnyMessage | None = ANY
+    texts: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ class FoundItem:
 
     Args:
         item: the item.
-        score: higher is better; it can be compared within one search only.
+        score: higher is better; it can be compared within one search only, except that of a
+            search by vectors, which is the cosine.
     """
 
     item: MemoryItem

@@ -12,7 +12,7 @@ __all__ = [
     "Embed",
     "Ranking",
     "fused",
-    "packed_vector",
+    "packed_vectors",
     "ranked_by_vector",
 ]
 
@@ -25,35 +25,51 @@ Ranking: TypeAlias = list[tuple[str, float]]
 _RANK_OFFSET = 60  # of reciprocal rank fusion, as in the paper that introduced it
 
 
-def packed_vector(vector: Iterable[float]) -> bytes | None:
-    """Return a vector of length 1 in the same direction, as floats of 32 bits; None of a zero.
+def packed_vectors(vectors: Iterable[Iterable[float]]) -> bytes | None:
+    """Return the number of dimensions of vectors, and one of length 1 in the direction of each.
+
+    The numbers are floats of 32 bits. Zeros are left out; None is returned if nothing is left.
 
     Raises:
-        ValueError: a number is not finite.
+        ValueError: a number is not finite, or the vectors have different numbers of dimensions.
     """
+    packed = [vector for vector in map(_packed, vectors) if vector]
+    if len(set(map(len, packed))) > 1:
+        raise ValueError("embed must return vectors of one number of dimensions")
+    return struct.pack("<I", len(packed[0]) // 4) + b"".join(packed) if packed else None
+
+
+def _packed(vector: Iterable[float]) -> bytes:
     numbers = [float(number) for number in vector]
     if not all(map(math.isfinite, numbers)):
         raise ValueError("embed must return finite numbers")
     largest = max(map(abs, numbers), default=0.0)
     if not largest:
-        return None
+        return b""
     numbers = [number / largest for number in numbers]  # their squares do not overflow
     length = math.sqrt(sum(map(mul, numbers, numbers)))
     return struct.pack(f"<{len(numbers)}f", *(number / length for number in numbers))
 
 
 def ranked_by_vector(query: bytes, vectors: Iterable[tuple[str, bytes]]) -> Ranking:
-    """Rank vectors by their cosine with that of the query, exactly.
+    """Rank vectors by their cosine with that of the query, exactly; of several, by the highest.
 
     Args:
-        query, vectors: as `packed_vector` returns them; those of another number of dimensions,
-            which come from another model, are left out.
+        query, vectors: as `packed_vectors` returns them, the query alone; those of another number
+            of dimensions, which come from another model, are left out.
     """
-    wanted = struct.unpack(f"<{len(query) // 4}f", query)
+    head, numbers = query[:4], struct.Struct(f"<{(len(query) - 4) // 4}f")
+    wanted = numbers.unpack_from(query, 4)
     ranking = [
-        (name, sum(map(mul, wanted, struct.unpack(f"<{len(wanted)}f", vector))))
-        for name, vector in vectors
-        if len(vector) == len(query)
+        (
+            name,
+            max(
+                sum(map(mul, wanted, numbers.unpack_from(packed, start)))
+                for start in range(4, len(packed), numbers.size)
+            ),
+        )
+        for name, packed in vectors
+        if packed[:4] == head
     ]
     return sorted(ranking, key=lambda pair: -pair[1])
 

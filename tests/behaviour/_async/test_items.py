@@ -291,6 +291,55 @@ async def test_an_item_in_place_of_an_expired_one_is_new(items: LongTermMemorySt
     assert await items.list_namespaces(("gone",)) == []
 
 
+@pytest.mark.smoke
+async def test_renewed_items_have_another_end_and_are_the_same_otherwise(
+    items: LongTermMemoryStore,
+) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    stored = [
+        await items.put(fact(key, expires_at=end, data=b"x"))
+        for key, end in (("tea", later), ("milk", None), ("cup", later))
+    ]
+    ends = [later + 1, later + 2, None]
+    renewed = [
+        item.model_copy(update={"expires_at": end, "value": {"not": "stored"}})
+        for item, end in zip(stored, ends, strict=True)
+    ]
+
+    assert await items.renew(renewed) == 3
+
+    expected = [
+        item.model_copy(update={"expires_at": end}) for item, end in zip(stored, ends, strict=True)
+    ]
+    assert await items.get_many((item.namespace, item.key) for item in stored) == expected
+    assert await items.list_items(order="updated") == expected[::-1]
+    assert await items.renew(renewed) == 3
+    assert await items.renew([]) == 0
+    with pytest.raises(ValueError, match="given twice"):
+        await items.renew([stored[0], stored[0]])
+    with pytest.raises(TypeError):
+        await items.renew([PutItem(stored[0])])  # type: ignore[list-item]
+
+
+@pytest.mark.smoke
+async def test_what_was_changed_deleted_or_has_expired_is_not_renewed(
+    items: LongTermMemoryStore,
+) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    changed, deleted = await items.put(fact()), await items.put(fact("deleted"))
+    expired = await items.put(fact("expired", expires_at=1))
+    kept = await items.put(fact("kept"))
+    again = await items.put(fact(expires_at=later))
+    await items.delete(FACTS, "deleted")
+
+    end = {"expires_at": later + 1}
+    wanted = [one.model_copy(update=end) for one in (changed, deleted, expired, kept)]
+    assert await items.renew(wanted) == 1
+
+    assert await items.list_items() == [kept.model_copy(update=end), again]
+    assert await items.prune_expired() == 1
+
+
 # Copies
 
 

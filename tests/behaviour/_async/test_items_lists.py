@@ -223,3 +223,11 @@ async def test_a_page_of_namespaces_begins_within_its_prefix(items: LongTermMemo
     assert await items.list_namespaces(("a",), after=("a", "b")) == [("a", "b", "c"), ("a", "ba")]
     assert await items.list_namespaces(("ab",), after=("a", "b")) == [("ab",), ("ab", "b")]
     assert await items.list_namespaces(("a",), after=("b",)) == []
+
+
+@pytest.mark.smoke
+async def test_a_list_without_data_has_all_else(items: LongTermMemoryStore) -> None:
+    stored = await items.put(MemoryItem(namespace=("a",), key="k", value={"n": 1}, data=b"x"))
+
+    assert await items.list_items(with_data=False) == [stored.model_copy(update={"data": None})]
+    assert await items.list_items(where={"n": 1}, with_data=True) == [stored]

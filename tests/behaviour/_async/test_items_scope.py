@@ -56,6 +56,9 @@ ABOUT: dict[str, Callable[[Any, str], Any]] = {
     "list_items": lambda own, key: own.list_items(where={"text": f"tea {key}"}),
     "list_namespaces": lambda own, key: own.list_namespaces(("others", key)),
     "put": lambda own, key: own.put(item(key), expected_revision=7),
+    "renew": lambda own, key: own.renew(
+        [item(key, None, revision={"b": 2, "n": 3}.get(key, 1), expires_at=1)]
+    ),
     "search_items": lambda own, key: own.search_items(key),
 }
 # Called without a key; what they do is tested below.

@@ -291,6 +291,55 @@ def test_an_item_in_place_of_an_expired_one_is_new(items: LongTermMemoryStore) -
     assert items.list_namespaces(("gone",)) == []
 
 
+@pytest.mark.smoke
+def test_renewed_items_have_another_end_and_are_the_same_otherwise(
+    items: LongTermMemoryStore,
+) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    stored = [
+        items.put(fact(key, expires_at=end, data=b"x"))
+        for key, end in (("tea", later), ("milk", None), ("cup", later))
+    ]
+    ends = [later + 1, later + 2, None]
+    renewed = [
+        item.model_copy(update={"expires_at": end, "value": {"not": "stored"}})
+        for item, end in zip(stored, ends, strict=True)
+    ]
+
+    assert items.renew(renewed) == 3
+
+    expected = [
+        item.model_copy(update={"expires_at": end}) for item, end in zip(stored, ends, strict=True)
+    ]
+    assert items.get_many((item.namespace, item.key) for item in stored) == expected
+    assert items.list_items(order="updated") == expected[::-1]
+    assert items.renew(renewed) == 3
+    assert items.renew([]) == 0
+    with pytest.raises(ValueError, match="given twice"):
+        items.renew([stored[0], stored[0]])
+    with pytest.raises(TypeError):
+        items.renew([PutItem(stored[0])])  # type: ignore[list-item]
+
+
+@pytest.mark.smoke
+def test_what_was_changed_deleted_or_has_expired_is_not_renewed(
+    items: LongTermMemoryStore,
+) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    changed, deleted = items.put(fact()), items.put(fact("deleted"))
+    expired = items.put(fact("expired", expires_at=1))
+    kept = items.put(fact("kept"))
+    again = items.put(fact(expires_at=later))
+    items.delete(FACTS, "deleted")
+
+    end = {"expires_at": later + 1}
+    wanted = [one.model_copy(update=end) for one in (changed, deleted, expired, kept)]
+    assert items.renew(wanted) == 1
+
+    assert items.list_items() == [kept.model_copy(update=end), again]
+    assert items.prune_expired() == 1
+
+
 # Copies
 
 

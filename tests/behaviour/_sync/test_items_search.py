@@ -115,10 +115,37 @@ def test_items_are_found_by_their_vectors(item_config: Config, embedder: Any) ->
         assert [one.item.key for one in items.search_items("drink tea", limit=1)] == ["tea"]
         assert items.search_items("drink", prefix=("m",)) == []
         assert items.search_items("drink", where={"n": 1}) == []
+        # By vectors alone the score is the cosine; by words alone there are no vectors.
+        alone = items.search_items("nothing to drink", by="vectors")
+        assert [one.item.key for one in alone] == ["tea", "river"]
+        assert math.isclose(alone[0].score, 0.9 / math.hypot(0.1, 0.9), rel_tol=1e-6)
+        assert keys(items, "nothing to drink", by="words") == ["none"]
 
         items.put(MemoryItem(namespace=("n",), key="tea", value={"text": "sold out"}))
         items.delete(("n",), "river")
         assert items.search_items("a drink") == []
+
+
+@pytest.mark.smoke
+def test_an_item_is_found_by_the_nearest_of_its_texts(item_config: Config) -> None:
+    with LongTermMemoryStore.initialize(item_config, embed=embed) as items:
+        item = MemoryItem(namespace=("n",), key="both", value={"text": "nothing", "n": 1})
+        hidden = item.model_copy(update={"key": "hidden", "value": {"text": "the river"}})
+        items.apply([PutItem(item, texts=["river", "", "drink"]), PutItem(hidden, texts=[])])
+
+        for query in ("river", "drink"):
+            [found] = items.search_items(query, by="vectors")
+            assert (found.item.key, round(found.score, 6)) == ("both", 1.0)
+        assert keys(items, "river", by="vectors", where={"n": 1.0}) == ["both"]
+        assert keys(items, "river", by="vectors", where={"n": 2}) == []
+
+
+@pytest.mark.before_hooks
+def test_a_search_by_what_there_is_not_is_refused(items: LongTermMemoryStore) -> None:
+    with pytest.raises(ValueError, match="embed"):
+        items.search_items("tea", by="vectors")
+    with pytest.raises(ValueError, match="by must be"):
+        items.search_items("tea", by="meaning")  # type: ignore[arg-type]
 
 
 def test_what_embed_returns_is_checked(item_config: Config) -> None:
@@ -132,6 +159,10 @@ def test_what_embed_returns_is_checked(item_config: Config) -> None:
             with pytest.raises(ValueError, match=r"embed|float"):
                 items.put(MemoryItem(namespace=("n",), key="k", value={"t": "text"}))
             assert items.list_items() == []
+    item = MemoryItem(namespace=("n",), key="k", value={})
+    with LongTermMemoryStore.initialize(item_config, embed=embed) as items:
+        with pytest.raises(TypeError, match="texts"):
+            items.apply([PutItem(item, texts="tea")])
     with pytest.raises(TypeError, match="embed"):
         LongTermMemoryStore.initialize(item_config, embed=7)  # type: ignore[arg-type]
 

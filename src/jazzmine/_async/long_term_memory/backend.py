@@ -16,6 +16,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
 )
 
 __all__ = ["ItemBackend"]
@@ -58,6 +59,16 @@ class ItemBackend(Backend):
 
         Returns:
             What became of each change, or the first one that was not expected.
+        """
+
+    @abstractmethod
+    async def renew(self, renewals: Sequence[Renewal]) -> int:
+        """Set `expires_at` of items, each where the item has the revision still.
+
+        There is at least one, each of another path. Revisions and times stay as they are.
+
+        Returns:
+            How many were set.
         """
 
     @abstractmethod

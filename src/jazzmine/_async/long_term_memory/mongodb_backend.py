@@ -21,6 +21,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
     Stored,
     is_expected,
 )
@@ -99,6 +100,17 @@ class MongoDBItemBackend(ItemBackend):
             return await self._change(session, changes, first, now, was_repeated)
 
         return await self._client.transaction(attempt)
+
+    async def renew(self, renewals: Sequence[Renewal]) -> int:
+        """Set `expires_at` of items in one command."""
+        updates = [items.renewed(renewal, self.viewer) for renewal in renewals]
+
+        async def attempt(session: Session | None) -> int:
+            result = await self._items.bulk_write(updates, ordered=False, session=session)
+            return int(result.matched_count)
+
+        async with self._client.line([]):
+            return await self._client.write(attempt)
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""

@@ -21,6 +21,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
 )
 from jazzmine.search.vectors import Embed
 
@@ -83,6 +84,11 @@ class PostgresItemBackend(ItemBackend):
         line = to_text(changes[0].path) if len(changes) == 1 else ""
         parameters = items.change_parameters(changes)
         return items.outcomes_of(await self._write(statements.CHANGE_ITEMS, parameters, line))
+
+    async def renew(self, renewals: Sequence[Renewal]) -> int:
+        """Set `expires_at` of items in one statement."""
+        parameters = items.renewal_parameters(renewals)
+        return int(await self._write(statements.RENEW_ITEMS, parameters))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""

@@ -23,6 +23,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
 )
 from jazzmine.search.vectors import Embed
 
@@ -78,6 +79,11 @@ class SQLiteItemBackend(ItemBackend):
         """Make the changes in one transaction."""
         viewer = self.viewer
         return await self.client.write(lambda connection: items.apply(connection, changes, viewer))
+
+    async def renew(self, renewals: Sequence[Renewal]) -> int:
+        """Set `expires_at` of items in one transaction."""
+        viewer = self.viewer
+        return await self.client.write(lambda connection: items.renew(connection, renewals, viewer))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items in one transaction."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.message_store.deletion import step
@@ -22,6 +23,7 @@ from jazzmine.records.arguments import (
     require_order,
     require_revision,
     require_text,
+    require_texts,
 )
 from jazzmine.records.base import snapshot
 from jazzmine.records.item_paths import (
@@ -39,6 +41,7 @@ from jazzmine.records.item_rows import (
     ItemDecoder,
     ItemQuery,
     Order,
+    Renewal,
     Stored,
     cursor_of,
     path_text,
@@ -47,7 +50,7 @@ from jazzmine.records.items import DeleteItem, FoundItem, MemoryItem, PutItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.seen import require_own
 from jazzmine.search.ranking import ranked_by_words, text_of
-from jazzmine.search.vectors import Embed, fused, packed_vector, ranked_by_vector
+from jazzmine.search.vectors import Embed, Ranking, fused, packed_vectors, ranked_by_vector
 
 __all__ = ["LongTermMemoryStore"]
 
@@ -87,7 +90,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         if embed is not None and not callable(embed):
             raise TypeError(f"embed must be callable, not {type(embed).__name__}")
         super().__init__(backend)
-        self._embed = embed
+        self.embed: Embed | None = embed
         self._decoder = ItemDecoder()
 
     @classmethod
@@ -203,6 +206,32 @@ class LongTermMemoryStore(Store[ItemBackend]):
         """
         return await self._apply(list(changes))
 
+    @operation("items")
+    async def renew(self, items: Iterable[MemoryItem]) -> int:
+        """Set `expires_at` of items in one step; their revisions and all else stay.
+
+        An item that was changed or deleted since it was read, or has expired, is left alone.
+
+        Args:
+            items: items as they were read, but for the `expires_at` that they get.
+
+        Returns:
+            How many items got theirs.
+
+        Raises:
+            ValueError: one item is given twice.
+        """
+        records = [snapshot(item, MemoryItem).record for item in items]
+        for record in records:
+            require_own(self._viewer, record.user_id)
+        renewals = [
+            Renewal(path_of(record.namespace, record.key), record.revision, record.expires_at)
+            for record in records
+        ]
+        if len({renewal.path for renewal in renewals}) < len(renewals):
+            raise ValueError("one item is given twice; nothing was changed")
+        return await self.backend.renew(renewals) if renewals else 0
+
     # Lists
 
     @operation("items")
@@ -216,6 +245,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         order: Order = "key",
         limit: int | None = None,
         after: MemoryItem | None = None,
+        with_data: bool = True,
     ) -> list[MemoryItem]:
         """Return a page of items.
 
@@ -228,6 +258,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             order: "key" is by namespace, part by part, and then by key; "updated" is newest first.
             limit: how many at most; None is no limit.
             after: the last item of the page before, which may be deleted by now.
+            with_data: whether their `data` is read; it is None in all of them otherwise.
         """
         query = ItemQuery(
             prefix=namespace_path(require_namespace("prefix", prefix, 0)),
@@ -237,6 +268,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             if source_message_id is None
             else require_id("source_message_id", source_message_id),
             order=require_order(order),
+            reads="items" if with_data else "values",
         )
         require_own(self._viewer, query.user_id)
         size = None if limit is None else require_count("limit", limit)
@@ -305,20 +337,25 @@ class LongTermMemoryStore(Store[ItemBackend]):
         *,
         prefix: Sequence[str] = (),
         where: Mapping[str, Any] | None = None,
+        by: Literal["words", "vectors"] | None = None,
         limit: int = 20,
     ) -> list[FoundItem]:
         """Return the items that match a query best, best first.
 
-        Without `embed` those are items with a word of the query in a string of their `value`,
-        ranked by BM25, among the newest 2,000 within `prefix` and `where`. With `embed`, all items
-        there that have a vector are ranked by its cosine with that of the query, exactly, and both
-        rankings make one by reciprocal ranks.
+        By words those are items with a word of the query in a string of their `value`, ranked by
+        BM25, among the newest 2,000 within `prefix` and `where`. By vectors all items there that
+        have one are ranked by its cosine with that of the query, exactly.
 
         Args:
             query: words.
             prefix: as in `list_items`.
             where: as in `list_items`.
+            by: "words" or "vectors"; by default words, and in a store with `embed` both, whose
+                rankings make one by reciprocal ranks.
             limit: how many at most.
+
+        Raises:
+            ValueError: `by` is "vectors", and the store has no `embed`.
         """
         text = require_text("query", query)
         wanted = ItemQuery(
@@ -326,15 +363,21 @@ class LongTermMemoryStore(Store[ItemBackend]):
             where=require_metadata("where", where),
         )
         size = require_count("limit", limit)
+        if by not in (None, "words", "vectors"):
+            raise ValueError(f"by must be 'words', 'vectors' or None, not {by!r}")
+        if by == "vectors" and self.embed is None:
+            raise ValueError("a search by vectors needs a store that was opened with embed")
         if not size:
             return []
-        newest = replace(wanted, order="updated", reads="values")
-        rows = await self.backend.list_items(newest, _SEARCHED, None)
-        texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
-        ranking = ranked_by_words(text, texts)
-        if self._embed is not None:
-            nearest = await self._nearest(text, replace(wanted, reads="vectors"))
-            ranking = fused([ranking, nearest])
+        rankings: list[Ranking] = []
+        if by != "vectors":
+            newest = replace(wanted, order="updated", reads="values")
+            rows = await self.backend.list_items(newest, _SEARCHED, None)
+            texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
+            rankings.append(ranked_by_words(text, texts))
+        if by != "words" and self.embed is not None:
+            rankings.append(await self._nearest(text, replace(wanted, reads="vectors")))
+        ranking = fused(rankings) if len(rankings) > 1 else rankings[0]
         best = dict(ranking[:size])
         if not best:
             return []
@@ -401,8 +444,8 @@ class LongTermMemoryStore(Store[ItemBackend]):
             raise ValueError("two changes are of one item; nothing was changed")
         if not prepared:
             return []
-        if self._embed is not None:
-            prepared = await self._with_vectors(prepared)
+        if self.embed is not None:
+            prepared = await self._with_vectors(changes, prepared)
         outcomes = await self.backend.apply(prepared)
         if isinstance(outcomes, ItemConflict):
             raise _conflict(prepared[outcomes.index], outcomes.revision)
@@ -413,21 +456,22 @@ class LongTermMemoryStore(Store[ItemBackend]):
             for change, outcome in zip(prepared, outcomes, strict=True)
         ]
 
-    async def _with_vectors(self, changes: Sequence[ItemChange]) -> list[ItemChange]:
-        texts = {
-            change.path: text
-            for change in changes
-            if change.item is not None and (text := text_of(change.item.value))
-        }
-        vectors = dict(zip(texts, await self._vectors(list(texts.values())), strict=True))
-        return [replace(change, vector=vectors.get(change.path)) for change in changes]
+    async def _with_vectors(
+        self, given: Sequence[PutItem | DeleteItem], changes: Sequence[ItemChange]
+    ) -> list[ItemChange]:
+        texts = list(map(_texts, given))
+        vectors = iter(await self._vectors([text for some in texts for text in some]))
+        return [
+            replace(change, vector=packed_vectors(islice(vectors, len(some))))
+            for change, some in zip(changes, texts, strict=True)
+        ]
 
-    async def _nearest(self, text: str, query: ItemQuery) -> list[tuple[str, float]]:
+    async def _nearest(self, text: str, query: ItemQuery) -> Ranking:
         """Rank all items that have a vector by its cosine with that of a text."""
-        [wanted] = await self._vectors([text])
+        wanted = packed_vectors(await self._vectors([text]))
         if wanted is None:
             return []
-        ranking: list[tuple[str, float]] = []
+        ranking: Ranking = []
         cursor = None
         while True:
             rows = await self.backend.list_items(query, _AT_ONCE, cursor)
@@ -436,16 +480,16 @@ class LongTermMemoryStore(Store[ItemBackend]):
                 return sorted(ranking, key=lambda pair: -pair[1])
             cursor = cursor_of(rows[-1])
 
-    async def _vectors(self, texts: list[str]) -> list[bytes | None]:
+    async def _vectors(self, texts: list[str]) -> list[Any]:
         """Return the vector of each text."""
         if not texts:
             return []
-        assert self._embed is not None
-        vectors = list(await run_given(self._embed, texts))
+        assert self.embed is not None
+        vectors = list(await run_given(self.embed, texts))
         begin_call()  # the user's function takes as long as it does
         if len(vectors) != len(texts):
             raise ValueError(f"embed returned {len(vectors)} vectors for {len(texts)} texts")
-        return [packed_vector(vector) for vector in vectors]
+        return vectors
 
 
 def _prepared(change: PutItem | DeleteItem, viewer: str | None) -> ItemChange:
@@ -465,6 +509,17 @@ def _prepared(change: PutItem | DeleteItem, viewer: str | None) -> ItemChange:
         path = path_of(namespace, require_id("key", change.key))
         return ItemChange(path, require_revision(change.expected_revision))
     raise TypeError(f"a change must be a PutItem or a DeleteItem, not {type(change).__name__}")
+
+
+def _texts(change: PutItem | DeleteItem) -> list[str]:
+    """Return the texts by whose vectors an item is found."""
+    if isinstance(change, DeleteItem):
+        return []
+    if change.texts is None:
+        texts: Sequence[str] = [text_of(change.item.value)]
+    else:
+        texts = require_texts("texts", change.texts)
+    return [text for text in texts if text]
 
 
 def _conflict(change: ItemChange, found: int | None) -> ConflictError:

@@ -12,7 +12,7 @@ from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.config import BackendConfig
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.items import ItemSeal, value_of
-from jazzmine.errors import ConfigurationError, DecryptionError
+from jazzmine.errors import DecryptionError
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -21,7 +21,9 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
     cursor_of,
+    path_text,
 )
 from jazzmine.records.json_values import contains
 
@@ -83,6 +85,9 @@ class SealedItems(ItemBackend):
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         return await self.inner.apply(list(map(self.seal.sealed, changes)))
 
+    async def renew(self, renewals: Sequence[Renewal]) -> int:
+        return await self.inner.renew(renewals)
+
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         await self.inner.rewrite(versions)
 
@@ -97,17 +102,22 @@ class SealedItems(ItemBackend):
         self, query: ItemQuery, where: Mapping[str, Any], limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return items by their values, which are sealed: each is read and opened."""
-        if query.reads == "vectors":
-            raise ConfigurationError(
-                "the values of an encrypted long-term memory are sealed: a search by vectors cannot"
-                " have where="
-            )
         found: list[ItemRow] = []
         everything = replace(query, where=None)
         while limit is None or len(found) < limit:
             rows = await self.inner.list_items(everything, _READ_AT_ONCE, after)
             opened = await self._opened(rows, query.reads)
-            found += [row for row in opened if contains(value_of(row), where)]
+            if rows and query.reads == "vectors":
+                # Their values are not among them.
+                items = await self.inner.get_items(list(map(path_text, rows)))
+                matching = {
+                    path_text(row)
+                    for row in await self._opened(items)
+                    if contains(value_of(row), where)
+                }
+                found += [row for row in opened if path_text(row) in matching]
+            else:
+                found += [row for row in opened if contains(value_of(row), where)]
             if len(rows) < _READ_AT_ONCE:
                 break
             after = cursor_of(rows[-1])

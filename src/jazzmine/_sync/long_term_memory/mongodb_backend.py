@@ -21,6 +21,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
     Stored,
     is_expected,
 )
@@ -99,6 +100,17 @@ class MongoDBItemBackend(ItemBackend):
             return self._change(session, changes, first, now, was_repeated)
 
         return self._client.transaction(attempt)
+
+    def renew(self, renewals: Sequence[Renewal]) -> int:
+        """Set `expires_at` of items in one command."""
+        updates = [items.renewed(renewal, self.viewer) for renewal in renewals]
+
+        def attempt(session: Session | None) -> int:
+            result = self._items.bulk_write(updates, ordered=False, session=session)
+            return int(result.matched_count)
+
+        with self._client.line([]):
+            return self._client.write(attempt)
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""

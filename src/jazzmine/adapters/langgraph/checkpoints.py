@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from threading import Lock
 from typing import Any
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -17,7 +15,6 @@ from jazzmine.records.types import MAX_INT, MIN_INT
 __all__ = [
     "THREADS",
     "Entry",
-    "KnownValues",
     "Reference",
     "Values",
     "checkpoint_key",
@@ -28,6 +25,7 @@ __all__ = [
     "is_inline",
     "key_after",
     "key_before",
+    "parts_of",
     "plain_metadata",
     "values_of",
     "writes_in",
@@ -39,9 +37,6 @@ THREADS = ("langgraph", "threads")
 
 #: How many elements of a list make an item of their own.
 _CHUNK = 32
-
-# How many bytes of values are known.
-_KNOWN_BYTES = 16_000_000
 
 #: The digests of the items that a channel's value is in: one, or those of the chunks of a list.
 Reference = bytes | Sequence[bytes]
@@ -97,6 +92,12 @@ def decoded(serde: SerializerProtocol, data: bytes | None) -> Any:
     return serde.loads_typed((kind.decode(), payload))
 
 
+def parts_of(value: list[Any]) -> Iterator[list[Any]]:
+    """Yield the parts of a list that are in items of their own, if it is in several."""
+    for first in range(0, len(value), _CHUNK):
+        yield value[first : first + _CHUNK]
+
+
 def is_inline(value: Any) -> bool:
     """Return whether a channel's value stands in the checkpoint: an item would be larger."""
     return (
@@ -144,7 +145,7 @@ class Values:
         """Add the items of a value, and return what refers to them."""
         if type(value) is not list or len(value) <= _CHUNK:
             return self._add(value)
-        return [self._add(value[first : first + _CHUNK]) for first in range(0, len(value), _CHUNK)]
+        return [self._add(part) for part in parts_of(value)]
 
     def _add(self, value: Any) -> bytes:
         data = encoded(self._serde, value)
@@ -157,43 +158,6 @@ class Values:
             user_id=self._user_id,
         )
         return digest
-
-
-class KnownValues:
-    """The bytes of values that were stored or read last, by their threads and digests.
-
-    A digest stands for its bytes, so what is known is never out of date; a checkpoint tells
-    whether a value is still one of the thread.
-    """
-
-    def __init__(self) -> None:
-        self._values: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
-        self._size = 0
-        self._lock = Lock()
-
-    def add(self, thread: str, values: Mapping[bytes, bytes]) -> None:
-        """Add values of a thread, and forget those that were used longest ago."""
-        with self._lock:
-            for digest, data in values.items():
-                if (thread, digest) not in self._values:
-                    self._values[thread, digest] = data
-                    self._size += len(data)
-            while self._size > _KNOWN_BYTES:
-                self._size -= len(self._values.popitem(last=False)[1])
-
-    def of(self, thread: str, digests: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Return those values of a thread that are known."""
-        with self._lock:
-            known = [digest for digest in digests if (thread, digest) in self._values]
-            for digest in known:
-                self._values.move_to_end((thread, digest))
-            return {digest: self._values[thread, digest] for digest in known}
-
-    def clear(self) -> None:
-        """Forget all values."""
-        with self._lock:
-            self._values.clear()
-            self._size = 0
 
 
 def digests(references: Iterable[Reference]) -> set[bytes]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from threading import Lock
 from typing import Any
 
 from jazzmine.adapters._encoding import readable
 from jazzmine.adapters._items import text_of
 from jazzmine.adapters._recorder import RunRecorder, append_with_traces
+from jazzmine.adapters.langgraph.checkpoints import Reference, parts_of
+from jazzmine.errors import IntegrityError
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["append_new"]
+__all__ = ["Projection", "message_id"]
 
 _ROLES = {
     "human": MessageRole.USER,
@@ -23,70 +28,151 @@ _ROLES = {
     "function": MessageRole.TOOL,
 }
 
-_AT_ONCE = 16
+# Of how many parts of states it is known that their messages are stored.
+_KNOWN = 10_000
+
+_LOG = logging.getLogger(__name__)
 
 
-async def append_new(
-    messages: Any,
-    thread: str,
-    user_id: str,
-    agent_id: str,
-    state: Sequence[Any],
-    run: RunRecorder | None,
-) -> None:
-    """Append those messages of a state that follow the last one that is stored.
+class Projection:
+    """Keeps a conversation beside each thread, with the messages of its states.
+
+    A message that is new in a state is appended; one that has another content is edited.
 
     Args:
         messages: a message store with the async API.
-        thread: the id of the conversation.
-        user_id, agent_id: whose it is, if it is new.
-        state: the messages of the state.
-        run: the run that they are of, if it is recorded; its trace is appended with them.
+        agent_id: the agent of new conversations.
     """
-    new: list[Message] = []
-    end = len(state)
-    while end > 0:
-        first = max(0, end - _AT_ONCE)
-        some = [_message(thread, user_id, index, state[index]) for index in range(first, end)]
-        stored = {found.id for found in await messages.get_messages_by_ids([m.id for m in some])}
-        position = len(some)
-        while position and some[position - 1].id not in stored:
-            position -= 1
-        new[:0] = some[position:]
-        if position:
-            break
-        end = first
-    if not new:
-        return
-    if len(new) == len(state):
-        await messages.get_or_create_conversation(
-            Conversation(id=thread, user_id=user_id, agent_id=agent_id, title=_title(new))
-        )
 
-    async def append(trace: TurnTrace | None) -> None:
-        await messages.append_messages(thread, new, trace=trace)
+    def __init__(self, messages: Any, agent_id: str) -> None:
+        self._messages = messages
+        self._agent_id = agent_id
+        # A state shares most of its parts with the one before. Only the others are looked up.
+        self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
+        self._lock = Lock()
 
-    await append_with_traces(messages, [] if run is None else [(run, new)], append)
+    async def add(
+        self,
+        thread: str,
+        user_id: str,
+        state: Sequence[Any],
+        reference: Reference,
+        run: RunRecorder | None,
+    ) -> None:
+        """Store what is new in a state; log what goes wrong, since the graph can go on.
+
+        What could not be stored is stored with the next state that has it.
+
+        Args:
+            thread: the id of the conversation.
+            user_id: whose messages they are, and the conversation, if it is new.
+            state: the messages.
+            reference: the digests of the state, or of its parts.
+            run: the run that stores it, if it is recorded; its trace is stored with new messages.
+        """
+        try:
+            parts = [state] if isinstance(reference, bytes) else list(parts_of(list(state)))
+            names = [reference] if isinstance(reference, bytes) else list(reference)
+            said: dict[str, Message] = {}
+            first = 0
+            for part, name in zip(parts, names, strict=True):
+                if (thread, name) not in self._known:
+                    for index, one in enumerate(part, first):
+                        message = _message(thread, user_id, index, one)
+                        said[message.id] = message  # the last of one id, in the place of the first
+                first += len(part)
+            if said:
+                await self._store(thread, user_id, said, run)
+            self._remember((thread, name) for name in names)
+        except Exception:
+            _LOG.exception("messages of the thread %r are missing in its conversation", thread)
+
+    async def delete(self, thread: str) -> None:
+        """Delete the conversation of a thread."""
+        with self._lock:
+            for known in [known for known in self._known if known[0] == thread]:
+                del self._known[known]
+        await self._messages.delete_conversation(thread)
+
+    async def _store(
+        self, thread: str, user_id: str, said: Mapping[str, Message], run: RunRecorder | None
+    ) -> None:
+        tried: list[Message] | None = None
+        while True:
+            stored = {one.id: one for one in await self._messages.get_messages_by_ids(list(said))}
+            new = [message for message in said.values() if message.id not in stored]
+            try:
+                if new:
+                    await self._append(thread, new, run)
+                break
+            except IntegrityError:
+                # There is no conversation, or another run has stored some of them meanwhile.
+                if new == tried:
+                    raise
+                tried = new
+                conversation = Conversation(
+                    id=thread, user_id=user_id, agent_id=self._agent_id, title=_title(new)
+                )
+                await self._messages.get_or_create_conversation(conversation)
+        edited = [
+            found.model_copy(update=_content(said[name]))
+            for name, found in stored.items()
+            if _content(found) != _content(said[name])
+        ]
+        if edited:
+            await self._messages.store_messages(edited)
+
+    async def _append(self, thread: str, new: Sequence[Message], run: RunRecorder | None) -> None:
+        async def append(trace: TurnTrace | None) -> None:
+            await self._messages.append_messages(thread, new, trace=trace)
+
+        await append_with_traces(self._messages, [] if run is None else [(run, new)], append)
+
+    def _remember(self, parts: Iterable[tuple[str, bytes]]) -> None:
+        with self._lock:
+            for part in parts:
+                self._known[part] = None
+                self._known.move_to_end(part)
+            while len(self._known) > _KNOWN:
+                self._known.popitem(last=False)
+
+
+def _content(message: Message) -> dict[str, Any]:
+    """Return what a graph says in a message."""
+    return {
+        "role": message.role,
+        "original_content": message.original_content,
+        "invoked_tools": message.invoked_tools,
+    }
 
 
 def _message(thread: str, user_id: str, index: int, said: Any) -> Message:
     fields = said if isinstance(said, dict) else vars(said) if hasattr(said, "__dict__") else {}
     kind = fields.get("type") or fields.get("role")
     content = fields.get("content", said if isinstance(said, str) else None)
-    calls = [call["name"] for call in fields.get("tool_calls") or [] if "name" in call]
+    calls = [
+        call["name"]
+        for call in fields.get("tool_calls") or []
+        if isinstance(call, dict) and "name" in call
+    ]
     text = readable(text_of(content))
     own_id = fields.get("id")
     if not own_id:
         # A state without the reducer of messages gives them no ids.
         own_id = f"{index}:{blake2b(f'{kind}:{text}'.encode(), digest_size=8).hexdigest()}"
     return Message(
-        id=f"{thread}/{own_id}",
+        id=message_id(thread, str(own_id)),
         conversation_id=thread,
         user_id=user_id,
         role=_ROLES.get(str(kind), MessageRole.ASSISTANT),
         original_content=text,
         invoked_tools=[readable(str(name)) for name in calls] or None,
     )
+
+
+def message_id(thread: str, own_id: str) -> str:
+    """Return the id of a message of a thread: another thread's messages have others."""
+    return f"{thread.replace('%', '%25').replace('/', '%2F')}/{readable(own_id)}"
 
 
 def _title(messages: Sequence[Message]) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
-__all__ = ["matches", "namespace_matches"]
+from jazzmine.records.types import MAX_INT, MIN_INT
+
+__all__ = ["matches", "namespace_matches", "simple_conditions"]
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$eq": operator.eq,
@@ -16,6 +19,24 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "$lt": operator.lt,
     "$lte": operator.le,
 }
+
+
+def simple_conditions(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those conditions of a filter that the database can check: equal simple values.
+
+    Not None, which a filter also finds where there is no value.
+    """
+    return {
+        key: value
+        for key, value in wanted.items()
+        if key.isprintable()
+        and (
+            (type(value) is str and value.isprintable())
+            or type(value) is bool
+            or (type(value) is int and MIN_INT <= value <= MAX_INT)
+            or (type(value) is float and isfinite(value))
+        )
+    }
 
 
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

@@ -17,13 +17,13 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     TTLConfig,
+    get_text_at_path,
 )
 
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore as AsyncItems
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine.adapters._steps import Steps
-from jazzmine.adapters.langgraph.filters import matches, namespace_matches
-from jazzmine.errors import ConflictError
+from jazzmine.adapters.langgraph.filters import matches, namespace_matches, simple_conditions
 from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
 
 __all__ = ["JazzmineStore"]
@@ -31,6 +31,9 @@ __all__ = ["JazzmineStore"]
 _ROOT = ("langgraph", "store")
 
 _AT_ONCE = 500
+
+# How many items a query ranks, if conditions are left that the database does not check.
+_RANKED = 10_000
 
 # What follows the life time in the bytes of an item that no query ranks.
 _UNRANKED = b"/unranked"
@@ -45,9 +48,13 @@ class JazzmineStore(BaseStore):
     was put with `index=False` is among the others.
 
     Args:
-        items: an open long-term memory, as for `JazzmineSaver`. If it was opened with `embed`,
-            searches use vectors too.
+        items: an open long-term memory, as for `JazzmineSaver`. If it was opened with `embed`, a
+            query ranks by vectors, and a score is the cosine with the nearest of an item; else it
+            ranks by words.
         ttl: `default_ttl` in minutes, and `refresh_on_read` (True by default).
+        fields: of which parts of a value vectors are made, one of each, as paths of LangGraph's
+            such as `"text"` or `"parts[*].text"`; by default one of all its texts. `index=` of a
+            `put` says it for an item.
 
     Raises:
         TypeError: `items` is no open long-term memory.
@@ -57,10 +64,18 @@ class JazzmineStore(BaseStore):
     supports_ttl = True
 
     def __init__(
-        self, items: AsyncItems | LongTermMemoryStore, *, ttl: TTLConfig | None = None
+        self,
+        items: AsyncItems | LongTermMemoryStore,
+        *,
+        ttl: TTLConfig | None = None,
+        fields: Sequence[str] | None = None,
     ) -> None:
         self._steps = Steps(items, (AsyncItems, LongTermMemoryStore))
         self._items: Any = self._steps.store
+        self._has_vectors = items.embed is not None
+        if isinstance(fields, str):
+            raise TypeError("fields must be a list of paths, not one of them")
+        self._fields = None if fields is None else list(fields)
         self.ttl_config = ttl
 
     def batch(self, ops: Iterable[Any]) -> list[Any]:
@@ -95,7 +110,7 @@ class JazzmineStore(BaseStore):
                 results[index] = await self._list_namespaces(operation)
             elif isinstance(operation, PutOp):
                 place = _place(operation.namespace)
-                changes[place, operation.key] = _change(place, operation, user_id)
+                changes[place, operation.key] = self._change(place, operation, user_id)
             elif not isinstance(operation, GetOp):
                 raise ValueError(f"unknown operation: {type(operation).__name__}")
         await self._refresh(read)
@@ -104,14 +119,21 @@ class JazzmineStore(BaseStore):
 
     async def _search(self, operation: SearchOp) -> list[tuple[MemoryItem, float | None]]:
         prefix = _place(operation.namespace_prefix)
-        wanted = operation.filter or {}
+        wanted = dict(operation.filter or {})
+        where = simple_conditions(wanted)
+        for key in where:
+            del wanted[key]
         end = operation.offset + operation.limit
         ranked: list[tuple[MemoryItem, float | None]] = []
         if operation.query:
             ranked = [
                 (found.item, found.score)
                 for found in await self._items.search_items(
-                    operation.query, prefix=prefix, limit=10_000
+                    operation.query,
+                    prefix=prefix,
+                    where=where,
+                    by="vectors" if self._has_vectors else "words",
+                    limit=end if self._has_vectors and not wanted else _RANKED,
                 )
                 if matches(found.item.value, wanted)
                 and not (found.item.data or b"").endswith(_UNRANKED)
@@ -119,7 +141,9 @@ class JazzmineStore(BaseStore):
         seen = {(item.namespace, item.key) for item, _ in ranked}
         last = None
         while len(ranked) < end:
-            page = await self._items.list_items(prefix, order="updated", limit=_AT_ONCE, after=last)
+            page = await self._items.list_items(
+                prefix, where=where, order="updated", limit=_AT_ONCE, after=last
+            )
             ranked += [
                 (item, None)
                 for item in page
@@ -152,30 +176,28 @@ class JazzmineStore(BaseStore):
 
     async def _refresh(self, read: Iterable[MemoryItem]) -> None:
         """Let items that were read live on; one that another caller has changed is left alone."""
+        alive = []
         for item in {(item.namespace, item.key): item for item in read}.values():
             lifetime = _lifetime(item.data)
             if lifetime is None:
                 continue
-            alive = item.model_copy(update={"expires_at": _end(lifetime)})
-            try:
-                await self._items.put(alive, expected_revision=item.revision)
-            except ConflictError:
-                continue
+            alive.append(item.model_copy(update={"expires_at": _end(lifetime)}))
+        await self._items.renew(alive)
 
-
-def _place(namespace: Iterable[str]) -> tuple[str, ...]:
-    return (*_ROOT, *namespace)
-
-
-def _change(place: tuple[str, ...], operation: PutOp, user_id: str | None) -> Any:
-    if operation.value is None:
-        return DeleteItem(place, operation.key)
-    lifetime = None if operation.ttl is None else round(operation.ttl * 60_000)
-    data = b"" if lifetime is None else str(lifetime).encode()
-    if operation.index is False:
-        data += _UNRANKED
-    return PutItem(
-        MemoryItem(
+    def _change(self, place: tuple[str, ...], operation: PutOp, user_id: str | None) -> Any:
+        if operation.value is None:
+            return DeleteItem(place, operation.key)
+        lifetime = None if operation.ttl is None else round(operation.ttl * 60_000)
+        data = b"" if lifetime is None else str(lifetime).encode()
+        paths = self._fields if operation.index is None else operation.index
+        texts = None
+        if paths is not None:
+            texts = [
+                text for path in paths or () for text in get_text_at_path(operation.value, path)
+            ]
+        if operation.index is False:
+            data += _UNRANKED
+        item = MemoryItem(
             namespace=place,
             key=operation.key,
             value=dict(operation.value),
@@ -183,7 +205,11 @@ def _change(place: tuple[str, ...], operation: PutOp, user_id: str | None) -> An
             user_id=user_id,
             expires_at=None if lifetime is None else _end(lifetime),
         )
-    )
+        return PutItem(item, texts=texts)
+
+
+def _place(namespace: Iterable[str]) -> tuple[str, ...]:
+    return (*_ROOT, *namespace)
 
 
 def _lifetime(data: bytes | None) -> int | None:

@@ -1,31 +1,20 @@
-"""Reading and deleting the items of a thread; `items` always has the async API."""
+"""Which checkpoints there are, with their pending writes; `items` always has the async API."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, TypeAlias
 
-from jazzmine.adapters.langgraph.checkpoints import (
-    THREADS,
-    Entry,
-    key_after,
-    key_before,
-    values_of,
-)
-from jazzmine.errors import ConflictError
-from jazzmine.records.items import DeleteItem, MemoryItem, PutItem
+from jazzmine.adapters.langgraph.checkpoints import THREADS, Entry, key_after, key_before
+from jazzmine.records.items import MemoryItem, PutItem
 
-__all__ = [
-    "copy_items",
-    "delete",
-    "delete_run",
-    "delete_thread",
-    "delete_unused_values",
-    "entries_in",
-    "namespaces_in",
-]
+__all__ = ["AT_ONCE", "copy_items", "entries_at", "entries_in", "namespaces_in", "places_in"]
 
-_AT_ONCE = 200
+Places: TypeAlias = list[tuple[tuple[str, ...], str]]
+
+#: How many items are read, or changed in one transaction.
+AT_ONCE = 200
 
 
 async def entries_in(
@@ -47,8 +36,8 @@ async def entries_in(
     """
     key = key_before(first) if first else key_after(before) if before else None
     last = MemoryItem(namespace=place, key=key, value={}) if key else None
-    # A checkpoint has few pending writes.
-    size = _AT_ONCE if count is None else min(_AT_ONCE, 1 + 2 * count)
+    # Most checkpoints have few pending writes.
+    size = AT_ONCE if count is None else min(AT_ONCE, 1 + 2 * count)
     entries: list[Entry] = []
     if count == 0:
         return entries
@@ -63,20 +52,70 @@ async def entries_in(
                 entries[-1].writes.append(item)
         if len(page) < size:
             return entries
-        last = page[-1]
+        # This one has many: a step of many tasks.
+        last, size = page[-1], AT_ONCE
 
 
-async def namespaces_in(items: Any, thread: str | None) -> list[tuple[str, ...]]:
-    """Return the namespaces of checkpoints of a thread, or of all."""
-    prefix = THREADS if thread is None else (*THREADS, thread, "checkpoints")
-    return [place for place in await items.list_namespaces(prefix) if len(place) == 5]
+async def places_in(
+    items: Any, thread: str | None, wanted: str | None, before: str | None
+) -> list[Places]:
+    """Return where the checkpoints of all namespaces are, the latest first.
+
+    Args:
+        items: the long-term memory.
+        thread: the thread; None is all.
+        wanted: the key of those that are wanted; None is any.
+        before: the key of one; only earlier ones are returned.
+
+    Returns:
+        For each checkpoint the namespace and the key of its item, and those of its writes.
+    """
+    threads = [thread]
+    if thread is None:
+        threads = [place[2] for place in await items.list_namespaces(THREADS, max_depth=3)]
+    found: list[Places] = []
+    for one in threads:
+        prefix, last, page = (*THREADS, one, "checkpoints"), None, [None] * AT_ONCE
+        while len(page) == AT_ONCE:
+            page = await items.list_items(prefix, limit=AT_ONCE, after=last, with_data=False)
+            for last in page:
+                place = (last.namespace, last.key)
+                if "/" not in last.key:
+                    found.append([place])
+                elif found and last.key.startswith(found[-1][0][1]):
+                    found[-1].append(place)
+    return sorted(
+        (
+            places
+            for places in found
+            if wanted in (None, places[0][1]) and (before is None or places[0][1] > before)
+        ),
+        key=lambda places: places[0][1],
+    )
+
+
+async def entries_at(items: Any, found: Sequence[Places]) -> list[Entry]:
+    """Return the checkpoints that `places_in` has found, without those that are deleted since."""
+    stored = iter(await items.get_many(place for places in found for place in places))
+    entries = []
+    for places in found:
+        item, *writes = islice(stored, len(places))
+        if item is not None:
+            entries.append(Entry(item, [write for write in writes if write is not None]))
+    return entries
+
+
+async def namespaces_in(items: Any, thread: str) -> list[tuple[str, ...]]:
+    """Return the namespaces of checkpoints of a thread."""
+    places: list[tuple[str, ...]] = await items.list_namespaces((*THREADS, thread, "checkpoints"))
+    return places
 
 
 async def copy_items(items: Any, source: str, target: str) -> None:
     """Copy all items of a thread; the values first, which the checkpoints refer to."""
     for part in ("values", "checkpoints"):
         last = None
-        while page := await items.list_items((*THREADS, source, part), limit=_AT_ONCE, after=last):
+        while page := await items.list_items((*THREADS, source, part), limit=AT_ONCE, after=last):
             await items.apply(
                 PutItem(
                     item.model_copy(update={"namespace": (*THREADS, target, *item.namespace[3:])})
@@ -84,50 +123,3 @@ async def copy_items(items: Any, source: str, target: str) -> None:
                 for item in page
             )
             last = page[-1]
-
-
-async def delete_thread(items: Any, thread: str) -> None:
-    """Delete all items of a thread; the checkpoints first, which refer to the values."""
-    for part in ("checkpoints", "values"):
-        while page := await items.list_items((*THREADS, thread, part), limit=_AT_ONCE):
-            await delete(items, page)
-
-
-async def delete_run(items: Any, run_id: str) -> set[str]:
-    """Delete the checkpoints of a run with their pending writes, and return their threads."""
-    threads = set()
-    while page := await items.list_items(THREADS, where={"run_id": run_id}, limit=_AT_ONCE):
-        for item in page:
-            threads.add(item.namespace[2])
-            [entry] = await entries_in(items, item.namespace, first=item.key, count=1)
-            await delete(items, [entry.item, *entry.writes])
-    return threads
-
-
-async def delete(items: Any, found: Iterable[MemoryItem]) -> None:
-    """Delete items in one step."""
-    await items.apply(DeleteItem(item.namespace, item.key) for item in found)
-
-
-async def delete_unused_values(
-    items: Any, thread: str, used_by: Callable[[MemoryItem], set[bytes]]
-) -> None:
-    """Delete the values of a thread that none of its checkpoints refers to.
-
-    Args:
-        items: the long-term memory.
-        thread: the thread.
-        used_by: returns the digests of the values of a checkpoint's item.
-    """
-    # Read before the checkpoints: what is stored from now on is not deleted.
-    values = {item.key: item.revision for item in await items.list_items(values_of(thread))}
-    for place in await namespaces_in(items, thread):
-        for entry in await entries_in(items, place):
-            for digest in used_by(entry.item):
-                values.pop(digest.hex(), None)
-    for key, revision in values.items():
-        try:
-            await items.delete(values_of(thread), key, expected_revision=revision)
-        except ConflictError:
-            # Stored again for another checkpoint.
-            continue

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from bson import encode
+from pymongo import UpdateOne
 
 from jazzmine.backends.mongodb.documents import Document, escaped, unescaped
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.backends.mongodb.trace_filters import metadata_query
 from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.item_paths import end_of
-from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow, ItemVersion
+from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow, ItemVersion, Renewal
 
 __all__ = [
     "COUNTERS",
@@ -30,6 +31,7 @@ __all__ = [
     "next_revisions",
     "page_query",
     "projection",
+    "renewed",
     "rewritten",
     "row_of",
     "seen",
@@ -107,6 +109,14 @@ def document_of(change: ItemChange, revision: int, created_at: int, updated_at: 
             f" {_MAX_BYTES} is the most"
         )
     return document
+
+
+def renewed(renewal: Renewal, viewer: str | None) -> UpdateOne:
+    """Return the update of an item (of the viewer) that sets when it expires."""
+    own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}, **seen(viewer)}
+    if renewal.expires_at is None:
+        return UpdateOne({"$and": [own, live()]}, {"$unset": {"expires_at": ""}})
+    return UpdateOne({"$and": [own, live()]}, {"$set": {"expires_at": renewal.expires_at}})
 
 
 def rewritten(version: ItemVersion) -> Document:

@@ -19,6 +19,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
     Stored,
 )
 from jazzmine.records.log import ANY
@@ -31,6 +32,7 @@ __all__ = [
     "namespaces_page",
     "outcomes_of",
     "page",
+    "renewal_parameters",
     "rewriting",
 ]
 
@@ -130,6 +132,12 @@ def outcomes_of(answer: str) -> list[Outcome] | ItemConflict:
     if isinstance(found, dict):
         return ItemConflict(found["index"], found["revision"])
     return [one if isinstance(one, bool) else Stored(*one) for one in found]
+
+
+def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
+    """Return the parameters of `RENEW_ITEMS`."""
+    given = [renewal._asdict() for renewal in renewals]
+    return {"renewals": to_json_text(to_json(given), depth=0)}
 
 
 def rewriting(version: ItemVersion) -> tuple[str, dict[str, object]]:

@@ -38,6 +38,7 @@ __all__ = [
     "POP",
     "PRUNE",
     "PRUNE_ITEMS",
+    "RENEW_ITEMS",
     "REWIND",
     "REWRITE",
     "STORE",
@@ -110,6 +111,7 @@ REWRITE = {
 CHANGE_ITEMS = _call("change_items", "changes:json count:bigint are_any:boolean bytes:bytea")
 ERASE_ITEMS = _call("erase_items", "user:text limit:bigint")
 PRUNE_ITEMS = _call("prune_items", "limit:bigint")
+RENEW_ITEMS = _call("renew_items", "renewals:json")
 
 
 @functools.cache

@@ -21,6 +21,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Renewal,
     Stored,
     is_expected,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "page",
     "ping",
     "prune",
+    "renew",
     "rewrite",
 ]
 
@@ -79,6 +81,10 @@ ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
     updated_at = excluded.updated_at, expires_at = excluded.expires_at,
     revision = excluded.revision, value = excluded.value, vector = excluded.vector,
     data = excluded.data
+"""
+_RENEW = f"""
+UPDATE stored_items SET expires_at = :expires_at
+WHERE path = :path AND revision = :revision AND {_LIVE} AND {_SEEN}
 """
 _DELETE = f"DELETE FROM stored_items WHERE path = :path AND {_SEEN}"
 
@@ -187,6 +193,14 @@ def _put(connection: sqlite3.Connection, change: ItemChange, created_at: int, no
     )
     connection.execute(_PUT, parameters)
     return Stored(revision, created_at, now)
+
+
+def renew(connection: sqlite3.Connection, renewals: Sequence[Renewal], viewer: str | None) -> int:
+    """Set `expires_at` of items (of the viewer) that have their revisions; return of how many."""
+    given = {"now": _now(), "viewer": viewer}
+    return sum(
+        connection.execute(_RENEW, {**renewal._asdict(), **given}).rowcount for renewal in renewals
+    )
 
 
 def rewrite(connection: sqlite3.Connection, versions: Sequence[ItemVersion]) -> None:

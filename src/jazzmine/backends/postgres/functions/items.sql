@@ -113,6 +113,30 @@ BEGIN
 END
 $body$;
 
+-- Sets when items expire, each where the item has the revision still and has not expired, and answers how
+-- many these are.
+CREATE FUNCTION $schema.jazzmine_renew_items(renewals json, $fence)
+    RETURNS text LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    locked text[] := ARRAY(
+        SELECT path FROM $schema.memory_items
+        WHERE path IN (SELECT path FROM json_to_recordset(renewals) AS given (path text))
+            $scoped{AND user_id = viewer}
+        ORDER BY path FOR NO KEY UPDATE);
+    moment bigint := extract(epoch FROM clock_timestamp()) * 1000;
+    renewed bigint;
+BEGIN
+    UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
+    FROM json_to_recordset(renewals) AS given (path text, revision bigint, expires_at bigint)
+    WHERE stored.path = ANY(locked) AND stored.path = given.path
+        AND stored.revision = given.revision AND coalesce(stored.expires_at > moment, true)
+        $scoped{AND stored.user_id = viewer};
+    GET DIAGNOSTICS renewed = ROW_COUNT;
+    $finish(renewed::text, NULL)
+END
+$body$;
+
 -- Deletes up to `size` items of a user, and answers how many.
 CREATE FUNCTION $schema.jazzmine_erase_items(erased_user text, size bigint, $fence)
     RETURNS text LANGUAGE plpgsql AS $body$

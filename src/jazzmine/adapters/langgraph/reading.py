@@ -1,0 +1,221 @@
+"""Reading checkpoints with their values and pending writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.checkpoint.base import CheckpointTuple
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from jazzmine.adapters.langgraph.checkpoints import (
+    Entry,
+    checkpoint_key,
+    checkpoints_of,
+    decoded,
+    digests,
+    values_of,
+    writes_in,
+)
+from jazzmine.adapters.langgraph.configs import config_of, place_of, user_of
+from jazzmine.adapters.langgraph.known import Known, KnownCheckpoint
+from jazzmine.adapters.langgraph.threads import Places, entries_at, entries_in, places_in
+from jazzmine.records.items import MemoryItem
+
+__all__ = ["Listing", "Reader"]
+
+_PAGE = 20
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads checkpoints.
+
+    Args:
+        items: a long-term memory with the async API.
+        serde: LangGraph's serializer.
+        known: values that need not be read again.
+    """
+
+    items: Any
+    serde: SerializerProtocol
+    known: Known
+
+    async def get(self, config: Any) -> CheckpointTuple | None:
+        """Return the checkpoint of a config, or the latest one, or None."""
+        thread, namespace, checkpoint_id = place_of(config)
+        place = checkpoints_of(thread, namespace)
+        key = checkpoint_key(checkpoint_id) if checkpoint_id else None
+        while True:
+            found = await entries_in(self.items, place, first=key, count=1)
+            if not found or (key and found[0].item.key != key):
+                return None
+            for read in await self.tuples(found, user_of(config)):
+                return read
+
+    async def tuples(
+        self, entries: Sequence[Entry], user_id: str | None = None
+    ) -> list[CheckpointTuple]:
+        """Return the checkpoints of some entries, with their values.
+
+        Those are left out that were deleted with their values since the entries were read.
+
+        Args:
+            entries: their items.
+            user_id: whose run reads them. LangGraph goes on with the configs that it gets, so these
+                have the reader, and only without one the user whose the checkpoint is.
+        """
+        records = [decoded(self.serde, entry.item.data) for entry in entries]
+        wanted: dict[str, set[bytes]] = {}
+        for entry, record in zip(entries, records, strict=True):
+            thread = entry.item.namespace[2]
+            wanted.setdefault(thread, set()).update(digests(record["values"].values()))
+        values = {thread: await self._values(thread, wanted[thread]) for thread in wanted}
+        stored: Sequence[Any] = entries
+        if any(len(values[thread]) < len(wanted[thread]) for thread in wanted):
+            stored = await self.items.get_many(
+                (entry.item.namespace, entry.item.key) for entry in entries
+            )
+        return [
+            self._tuple(
+                entry, record, values[entry.item.namespace[2]], user_id or entry.item.user_id
+            )
+            for entry, record, item in zip(entries, records, stored, strict=True)
+            if item is not None
+        ]
+
+    def metadata(self, item: MemoryItem) -> dict[str, Any]:
+        """Return the metadata of a checkpoint's item."""
+        return {**item.value, **decoded(self.serde, item.data)["metadata"]}
+
+    def pending(self, entry: Entry) -> list[tuple[str, str, Any]]:
+        """Return the task, the channel and the value of each write after a checkpoint."""
+        writes = [
+            (item.value["path"], item.value["task"], index, channel, value)
+            for item in entry.writes
+            for index, (channel, value) in writes_in(self.serde, item).items()
+        ]
+        writes.sort(key=lambda write: write[:3])
+        return [(task, channel, value) for _, task, _, channel, value in writes]
+
+    async def _values(self, thread: str, wanted: set[bytes]) -> dict[bytes, bytes]:
+        """Return the bytes of those values of a thread that are stored."""
+        values = self.known.values(thread, wanted)
+        missing = sorted(wanted - values.keys())
+        if missing:
+            place = values_of(thread)
+            items = await self.items.get_many((place, digest.hex()) for digest in missing)
+            read = {
+                digest: item.data or b""
+                for digest, item in zip(missing, items, strict=True)
+                if item is not None
+            }
+            self.known.add_values(thread, read)
+            values.update(read)
+        return values
+
+    def _tuple(
+        self, entry: Entry, record: Any, values: Mapping[bytes, bytes], user_id: str | None
+    ) -> CheckpointTuple:
+        thread, namespace = entry.item.namespace[2], entry.item.namespace[4][1:]
+        checkpoint = record["checkpoint"]
+
+        def value_at(digest: bytes) -> Any:
+            return decoded(self.serde, values[digest])
+
+        channels = dict(record["inline"])
+        for channel, reference in record["values"].items():
+            parts = [reference] if isinstance(reference, bytes) else reference
+            # What was erased or deleted since is not there any more.
+            if all(digest in values for digest in parts):
+                channels[channel] = (
+                    value_at(reference)
+                    if isinstance(reference, bytes)
+                    else [element for digest in reference for element in value_at(digest)]
+                )
+        known = KnownCheckpoint(
+            checkpoint["channel_versions"],
+            {name: found for name, found in record["values"].items() if name in channels},
+        )
+        self.known.add_checkpoint((thread, namespace, checkpoint["id"]), known)
+        parent = record["parent"]
+        return CheckpointTuple(
+            config=config_of(thread, namespace, checkpoint["id"], user_id),
+            checkpoint={**checkpoint, "channel_values": channels},  # type: ignore[typeddict-item]
+            metadata={**entry.item.value, **record["metadata"]},  # type: ignore[typeddict-item]
+            parent_config=config_of(thread, namespace, parent, user_id) if parent else None,
+            pending_writes=self.pending(entry),
+        )
+
+
+class Listing:
+    """The checkpoints of a thread, or of all threads, the latest first, a page at a time.
+
+    Args:
+        reader: reads them.
+        config: the thread, and the namespace and the checkpoint where it names them; None is all
+            threads.
+        filter: only those whose metadata has these values.
+        before: only those before the checkpoint of this config.
+        limit: how many at most.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        config: Any,
+        filter: Mapping[str, Any] | None,
+        before: Any,
+        limit: int | None,
+    ) -> None:
+        settings = config["configurable"] if config else {}
+        self._reader, self._user_id = reader, user_of(config)
+        self._thread = str(settings["thread_id"]) if config else None
+        self._namespace: str | None = settings.get("checkpoint_ns")
+        wanted = settings.get("checkpoint_id")
+        last = before["configurable"].get("checkpoint_id") if before else None
+        self._wanted = checkpoint_key(wanted) if wanted else None
+        self._before = checkpoint_key(last) if last else None
+        self._filter, self._left = filter or {}, limit
+        self._places: list[Places] | None = None
+        self._is_read = False
+
+    async def page(self) -> list[CheckpointTuple]:
+        """Return the next ones; [] after the last one."""
+        found: list[CheckpointTuple] = []
+        while not found and self._left != 0 and (entries := await self._entries()):
+            matching = [entry for entry in entries if self._matches(entry)][: self._left]
+            found = await self._reader.tuples(matching, self._user_id)
+            if self._left is not None:
+                self._left -= len(found)
+        return found
+
+    async def _entries(self) -> list[Entry]:
+        """Return the next checkpoints, whether or not the filter lets them through."""
+        items, count = self._reader.items, _PAGE
+        if self._left is not None and not self._filter:
+            count = min(count, self._left)
+        if self._thread is None or self._namespace is None:
+            if self._places is None:
+                self._places = await places_in(items, self._thread, self._wanted, self._before)
+            places, self._places = self._places[:count], self._places[count:]
+            return await entries_at(items, places)
+        if self._is_read:
+            return []
+        place = checkpoints_of(self._thread, self._namespace)
+        if self._wanted:
+            entries = await entries_in(items, place, first=self._wanted, count=1)
+            entries = [entry for entry in entries if entry.item.key == self._wanted]
+            self._is_read = True
+        else:
+            entries = await entries_in(items, place, before=self._before, count=count)
+            self._is_read = len(entries) < count
+            self._before = entries[-1].item.key if entries else None
+        return entries
+
+    def _matches(self, entry: Entry) -> bool:
+        if not self._filter:
+            return True
+        metadata = self._reader.metadata(entry.item)
+        return all(metadata.get(key) == value for key, value in self._filter.items())

@@ -1,0 +1,148 @@
+"""Storing checkpoints and pending writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, get_checkpoint_metadata
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from jazzmine.adapters.langgraph.checkpoints import (
+    Reference,
+    Values,
+    checkpoint_key,
+    checkpoints_of,
+    digests,
+    encoded,
+    is_inline,
+    plain_metadata,
+    writes_in,
+    writes_item,
+)
+from jazzmine.adapters.langgraph.configs import place_of, user_of
+from jazzmine.adapters.langgraph.known import Known, KnownCheckpoint
+from jazzmine.errors import ConflictError
+from jazzmine.records.items import MemoryItem, PutItem
+
+__all__ = ["Writer"]
+
+
+@dataclass(frozen=True)
+class Writer:
+    """Stores checkpoints and pending writes.
+
+    Args:
+        items: a long-term memory with the async API.
+        serde: LangGraph's serializer.
+        known: what need not be stored again.
+    """
+
+    items: Any
+    serde: SerializerProtocol
+    known: Known
+
+    async def put(
+        self,
+        config: Any,
+        checkpoint: Any,
+        metadata: Any,
+        new_versions: Any,
+        *,
+        beside: str | None = None,
+    ) -> Mapping[str, Reference]:
+        """Store a checkpoint after that of a config, with those of its values that are new.
+
+        Args:
+            config: the thread, the namespace and the parent.
+            checkpoint: what is stored.
+            metadata: that of the checkpoint.
+            new_versions: the versions of the channels that have other values than in `beside`.
+            beside: the id of a checkpoint whose values are stored; by default the parent's.
+
+        Returns:
+            What refers to the values of the channels that have items of their own.
+        """
+        thread, namespace, parent = place_of(config)
+        user_id = user_of(config)
+        kept = dict(checkpoint)
+        channels: Mapping[str, Any] = kept.pop("channel_values")
+        versions = kept["channel_versions"]
+        known = self.known.checkpoint(thread, namespace, beside or parent)
+        new = Values(self.serde, thread, user_id)
+        inline: dict[str, Any] = {}
+        values: dict[str, Reference] = {}
+        for channel, value in channels.items():
+            if is_inline(value):
+                inline[channel] = value
+            elif (
+                channel in known.values
+                and channel not in new_versions
+                and known.versions.get(channel) == versions.get(channel)
+            ):
+                values[channel] = known.values[channel]
+            else:
+                values[channel] = new.add(value)
+        described: dict[str, Any] = {**get_checkpoint_metadata(config, metadata)}
+        searched = plain_metadata(described)
+        record = {
+            "checkpoint": kept,
+            "parent": parent,
+            "inline": inline,
+            "values": values,
+            "metadata": {key: described[key] for key in described if key not in searched},
+        }
+        stored = digests(known.values.values())
+        item = MemoryItem(
+            namespace=checkpoints_of(thread, namespace),
+            key=checkpoint_key(kept["id"]),
+            value=searched,
+            data=encoded(self.serde, record),
+            user_id=user_id,
+        )
+        added = {digest: one for digest, one in new.items.items() if digest not in stored}
+        await self.items.apply([*map(PutItem, added.values()), PutItem(item)])
+        self.known.add_values(thread, {digest: one.data or b"" for digest, one in added.items()})
+        self.known.add_checkpoint(
+            (thread, namespace, kept["id"]), KnownCheckpoint(versions, values)
+        )
+        return values
+
+    async def put_writes(
+        self, config: Any, writes: Sequence[tuple[str, Any]], task: tuple[str, str]
+    ) -> None:
+        """Store what a task has written after a checkpoint; what it wrote before stays.
+
+        Args:
+            config: the checkpoint.
+            writes: the channel and the value of each.
+            task: the id of the task and its path.
+        """
+        thread, namespace, checkpoint_id = place_of(config)
+        place = (self.serde, checkpoints_of(thread, namespace), checkpoint_id or "", task)
+        user_id = user_of(config)
+        regular: dict[int, tuple[str, Any]] = {}
+        changes: dict[str, PutItem] = {}
+        for position, (channel, value) in enumerate(writes):
+            index = WRITES_IDX_MAP.get(channel, position)
+            if index >= 0:
+                regular[index] = (channel, value)
+            else:
+                write = {index: (channel, value)}
+                special = writes_item(*place, write, name=str(index), user_id=user_id)
+                changes[special.key] = PutItem(special)
+        revision = None
+        while True:
+            if regular:
+                item = writes_item(*place, regular, user_id=user_id)
+                changes[item.key] = PutItem(item, revision)
+            try:
+                await self.items.apply(list(changes.values()))
+                return
+            except ConflictError:
+                # The task has written before: what it wrote then stays.
+                stored = await self.items.get(item.namespace, item.key)
+                revision = stored and stored.revision
+                if stored is not None:
+                    regular = {**regular, **writes_in(self.serde, stored)}
