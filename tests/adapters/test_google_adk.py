@@ -12,6 +12,8 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.session import Session
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.genai import types
 
 from jazzmine import MemoryItem, ScopeError
@@ -140,6 +142,121 @@ async def test_a_session_of_another_user_with_the_same_id_is_another_one(
         assert (other.user_id, other.id, other.events) == (user, name, [])
         place: dict[str, Any] = {"app_name": "a1", "user_id": user, "session_id": name}
         assert await service.get_session(**place) == other
+
+
+async def test_spaces_around_the_id_of_a_session_do_not_count(
+    service: JazzmineSessionService,
+) -> None:
+    padded: dict[str, Any] = {**OWNER, "session_id": " s1\n"}
+    session = await service.create_session(**padded, state={"k": 1})
+    assert session.id == "s1"
+    with pytest.raises(AlreadyExistsError):
+        await service.create_session(**PLACE, state={"k": 2})
+    assert await service.get_session(**padded) == session
+    await service.append_event(session.model_copy(update={"id": " s1\n"}), changing({"k": 3}))
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.state == {"k": 3}
+    (page,) = await service.list_sessions_page(**OWNER)
+    assert await service.list_sessions_page(**OWNER, after=page) == []
+    await service.delete_session(**padded)
+    assert await service.get_session(**PLACE) is None
+    assert (await service.create_session(**OWNER, session_id=" \n")).id.strip()
+
+
+async def test_a_change_replaces_the_value_of_its_key(service: JazzmineSessionService) -> None:
+    keys = ("k", "user:k", "app:k")
+    begun = {key: {"a": 1, "b": 2} for key in keys}
+    session = await service.create_session(**PLACE, state={**begun, "off": False, "user:off": True})
+    await service.append_event(
+        session, changing({**{key: {"a": 3} for key in keys}, "off": None, "user:off": None})
+    )
+
+    changed = {**{key: {"a": 3} for key in keys}, "off": None, "user:off": None}
+    assert session.state == changed
+    await service.append_event(session, changing({"on": True}))
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.state == {**changed, "on": True}
+    assert stored.state["on"] is True
+
+
+async def test_temporary_state_is_in_the_session_at_hand_alone(
+    service: JazzmineSessionService,
+) -> None:
+    session = await service.create_session(**PLACE)
+    event = changing({"temp:answer": "rain", "k": 1})
+    await service.append_event(session, event)
+
+    assert session.state == {"temp:answer": "rain", "k": 1}
+    assert event.actions.state_delta == {"k": 1}
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.state == {"k": 1}
+
+
+async def test_a_session_is_as_new_as_its_newest_event(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    time = session.last_update_time + 10
+    await service.append_event(session, said("Rain?", timestamp=time))
+
+    assert session.last_update_time == pytest.approx(time, abs=1e-6)
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.last_update_time == pytest.approx(time, abs=1e-6)
+
+
+async def test_events_keep_their_times_and_their_order(service: JazzmineSessionService) -> None:
+    session = await service.create_session(**PLACE)
+    # Both are half past one in New York; two of the events have one time.
+    times = [1_730_611_800.25, 1_730_615_400.0, 1_730_615_400.0]
+    for name, time in zip("azm", times, strict=True):
+        await service.append_event(session, said(name, id=name, timestamp=time))
+
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert [(event.id, event.timestamp) for event in stored.events] == list(
+        zip("azm", times, strict=True)
+    )
+
+
+async def test_a_tool_that_wants_to_be_confirmed_is_stored(
+    service: JazzmineSessionService,
+) -> None:
+    wanted = ToolConfirmation(hint="Which one?", confirmed=False, payload={"album": "a1"})
+    event = Event(author="guide", actions=EventActions(requested_tool_confirmations={"c1": wanted}))
+    session = await service.create_session(**PLACE)
+    await service.append_event(session, event)
+
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.events[0].actions.requested_tool_confirmations == {"c1": wanted}
+
+
+async def test_a_value_that_json_has_no_form_for_does_not_cost_its_event(
+    service: JazzmineSessionService,
+) -> None:
+    session = await service.create_session(**PLACE)
+    await service.append_event(session, changing({"callback": len, "user:callback": len, "k": 2}))
+
+    stored = await service.get_session(**PLACE)
+    assert stored is not None
+    assert stored.state["k"] == 2
+    assert isinstance(stored.state["callback"], str)
+    assert isinstance(stored.state["user:callback"], str)
+
+
+async def test_what_is_not_stored_is_not_listed(service: JazzmineSessionService) -> None:
+    await service.create_session(**PLACE)
+    for place in (
+        {"app_name": "a2"},
+        {"app_name": "a2", "user_id": "u1"},
+        {**OWNER, "user_id": "x"},
+    ):
+        assert (await service.list_sessions(**place)).sessions == []
+    for place in ({"app_name": "a2"}, {"user_id": "u2"}, {"session_id": "s2"}):
+        await service.delete_session(**{**PLACE, **place})
+    assert await service.get_session(**PLACE) is not None
 
 
 async def test_an_event_is_stored_as_it_is(service: JazzmineSessionService) -> None:
@@ -280,6 +397,68 @@ async def test_state_counts_once_its_event_is_stored(memory: Any) -> None:
     assert await service.get_user_state(**OWNER) == {"k": 1}
 
 
+async def test_state_counts_once_the_session_that_begins_with_it_is_stored(memory: Any) -> None:
+    service, store, _ = memory
+    create, store.get_or_create_conversation = store.get_or_create_conversation, None
+    with pytest.raises(TypeError):
+        await service.create_session(**PLACE, state={"user:k": 1, "app:k": 1})
+    assert await service.get_user_state(**OWNER) == {}
+
+    async def raced(conversation: Any) -> Any:
+        # Another caller's session of the same id is stored before this one's.
+        store.get_or_create_conversation = create
+        await service.create_session(**PLACE, state={"user:k": 2})
+        return await create(conversation)
+
+    store.get_or_create_conversation = raced
+    with pytest.raises(AlreadyExistsError):
+        await service.create_session(**PLACE, state={"user:k": 3, "app:k": 3})
+    assert (await service.get_session(**PLACE)).state == {"user:k": 2}
+    await service.append_event(await service.get_session(**PLACE), changing({"user:n": 1}))
+    assert await service.get_user_state(**OWNER) == {"k": 2, "n": 1}
+
+
+async def test_state_that_sessions_share_stays_when_they_are_deleted(
+    service: JazzmineSessionService,
+) -> None:
+    session = await service.create_session(**PLACE, state={"user:a": 1, "app:a": 1})
+    await service.append_event(session, changing({"user:b": 2, "app:b": 2}))
+    await service.delete_session(**PLACE)
+
+    assert await service.get_user_state(**OWNER) == {"a": 1, "b": 2}
+    other = await service.create_session(app_name="a1", user_id="u2")
+    assert other.state == {"app:a": 1, "app:b": 2}
+
+
+async def test_a_killed_writers_state_counts_with_what_it_stored(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, _, items = memory
+
+    async def killed(*_: Any) -> None:
+        raise OSError("killed")
+
+    monkeypatch.setattr(_google_adk_state.SharedState, "settle", killed)
+    for call in (
+        lambda: service.create_session(**PLACE, state={"user:a": 1}),
+        lambda: service.append_event(
+            Session(id="s1", app_name="a1", user_id="u1"), changing({"user:b": 2})
+        ),
+    ):
+        with pytest.raises(OSError, match="killed"):
+            await call()
+    monkeypatch.undo()
+
+    assert await service.get_user_state(**OWNER) == {"a": 1, "b": 2}
+    item: MemoryItem = await items.get(("google_adk", "a1", "u1"), "state")
+    assert len(item.value["pending"]) == 1
+    session = await service.get_session(**PLACE)
+    await service.append_event(session, changing({"user:a": 3}))
+    assert await service.get_user_state(**OWNER) == {"a": 3, "b": 2}
+    item = await items.get(("google_adk", "a1", "u1"), "state")
+    assert item.value["pending"] == []
+
+
 async def test_a_change_whose_event_was_never_stored_is_forgotten(
     memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,6 +503,30 @@ async def test_a_limited_read_of_a_long_session_reads_few_messages(memory: Any) 
     await store.delete_message(f"a1/u1/s1/{session.events[-2].id}")
     recent = await service.get_session(**PLACE, config=GetSessionConfig(num_recent_events=5))
     assert recent.state == {key: value for key, value in session.state.items() if key != "k119"}
+
+
+async def test_each_read_of_a_session_has_the_same_state_after_a_deletion(memory: Any) -> None:
+    service, store, _ = memory
+    session = await service.create_session(**PLACE)
+    for number in range(120):
+        await service.append_event(session, changing({"n": number, f"k{number}": number}))
+        if number == 60:
+            await service.get_session(**PLACE)  # keeps the state at this event
+    ids = [f"a1/u1/s1/{event.id}" for event in session.events]
+
+    async def state() -> dict[str, Any]:
+        whole = await service.get_session(**PLACE)
+        few = GetSessionConfig(num_recent_events=2)
+        assert (await service.get_session(**PLACE, config=few)).state == whole.state
+        return dict(whole.state)
+
+    await store.delete_message(ids[3])
+    await store.delete_message(ids[119])
+    found = await state()
+    assert (found["n"], "k3" in found, "k119" in found) == (118, True, False)
+    await store.rewind_conversation("a1/u1/s1", after=ids[20])
+    found = await state()
+    assert (found["n"], "k3" in found, "k21" in found) == (20, False, False)
 
 
 async def test_a_read_does_not_begin_with_the_answer_to_a_call_that_is_left_out(

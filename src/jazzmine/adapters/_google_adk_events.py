@@ -20,9 +20,12 @@ _KEY = "google_adk"
 def conversation_id_of(app_name: str, user_id: str, session_id: str) -> str:
     """Return the id of a session's conversation: no other has it; parts may hold slashes.
 
+    Spaces around the session's id do not count, as in the framework's own services.
+
     Raises:
         ValueError: a part is missing.
     """
+    session_id = require_session_id(session_id).strip()
     parts = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
     return "/".join(
         require_session_id(part, name).replace("%", "%25").replace("/", "%2F")

@@ -10,22 +10,30 @@ from typing import Any
 from google.adk.sessions.state import State
 
 from jazzmine.adapters._calls import retry_conflicts
+from jazzmine.errors import ConflictError
 from jazzmine.records.items import MemoryItem, PutItem
+from jazzmine.records.messages import Conversation
 
-__all__ = ["SharedState", "split_state"]
+__all__ = ["SESSION_KEY", "Cause", "SharedState", "cause_of", "session_cause", "split_state"]
+
+# The key in the metadata of a session's conversation of what the session began with.
+SESSION_KEY = "google_adk_session"
 
 _PREFIXES = (State.APP_PREFIX, State.USER_PREFIX)
 
-# A change whose event is not stored after this time belongs to an append that failed.
+# A change whose cause is not stored after this time belongs to a call that failed.
 _PENDING_MS = 3_600_000
+
+# What a change counts with: a message or a session, and where it is stored.
+Cause = Mapping[str, str]
 
 
 class SharedState:
     """The state of apps and users, each of them one item of a long-term memory.
 
-    A change of an event is stored before the event, as pending, and counts once the event is
-    stored. So both take effect at once, also where their stores do not share a database. The next
-    change makes those before it part of the state.
+    A change is stored before the event or the session that makes it, as pending, and counts once
+    that is stored. So both take effect at once, also where their stores do not share a database.
+    After that the change is made part of the state, so that it stays when its cause is deleted.
 
     Args:
         messages: the store of the events, with the async API.
@@ -42,7 +50,7 @@ class SharedState:
     async def read_all(self, app_name: str, user_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the state of an app and of each of some users, by user."""
         app, *users = await self._items_of(app_name, user_ids)
-        stored = await self._stored_ids([app, *users])
+        stored = await self._stored_causes(_causes([app, *users]))
         shared = _prefixed(State.APP_PREFIX, _state(app, stored)[0])
         return {
             user_id: {**shared, **_prefixed(State.USER_PREFIX, _state(user, stored)[0])}
@@ -50,38 +58,62 @@ class SharedState:
         }
 
     async def change(
-        self, app_name: str, user_id: str, changes: Mapping[str, Any], message_id: str | None = None
-    ) -> None:
-        """Change state, repeatedly if another writer comes between.
+        self, app_name: str, user_id: str, changes: Mapping[str, Any], cause: Cause
+    ) -> list[MemoryItem]:
+        """Store changes of state that are pending until their cause is stored.
 
         Args:
             app_name: the app.
             user_id: the user.
             changes: the new values, by prefixed keys.
-            message_id: the message that they count with; None is at once.
+            cause: what they count with.
+
+        Returns:
+            The changed items; none if the cause is stored already, because the call is repeated.
         """
-        split = {
-            prefix: {
+        split = [
+            {
                 key.removeprefix(prefix): value
                 for key, value in changes.items()
                 if key.startswith(prefix)
             }
             for prefix in _PREFIXES
-        }
-        if not any(split.values()):
-            return
+        ]
+
+        async def attempt() -> list[MemoryItem]:
+            items = await self._items_of(app_name, [user_id])
+            stored = await self._stored_causes([*_causes(items), cause])
+            if _id_of(cause) in stored:
+                return []
+            puts = [
+                _put(item, stored, {**cause, "at": _now(), "delta": json.dumps(delta)})
+                for item, delta in zip(items, split, strict=True)
+                if delta
+            ]
+            changed: list[MemoryItem] = await self._items.apply(puts)
+            return changed
+
+        return await retry_conflicts(attempt)
+
+    async def settle(self, items: Sequence[MemoryItem], cause: Cause) -> None:
+        """Make the changes whose cause is stored now a part of the state.
+
+        Args:
+            items: what `change` has returned.
+            cause: what they count with.
+        """
+        keys = [(item.namespace, item.key) for item in items]
+        current: Sequence[MemoryItem | None] = items
 
         async def attempt() -> None:
-            items = await self._items_of(app_name, [user_id])
-            stored = await self._stored_ids(items, message_id)
-            if message_id in stored:
-                return  # the append of the event is repeated
-            puts = [
-                _put(item, stored, split[prefix], message_id)
-                for prefix, item in zip(_PREFIXES, items, strict=True)
-                if split[prefix]
-            ]
-            await self._items.apply(puts)
+            nonlocal current
+            pending = [item for item in current if item and cause in _causes([item])]
+            try:
+                if pending:
+                    await self._items.apply([_put(item, {_id_of(cause)}) for item in pending])
+            except ConflictError:
+                current = await self._items.get_many(keys)
+                raise
 
         await retry_conflicts(attempt)
 
@@ -96,15 +128,26 @@ class SharedState:
         found = await self._items.get_many([(item.namespace, item.key) for item in empty])
         return [item or none for item, none in zip(found, empty, strict=True)]
 
-    async def _stored_ids(
-        self, items: Sequence[MemoryItem], message_id: str | None = None
-    ) -> set[str]:
-        """Return which of the messages are stored that changes are pending for."""
-        ids = {change["message"] for item in items for change in item.value.get("pending", ())}
-        if message_id is not None:
-            ids.add(message_id)
-        found = await self._messages.get_messages_by_ids(sorted(ids)) if ids else []
-        return {message.id for message in found}
+    async def _stored_causes(self, causes: Sequence[Cause]) -> set[str]:
+        """Return the ids of those causes that are stored."""
+        ids = sorted({cause["message"] for cause in causes if "message" in cause})
+        stored = {one.id for one in await self._messages.get_messages_by_ids(ids)} if ids else set()
+        for conversation_id in {one["conversation"] for one in causes if "conversation" in one}:
+            conversation = await self._messages.get_conversation_by_id(conversation_id)
+            if conversation is not None and SESSION_KEY in conversation.metadata:
+                stored.add(_id_of(session_cause(conversation)))
+        return stored
+
+
+def cause_of(message_id: str) -> Cause:
+    """Return the message of an event as what changes count with."""
+    return {"message": message_id}
+
+
+def session_cause(conversation: Conversation) -> Cause:
+    """Return a session as what changes count with; another one of the same id is another cause."""
+    token = json.loads(conversation.metadata[SESSION_KEY])["token"]
+    return {"conversation": conversation.id, "token": token}
 
 
 def split_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -125,28 +168,39 @@ def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
     return {prefix + key: value for key, value in state.items()}
 
 
+def _causes(items: Sequence[MemoryItem]) -> list[Cause]:
+    """Return what the changes of items that are pending count with."""
+    names = ("message", "conversation", "token")
+    return [
+        {name: change[name] for name in names if name in change}
+        for item in items
+        for change in item.value.get("pending", ())
+    ]
+
+
+def _id_of(cause: Cause) -> str:
+    return cause.get("token") or cause["message"]
+
+
 def _state(item: MemoryItem, stored: set[str]) -> tuple[dict[str, Any], list[Any]]:
     """Return the state of an item, and the changes that may still be made."""
     state: dict[str, Any] = json.loads(item.value.get("state", "{}"))
     pending: list[Any] = []
     oldest = _now() - _PENDING_MS
     for change in item.value.get("pending", ()):
-        if change["message"] in stored:
+        if _id_of(change) in stored:
             state.update(json.loads(change["delta"]))
         elif change["at"] >= oldest:
             pending.append(change)
     return state, pending
 
 
-def _put(
-    item: MemoryItem, stored: set[str], delta: dict[str, Any], message_id: str | None
-) -> PutItem:
+def _put(item: MemoryItem, stored: set[str], added: Mapping[str, Any] | None = None) -> PutItem:
+    """Return the change of an item that makes what is stored part of its state, and adds one."""
     state, pending = _state(item, stored)
-    if message_id is None:
-        state.update(delta)
-    else:
-        pending = [change for change in pending if change["message"] != message_id]
-        pending.append({"message": message_id, "at": _now(), "delta": json.dumps(delta)})
+    if added is not None:
+        pending = [change for change in pending if _id_of(change) != _id_of(added)]
+        pending.append(added)
     value = {"state": json.dumps(state), "pending": pending}
     changed = item.model_copy(update={"value": value})
     return PutItem(changed, expected_revision=item.revision or None)

@@ -17,6 +17,7 @@ from jazzmine.adapters._calls import as_async, finished, items_as_async
 from jazzmine.adapters._recorder import append_with_traces
 from jazzmine.adapters._versions import supported
 from jazzmine.errors import IntegrityError, NotFoundError
+from jazzmine.records.items import MemoryItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
 
@@ -41,12 +42,18 @@ with supported("google-adk", "2.10.0", "3.0"):
     )
     from jazzmine.adapters._google_adk_memory import JazzmineMemoryService
     from jazzmine.adapters._google_adk_plugin import JazzmineTracePlugin
-    from jazzmine.adapters._google_adk_state import SharedState, split_state
+    from jazzmine.adapters._google_adk_state import (
+        SESSION_KEY,
+        SharedState,
+        cause_of,
+        session_cause,
+        split_state,
+    )
 
 __all__ = ["JazzmineMemoryService", "JazzmineSessionService", "JazzmineTracePlugin"]
 
 # Keys in the metadata of a session's conversation.
-_APP, _SESSION, _STATE = "google_adk_app", "google_adk_session", "google_adk_state"
+_APP, _STATE = "google_adk_app", "google_adk_state"
 
 # How many events may follow those whose state stands in the conversation.
 _MAX_BEHIND = 50
@@ -96,7 +103,8 @@ class JazzmineSessionService(BaseSessionService):
             app_name: the app.
             user_id: the user.
             state: the state that it begins with; that of the user and of the app is changed too.
-            session_id: the id; a new one by default. It is unique for an app and a user.
+            session_id: the id; a new one by default. It is unique for an app and a user, and
+                spaces around it do not count, here and in the other methods.
 
         Raises:
             AlreadyExistsError: there is such a session.
@@ -105,23 +113,33 @@ class JazzmineSessionService(BaseSessionService):
         session_id = (session_id or "").strip() or str(uuid4())
         conversation_id = conversation_id_of(app_name, user_id, session_id)
         own, changes = split_state(json.loads(json.dumps(state or {})))
-        if changes:
-            if await self._store.get_conversation_by_id(conversation_id) is not None:
-                raise AlreadyExistsError(f"Session with id {session_id} already exists.")
-            await finished(self._shared.change(app_name, user_id, changes))
         # The token tells a repeated call of the store from another caller's session.
         begun = {"id": session_id, "token": str(uuid4()), "state": own}
         conversation = Conversation(
             id=conversation_id,
             user_id=user_id,
             agent_id=app_name,
-            metadata={_APP: app_name, _SESSION: json.dumps(begun)},
+            metadata={_APP: app_name, SESSION_KEY: json.dumps(begun)},
         )
-        stored = await finished(self._store.get_or_create_conversation(conversation))
-        if stored.metadata.get(_SESSION) != conversation.metadata[_SESSION]:
+        if not await finished(self._create(conversation, changes)):
             raise AlreadyExistsError(f"Session with id {session_id} already exists.")
         shared = await self._shared.read(app_name, user_id)
         return _session(conversation, own, shared)
+
+    async def _create(self, conversation: Conversation, changes: dict[str, Any]) -> bool:
+        """Store the conversation of a session with its changes, unless there is such a session."""
+        cause = session_cause(conversation)
+        items: list[MemoryItem] = []
+        if changes:
+            if await self._store.get_conversation_by_id(conversation.id) is not None:
+                return False
+            place = (conversation.agent_id, conversation.user_id)
+            items = await self._shared.change(*place, changes, cause)
+        stored = await self._store.get_or_create_conversation(conversation)
+        if stored.metadata.get(SESSION_KEY) != conversation.metadata[SESSION_KEY]:
+            return False
+        await self._shared.settle(items, cause)
+        return True
 
     async def get_session(
         self,
@@ -148,14 +166,16 @@ class JazzmineSessionService(BaseSessionService):
             if count is None
             else self._store.get_immediate_context(conversation_id, count),
         )
-        if conversation is None or _SESSION not in conversation.metadata:
+        if conversation is None or SESSION_KEY not in conversation.metadata:
             return None
-        state = _initial_state(conversation)
-        messages = changes = newest
-        if count is not None:
+        messages = newest
+        if count is None:
+            state, changes = _changes_among(conversation, messages)
+        else:
             state, changes = await self._changes(conversation)
             ids = {message.id for message in changes}
-            messages = [message for message in newest if message.id not in ids] + changes
+            messages = [message for message in newest if message.id not in ids]
+            messages += changes
         for message in changes:
             state.update(split_state(event_delta(message))[0])
         await self._keep_state(conversation, state, changes)
@@ -245,10 +265,12 @@ class JazzmineSessionService(BaseSessionService):
         conversation_id = conversation_id_of(*place)
         message = event_message(event, conversation_id, session.user_id)
         changes = split_state(event_delta(message))[1]
+        cause = cause_of(message.id)
+        items: list[MemoryItem] = []
         if changes:
             if await self._store.get_conversation_by_id(conversation_id) is None:
                 raise SessionNotFoundError(f"Session {session.id} not found.")
-            await self._shared.change(session.app_name, session.user_id, changes, message.id)
+            items = await self._shared.change(*place[:2], changes, cause)
         run = self._plugin.run_of(conversation_id, event.invocation_id)
 
         async def append(trace: TurnTrace | None) -> list[Message]:
@@ -262,10 +284,13 @@ class JazzmineSessionService(BaseSessionService):
             if await self._store.get_conversation_by_id(conversation_id) is None:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from error
             raise
+        await self._shared.settle(items, cause)
         session.last_update_time = max(session.last_update_time, stored.timestamp / 1000)
 
-    async def _changes(self, conversation: Conversation) -> tuple[dict[str, Any], list[Message]]:
-        """Return the state that is kept, and the messages after those that it is of."""
+    async def _changes(
+        self, conversation: Conversation
+    ) -> tuple[dict[str, Any], Sequence[Message]]:
+        """Read what `_changes_among` returns, and no other messages."""
         state, after = _kept_state(conversation)
         read = self._store.get_messages_by_conversation_id
         try:
@@ -277,11 +302,16 @@ class JazzmineSessionService(BaseSessionService):
     async def _keep_state(
         self, conversation: Conversation, state: dict[str, Any], messages: Sequence[Message]
     ) -> None:
-        """Keep the state that a session has after some messages, unless a recent one is kept."""
-        recent = {message.id for message in messages[-_MAX_BEHIND:]}
-        if len(messages) <= _MAX_BEHIND or _kept_state(conversation)[1] in recent:
+        """Keep the state that a session has after some messages, if they are many.
+
+        Args:
+            conversation: that of the session.
+            state: the state after the last message.
+            messages: those after the state that is kept.
+        """
+        if len(messages) <= _MAX_BEHIND:
             return
-        token = json.loads(conversation.metadata[_SESSION])["token"]
+        token = json.loads(conversation.metadata[SESSION_KEY])["token"]
         kept = {"token": token, "state": state, "after": messages[-1].id}
         with suppress(NotFoundError):
             await finished(
@@ -290,22 +320,34 @@ class JazzmineSessionService(BaseSessionService):
 
 
 def _initial_state(conversation: Conversation) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads(conversation.metadata[_SESSION])["state"]
+    state: dict[str, Any] = json.loads(conversation.metadata[SESSION_KEY])["state"]
     return state
 
 
 def _kept_state(conversation: Conversation) -> tuple[dict[str, Any], str | None]:
     """Return the state that a session had some events ago, and the message of the last of these."""
-    begun = json.loads(conversation.metadata[_SESSION])
+    begun = json.loads(conversation.metadata[SESSION_KEY])
     kept = json.loads(conversation.metadata.get(_STATE, "{}"))
     if kept.get("token") == begun["token"]:
         return kept["state"], kept["after"]
     return begun["state"], None
 
 
+def _changes_among(
+    conversation: Conversation, messages: Sequence[Message]
+) -> tuple[dict[str, Any], Sequence[Message]]:
+    """Return the state that is kept, and those of all messages that come after it."""
+    state, after = _kept_state(conversation)
+    for position, message in enumerate(messages):
+        if message.id == after:
+            return state, messages[position + 1 :]
+    # The message was deleted, or none is kept.
+    return _initial_state(conversation), messages
+
+
 def _session(conversation: Conversation, own: dict[str, Any], shared: dict[str, Any]) -> Session:
     return Session(
-        id=json.loads(conversation.metadata[_SESSION])["id"],
+        id=json.loads(conversation.metadata[SESSION_KEY])["id"],
         app_name=conversation.agent_id,
         user_id=conversation.user_id,
         state={**own, **shared},
