@@ -44,7 +44,8 @@ def run(*arguments: str, stdin: str | None = None, env: Mapping[str, str] | None
 
     from jazzmine.cli.app import app
 
-    given = {"JAZZMINE_MESSAGE_STORE": None, "JAZZMINE_WORKING_MEMORY": None, **(env or {})}
+    names = ("MESSAGE_STORE", "WORKING_MEMORY", "LONG_TERM_MEMORY")
+    given = {**{f"JAZZMINE_{name}": None for name in names}, **(env or {})}
     result = CliRunner().invoke(app, list(arguments), input=stdin, env=given)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -69,11 +69,25 @@ def test_the_items_of_a_user_are_erased_too(filled_url: str, tmp_path: Path) -> 
         assert [item.key for item in store.list_items()] == ["b"]
 
 
-def test_without_a_working_memory_it_says_so(url: str) -> None:
-    ran = run("erase", "--user", "u2", "--yes", "--store", url)
-    assert ran.status == 0
-    assert "no working memory is named" in ran.errors
-    assert ran.output == "erased 1 conversation, 0 messages, 0 traces\n"
+def test_each_memory_that_is_not_named_is_said_to_keep_what_it_has(
+    url: str, tmp_path: Path
+) -> None:
+    memory, items = f"sqlite:{tmp_path / 'memory.db'}", f"sqlite:{tmp_path / 'items.db'}"
+    WorkingMemoryStore.initialize(memory).close()
+    LongTermMemoryStore.initialize(items).close()
+    hints = {
+        "--memory": "no working memory is named (--memory): what it has of the user stays\n",
+        "--items": "no long-term memory is named (--items): what it has of the user stays\n",
+    }
+    both = {"--memory": memory, "--items": items}
+    for left_out in ([], ["--memory"], ["--items"], ["--memory", "--items"]):
+        named = {option: both[option] for option in both if option not in left_out}
+        options = [text for option in named.items() for text in option]
+        ran = run("--store", url, *options, "erase", "--user", "u2", "--yes")
+        assert ran.status == 0
+        assert ran.errors == "".join(hints[option] for option in left_out)
+        assert ("working memor" in ran.output) == ("--memory" in named)
+        assert ("item" in ran.output) == ("--items" in named)
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""])

@@ -18,7 +18,14 @@ from jazzmine.cli.deleting import add_commands as add_deleting
 from jazzmine.cli.doctor import add_commands as add_doctor
 from jazzmine.cli.inspecting import add_commands as add_inspecting
 from jazzmine.cli.moving import add_commands as add_moving
-from jazzmine.cli.options import MemoryOption, Refused, StoreOption, Stores, unavailable
+from jazzmine.cli.options import (
+    ItemsOption,
+    MemoryOption,
+    Refused,
+    StoreOption,
+    Stores,
+    unavailable,
+)
 from jazzmine.cli.output import block, error_text, errors
 from jazzmine.cli.reading import add_commands as add_reading
 from jazzmine.cli.rekeying import add_commands as add_rekeying
@@ -106,6 +113,7 @@ def _stores(
     context: typer.Context,
     store: StoreOption = None,
     memory: MemoryOption = None,
+    items: ItemsOption = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -117,7 +125,8 @@ def _stores(
 
     Stores are named by URLs: `json:messages.json`, `sqlite:agent.db`,
     `postgresql://USER@HOST/DB?schema=agents`, `mongodb://HOST/DB`; a working memory by
-    `sqlite:agent.db`, `postgresql://…` or `redis://HOST`.
+    `sqlite:agent.db`, `postgresql://…` or `redis://HOST`; a long-term memory by
+    `sqlite:agent.db`, `postgresql://…` or `mongodb://HOST/DB`.
 
     Example:
 
@@ -125,7 +134,7 @@ def _stores(
 
     `jazzmine ls`
     """
-    context.obj = Stores(store, memory)
+    context.obj = Stores(store, memory, items)
 
 
 _ADDERS = (

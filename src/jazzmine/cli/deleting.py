@@ -92,11 +92,15 @@ def erase(
     Example: `jazzmine erase --user ada`
     """
     shared = memory_url(context, memory)
-    if shared is None:
-        say("no working memory is named (--memory): only the message store is erased")
-    kept = items_url(items)
-    named = ("the working memory", shared), ("the long-term memory", kept)
-    where = " and ".join(["the message store", *(name for name, url in named if url)])
+    kept = items_url(context, items)
+    others = (
+        ("working memory", "--memory", shared),
+        ("long-term memory", "--items", kept),
+    )
+    for name, option, url in others:
+        if url is None:
+            say(f"no {name} is named ({option}): what it has of the user stays")
+    where = " and ".join(["the message store", *(f"the {name}" for name, _, url in others if url)])
     remembered = nullcontext() if shared is None else memory_store(context, memory)
     long_term = nullcontext() if kept is None else item_store(kept)
     with message_store(context, store) as opened, remembered as other, long_term as third:

@@ -66,7 +66,7 @@ def migrate(
     Example: `jazzmine migrate --dry-run`
     """
     url, memory = given_url(context, store), memory_url(context, memory)
-    items = items_url(items)
+    items = items_url(context, items)
     steps = 0
     if is_named(url, memory or items):
         config = store_config(url)
@@ -112,7 +112,7 @@ def doctor(
     Example: `jazzmine doctor --memory redis://localhost`
     """
     url, memory = given_url(context, store), memory_url(context, memory)
-    items = items_url(items)
+    items = items_url(context, items)
     checks: list[tuple[str, Iterator[Finding]]] = []
     if is_named(url, memory or items):
         checks.append(("message store", _check(store_config(url))))

@@ -125,6 +125,7 @@ class Stores:
 
     store: str | None = None
     memory: str | None = None
+    items: str | None = None
 
 
 def _given(context: typer.Context, own: str | None, name: str) -> str | None:
@@ -292,9 +293,9 @@ def memory_config(url: str) -> BackendConfig:
         raise typer.BadParameter(str(error), param_hint=_MEMORY_HINT) from None
 
 
-def items_url(url: str | None) -> str | None:
+def items_url(context: typer.Context, url: str | None) -> str | None:
     """Return the URL of the long-term memory, or None if none that others share is named."""
-    given = url or os.environ.get(LONG_TERM_MEMORY)
+    given = _given(context, url, "items") or os.environ.get(LONG_TERM_MEMORY)
     return None if not given or given.startswith("memory:") else given
 
 

@@ -60,7 +60,7 @@ def rekey(
     Example: `JAZZMINE_ENCRYPTION=k2:…,k1:… jazzmine rekey`
     """
     url, shared = given_url(context, store), memory_url(context, memory)
-    kept = items_url(items)
+    kept = items_url(context, items)
     refused = 0
     with counting() as counter:
         if is_named(url, shared or kept):
