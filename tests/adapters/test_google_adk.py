@@ -439,12 +439,13 @@ async def test_a_killed_writers_state_counts_with_what_it_stored(
         raise OSError("killed")
 
     monkeypatch.setattr(_google_adk_state.SharedState, "settle", killed)
-    for call in (
+    calls: list[Any] = [
         lambda: service.create_session(**PLACE, state={"user:a": 1}),
         lambda: service.append_event(
             Session(id="s1", app_name="a1", user_id="u1"), changing({"user:b": 2})
         ),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(OSError, match="killed"):
             await call()
     monkeypatch.undo()
