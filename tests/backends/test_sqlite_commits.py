@@ -22,7 +22,7 @@ VALUES (?, 'u1', 'a1', 1, '{}')
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(str(tmp_path / "messages.db"), MESSAGE_TABLES, 5.0, "normal")
+    database = Database(str(tmp_path / "messages.db"), (MESSAGE_TABLES,), 5.0, "normal")
     database.open()
     yield database
     database.close()
@@ -137,7 +137,7 @@ def test_only_writes_that_need_not_be_flushed_are_committed_without_the_disk(
         found: int = connection.execute("PRAGMA synchronous").fetchone()[0]
         return found
 
-    database = Database(str(tmp_path / "full.db"), MESSAGE_TABLES, 5.0, "full")
+    database = Database(str(tmp_path / "full.db"), (MESSAGE_TABLES,), 5.0, "full")
     database.open()
     changes: list[Write] = [
         Change(UnflushedWrite(synchronous)),

@@ -19,7 +19,7 @@ from jazzmine.records.usage import UsageKey
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    database = Database(str(tmp_path / "messages.db"), MESSAGE_TABLES, 5.0, "normal")
+    database = Database(str(tmp_path / "messages.db"), (MESSAGE_TABLES,), 5.0, "normal")
     database.open()
     yield database._writer.driver()
     database.close()

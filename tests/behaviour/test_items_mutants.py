@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine.backends.sqlite.items import ITEM_TABLES
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
@@ -31,7 +32,7 @@ Changes = Sequence[ItemChange]
 
 class Memory(SQLiteItemBackend):
     def __init__(self) -> None:
-        super().__init__(lambda: MemoryDatabase(ITEM_TABLES))
+        super().__init__(SQLiteClient(lambda: MemoryDatabase(ITEM_TABLES)))
 
     def sql(self, statement: str, *parameters: object) -> list[Any]:
         rows: list[Any] = self.client.write(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.message_store.json import JSONBackend
 from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.core import message_store as async_messages
@@ -203,7 +204,9 @@ def test_a_store_that_works_in_two_steps_is_found_out(
 def check_histories_of(broken: type[JSONBackend], folder: Path) -> None:
     for seed in range(10):
         path = str(folder / f"{seed}.json")
-        with MessageStore(broken(partial(JSONDatabase, path, False, 30.0))).open() as store:
+        with MessageStore(
+            broken(SQLiteClient(partial(JSONDatabase, path, False, 30.0)))
+        ).open() as store:
             prepare("json", store)
             recorders = clients(seed)
             call_at_once(recorders, store)

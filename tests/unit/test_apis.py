@@ -97,7 +97,8 @@ def test_the_short_import_has_what_the_three_modules_have(kind: str) -> None:
     memory = importlib.import_module(f"jazzmine.{kind}.working_memory")
     items = importlib.import_module(f"jazzmine.{kind}.long_term_memory")
 
-    assert {*short.__all__} == {*messages.__all__, *memory.__all__, *items.__all__}
+    together = {"Stores", "open_stores"}
+    assert {*short.__all__} == {*messages.__all__, *memory.__all__, *items.__all__, *together}
 
 
 def test_names_without_io_are_the_same_objects_in_both_apis() -> None:

@@ -10,6 +10,7 @@ from jazzmine.config.base import (
 from jazzmine.config.choice import (
     long_term_memory_config,
     message_store_config,
+    shared_config,
     working_memory_config,
 )
 from jazzmine.config.message_stores import (
@@ -45,5 +46,6 @@ __all__ = [
     "require_number",
     "require_seconds",
     "require_text",
+    "shared_config",
     "working_memory_config",
 ]

@@ -25,7 +25,12 @@ from jazzmine.config.working_memories import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
-__all__ = ["long_term_memory_config", "message_store_config", "working_memory_config"]
+__all__ = [
+    "long_term_memory_config",
+    "message_store_config",
+    "shared_config",
+    "working_memory_config",
+]
 
 # The first class of each tuple is the default.
 _MESSAGE_STORES: tuple[type[BackendConfig], ...] = (
@@ -48,6 +53,13 @@ _LONG_TERM_MEMORIES: tuple[type[BackendConfig], ...] = (
     MongoDBConfig,
 )
 
+
+# These have the options of the other kinds of store, too.
+_SHARED: tuple[type[BackendConfig], ...] = (
+    MemoryStoreConfig,
+    SQLiteMemoryConfig,
+    PostgresMemoryConfig,
+)
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 
@@ -87,6 +99,18 @@ def long_term_memory_config(config: Address) -> BackendConfig:
     return found
 
 
+def shared_config(config: Mapping[str, object] | str | os.PathLike[str]) -> BackendConfig:
+    """Return the configuration for the argument of `open_stores`.
+
+    Raises:
+        ConfigurationError: an unknown storage or key, or a value of a wrong type.
+        InvalidAddressError: a URL whose scheme names no back end that has all kinds of store.
+    """
+    if config is None:
+        raise ConfigurationError("config must be a mapping, a URL or a path, not None")
+    return _read(config, _SHARED, "")
+
+
 def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str) -> BackendConfig:
     if config is None:
         return _read_environment(variable, kinds)
@@ -124,7 +148,11 @@ def _read_url(url: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig
     # The text does not repeat the URL, which may contain a password.
     known = [f"{scheme}:" for kind in kinds for scheme in kind.schemes]
     others = {other for kind in (*_MESSAGE_STORES, *_WORKING_MEMORIES) for other in kind.schemes}
-    what = {_MESSAGE_STORES: "message store", _WORKING_MEMORIES: "working memory"}
+    what = {
+        _MESSAGE_STORES: "message store",
+        _WORKING_MEMORIES: "working memory",
+        _SHARED: "place for all three kinds of store",
+    }
     if scheme in others:
         wrong = f"{scheme}: is no {what.get(kinds, 'long-term memory')}"
         raise InvalidAddressError(f"{wrong}; allowed: {', '.join(known)}")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from jazzmine import _lazy
 
 if TYPE_CHECKING:
+    from jazzmine._async.stores import Stores as Stores
+    from jazzmine._async.stores import open_stores as open_stores
     from jazzmine.core.long_term_memory import *
     from jazzmine.core.message_store import *
     from jazzmine.core.working_memory import *
@@ -18,4 +20,5 @@ else:
             "jazzmine.core.working_memory",
             "jazzmine.core.long_term_memory",
         ),
+        {"Stores": "jazzmine._async.stores", "open_stores": "jazzmine._async.stores"},
     )

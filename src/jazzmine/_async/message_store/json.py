@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.views.seal import sealed_messages
@@ -36,6 +37,7 @@ class JSONMessageStore(MessageStore):
         # A relative path is that of the folder at the time of opening, in forked processes too.
         path = os.path.realpath(config.path)
         backend = JSONBackend(
-            lambda: JSONDatabase(path, config.fsync, config.lock_timeout), config.search_language
+            SQLiteClient(lambda: JSONDatabase(path, config.fsync, config.lock_timeout)),
+            config.search_language,
         )
         super().__init__(sealed_messages(backend, config))

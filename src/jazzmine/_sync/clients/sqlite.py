@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -11,10 +12,12 @@ from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
+from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.queries import TooLarge
+from jazzmine.config import SQLiteConfig
 from jazzmine.records.types import MAX_INT
 
-__all__ = ["AnyDatabase", "SQLiteClient"]
+__all__ = ["AnyDatabase", "SQLiteClient", "file_client"]
 
 T = TypeVar("T")
 AnyDatabase: TypeAlias = Database | MemoryDatabase
@@ -26,6 +29,8 @@ _FEW_RECORDS, _FEW_BYTES = 50, 256 << 10
 class SQLiteClient:
     """Runs queries and changes of a database.
 
+    Several stores may use it: the first one opens it, and the last one closes it.
+
     Args:
         new_database: makes the database, again in a forked process.
     """
@@ -33,6 +38,7 @@ class SQLiteClient:
     def __init__(self, new_database: Callable[[], AnyDatabase]) -> None:
         self._new_database = new_database
         self.database: AnyDatabase = new_database()
+        self._users = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -61,11 +67,17 @@ class SQLiteClient:
 
     def open(self) -> None:
         """Create the file and the tables if they do not exist."""
-        run_blocking(self.database.open)
+        if not self._users:
+            run_blocking(self.database.open)
+        self._users += 1
 
     def close(self) -> None:
-        """Finish the writes, and close the file."""
+        """Finish the writes, and close the file, unless another store uses it."""
+        if self._users > 1:
+            self._users -= 1
+            return
         self.database.require_unused()
+        self._users = 0
         self._writes.close()
         self._purges.close()
         run_blocking(self.database.close)
@@ -112,3 +124,10 @@ class SQLiteClient:
     def purge(self) -> None:
         """Remove what was deleted from the database's files."""
         self._purges.run(lambda connection: None)
+
+
+def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:
+    """Return the client of the database in a file, with the tables of some kinds of store."""
+    # A relative path is that of the folder at the time of opening, in forked processes too.
+    path = os.path.realpath(config.path)
+    return SQLiteClient(lambda: Database(path, components, config.timeout, config.synchronous))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.long_term_memory.sqlite import SQLiteItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.views.seal_items import sealed_items
@@ -22,5 +23,5 @@ class InMemoryLongTermMemoryStore(LongTermMemoryStore):
     def __init__(
         self, config: MemoryMessagesConfig | None = None, embed: Embed | None = None
     ) -> None:
-        backend = SQLiteItemBackend(lambda: MemoryDatabase(ITEM_TABLES))
+        backend = SQLiteItemBackend(SQLiteClient(lambda: MemoryDatabase(ITEM_TABLES)))
         super().__init__(sealed_items(backend, config or MemoryMessagesConfig()), embed)

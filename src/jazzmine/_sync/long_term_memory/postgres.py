@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
@@ -25,6 +26,9 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.search.vectors import Embed
 
+if TYPE_CHECKING:
+    from jazzmine._sync.clients.postgres.client import PostgresClient
+
 __all__ = ["PostgresItemBackend", "PostgresLongTermMemoryStore"]
 
 
@@ -36,8 +40,15 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
     `timeout`.
     """
 
-    def __init__(self, config: PostgresConfig, embed: Embed | None = None) -> None:
-        super().__init__(sealed_items(PostgresItemBackend(config), config), embed)
+    def __init__(
+        self,
+        config: PostgresConfig,
+        embed: Embed | None = None,
+        client: PostgresClient | None = None,
+    ) -> None:
+        PostgresConfig.require(config)
+        backend = PostgresItemBackend(client or new_client(config, ITEMS))
+        super().__init__(sealed_items(backend, config), embed)
 
 
 class PostgresItemBackend(ItemBackend):
@@ -45,9 +56,8 @@ class PostgresItemBackend(ItemBackend):
 
     system_name = "postgresql"
 
-    def __init__(self, config: PostgresConfig) -> None:
-        PostgresConfig.require(config)
-        self._client = new_client(config, ITEMS)
+    def __init__(self, client: PostgresClient) -> None:
+        self._client = client
 
     def limited_to(self, user_id: str) -> PostgresItemBackend:
         """Return a back end with the same connections that is limited to a user's records."""

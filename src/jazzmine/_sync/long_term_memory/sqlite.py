@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
-from jazzmine._sync.clients.sqlite import SQLiteClient
+from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.store import limited_copy
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
-from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.item_rows import (
@@ -34,7 +32,7 @@ class SQLiteItemBackend(ItemBackend):
     """Items in an SQLite database.
 
     Args:
-        new_database: makes the database, again in a forked process.
+        client: runs its queries and changes.
     """
 
     system_name = "sqlite"
@@ -42,8 +40,8 @@ class SQLiteItemBackend(ItemBackend):
     # All other writes wait for each step, and not just those of its items.
     deleted_at_once: ClassVar[int] = 50
 
-    def __init__(self, new_database: Callable[[], Any]) -> None:
-        self.client: SQLiteClient = SQLiteClient(new_database)
+    def __init__(self, client: SQLiteClient) -> None:
+        self.client: SQLiteClient = client
 
     def limited_to(self, user_id: str) -> SQLiteItemBackend:
         """Return a back end with the same connections that is limited to a user's records."""
@@ -136,11 +134,12 @@ class SQLiteLongTermMemoryStore(LongTermMemoryStore):
     Reads never wait for writes.
     """
 
-    def __init__(self, config: SQLiteConfig, embed: Embed | None = None) -> None:
+    def __init__(
+        self,
+        config: SQLiteConfig,
+        embed: Embed | None = None,
+        client: SQLiteClient | None = None,
+    ) -> None:
         SQLiteConfig.require(config)
-        # A relative path is that of the folder at the time of opening, in forked processes too.
-        path = os.path.realpath(config.path)
-        backend = SQLiteItemBackend(
-            lambda: Database(path, items.ITEM_TABLES, config.timeout, config.synchronous)
-        )
+        backend = SQLiteItemBackend(client or file_client(config, items.ITEM_TABLES))
         super().__init__(sealed_items(backend, config), embed)

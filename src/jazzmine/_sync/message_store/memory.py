@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.message_store.sqlite import SQLiteBackend
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.views.seal import sealed_messages
@@ -28,5 +29,7 @@ class InMemoryMessageStore(MessageStore):
 
     def __init__(self, config: MemoryMessagesConfig | None = None) -> None:
         config = config or MemoryMessagesConfig()
-        backend = MemoryBackend(lambda: MemoryDatabase(MESSAGE_TABLES), config.search_language)
+        backend = MemoryBackend(
+            SQLiteClient(lambda: MemoryDatabase(MESSAGE_TABLES)), config.search_language
+        )
         super().__init__(sealed_messages(backend, config))

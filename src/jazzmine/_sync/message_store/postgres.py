@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from jazzmine._sync.clients.postgres import new_client
@@ -54,6 +54,9 @@ from jazzmine.search.index import SearchState
 from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
+if TYPE_CHECKING:
+    from jazzmine._sync.clients.postgres.client import PostgresClient
+
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
 
@@ -67,8 +70,10 @@ class PostgresMessageStore(MessageStore):
     connection that was lost is replaced, and its call is repeated until `timeout`.
     """
 
-    def __init__(self, config: PostgresConfig) -> None:
-        super().__init__(sealed_messages(PostgresBackend(config), config))
+    def __init__(self, config: PostgresConfig, client: PostgresClient | None = None) -> None:
+        PostgresConfig.require(config)
+        client = client or new_client(config, MESSAGES)
+        super().__init__(sealed_messages(PostgresBackend(config, client), config))
 
 
 class PostgresBackend(MessageBackend):
@@ -76,9 +81,8 @@ class PostgresBackend(MessageBackend):
 
     system_name = "postgresql"
 
-    def __init__(self, config: PostgresConfig) -> None:
-        PostgresConfig.require(config)
-        self._client = new_client(config, MESSAGES)
+    def __init__(self, config: PostgresConfig, client: PostgresClient) -> None:
+        self._client = client
         self._language = config.search_language
         self._analyser: Analyser | None = None
         # How far the index of words is filled: the id of a message; how many have no entry yet.

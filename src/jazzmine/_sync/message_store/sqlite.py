@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
-from jazzmine._sync.clients.sqlite import AnyDatabase, SQLiteClient
+from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
 from jazzmine._sync.message_store.backend import (
     Batch,
     ConversationOwner,
@@ -25,7 +24,6 @@ from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
-from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
@@ -60,7 +58,7 @@ class SQLiteBackend(MessageBackend):
     Small reads are done at once, and all others in a thread; writes in the batcher's thread.
 
     Args:
-        new_database: makes the database, again in a forked process.
+        client: runs its queries and changes.
         search: the language of the index that a new store gets, or None.
     """
 
@@ -72,8 +70,8 @@ class SQLiteBackend(MessageBackend):
     # How many messages are indexed in the step that makes the index; here, others may be writing.
     indexed_at_once: ClassVar[int] = 0
 
-    def __init__(self, new_database: Callable[[], AnyDatabase], search: str | None = None) -> None:
-        self.client: SQLiteClient = SQLiteClient(new_database)
+    def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
+        self.client: SQLiteClient = client
         self._search = search
 
     def limited_to(self, user_id: str) -> SQLiteBackend:
@@ -500,12 +498,9 @@ class SQLiteMessageStore(MessageStore):
     transaction. Reads never wait for writes.
     """
 
-    def __init__(self, config: SQLiteConfig) -> None:
+    def __init__(self, config: SQLiteConfig, client: SQLiteClient | None = None) -> None:
         SQLiteConfig.require(config)
-        # A relative path is that of the folder at the time of opening, in forked processes too.
-        path = os.path.realpath(config.path)
         backend = SQLiteBackend(
-            lambda: Database(path, MESSAGE_TABLES, config.timeout, config.synchronous),
-            config.search_language,
+            client or file_client(config, MESSAGE_TABLES), config.search_language
         )
         super().__init__(sealed_messages(backend, config))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jazzmine._sync.background import BackgroundTasks
 from jazzmine._sync.clients.postgres import new_client
@@ -27,6 +27,9 @@ from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
 from jazzmine.errors import JazzmineError
 
+if TYPE_CHECKING:
+    from jazzmine._sync.clients.postgres.client import PostgresClient
+
 __all__ = ["PostgresBackend", "PostgresWorkingMemoryStore"]
 
 # How often a store sweeps what has expired, at most, in s.
@@ -40,9 +43,10 @@ class PostgresWorkingMemoryStore(WorkingMemoryStore):
     come from a pool of this store's own.
     """
 
-    def __init__(self, config: PostgresMemoryConfig) -> None:
+    def __init__(self, config: PostgresMemoryConfig, client: PostgresClient | None = None) -> None:
         PostgresMemoryConfig.require(config)
-        super().__init__(PostgresBackend(config), config)
+        client = client or new_client(config, MEMORY)
+        super().__init__(PostgresBackend(config, client), config)
 
 
 class PostgresBackend(WorkingMemoryBackend):
@@ -50,8 +54,8 @@ class PostgresBackend(WorkingMemoryBackend):
 
     system_name = "postgresql"
 
-    def __init__(self, config: PostgresMemoryConfig) -> None:
-        self._client = new_client(config, MEMORY)
+    def __init__(self, config: PostgresMemoryConfig, client: PostgresClient) -> None:
+        self._client = client
         self._place = f"{config.schema}.working_memory_corrupt"
         ttl, kept = milliseconds(config.ttl_seconds), milliseconds(2 * config.timeout)
         self._saved = {"ttl": ttl, "kept": kept, "swept": max(ttl, kept)}

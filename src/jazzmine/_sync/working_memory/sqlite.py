@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from jazzmine._sync.background import BackgroundTasks
-from jazzmine._sync.clients.sqlite import SQLiteClient
+from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
 from jazzmine._sync.working_memory.backend import (
     Again,
     Lock,
@@ -25,7 +24,6 @@ from jazzmine._sync.working_memory.backend import (
 )
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
-from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.memory import Holder, Row
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.transaction import UnflushedWrite
@@ -33,13 +31,13 @@ from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError
 
-__all__ = ["SQLiteBackend", "SQLiteWorkingMemoryStore"]
+__all__ = ["MEMORY_TABLES", "SQLiteBackend", "SQLiteWorkingMemoryStore"]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_TABLES = Component("working_memory")
+MEMORY_TABLES = Component("working_memory")
 
 # How often a store sweeps what has expired, at most, in s.
 _SWEEPING = 60.0
@@ -52,9 +50,10 @@ class SQLiteWorkingMemoryStore(WorkingMemoryStore):
     disk holds it.
     """
 
-    def __init__(self, config: SQLiteMemoryConfig) -> None:
+    def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient | None = None) -> None:
         SQLiteMemoryConfig.require(config)
-        super().__init__(SQLiteBackend(config), config)
+        client = client or file_client(config, MEMORY_TABLES)
+        super().__init__(SQLiteBackend(config, client), config)
 
 
 class SQLiteBackend(WorkingMemoryBackend):
@@ -66,13 +65,9 @@ class SQLiteBackend(WorkingMemoryBackend):
 
     system_name = "sqlite"
 
-    def __init__(self, config: SQLiteMemoryConfig) -> None:
+    def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config
-        # A relative path is that of the folder at the time of opening, in forked processes too.
-        path = os.path.realpath(config.path)
-        self.client: SQLiteClient = SQLiteClient(
-            lambda: Database(path, _TABLES, config.timeout, config.synchronous)
-        )
+        self.client: SQLiteClient = client
         self._begin()
 
     def _begin(self) -> None:

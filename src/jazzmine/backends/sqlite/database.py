@@ -54,7 +54,7 @@ class Database:
 
     Args:
         path: the file, which need not exist; a symbolic link is followed, and stays a link.
-        component: the tables that it is opened for.
+        components: the tables that it is opened for.
         timeout: how long, in s, a call waits for locks of other processes.
         synchronous: "full" if a write waits for the disk, else "normal".
 
@@ -62,10 +62,12 @@ class Database:
         has_search: whether messages are indexed in the transaction that stores them.
     """
 
-    def __init__(self, path: str, component: Component, timeout: float, synchronous: str) -> None:
+    def __init__(
+        self, path: str, components: Sequence[Component], timeout: float, synchronous: str
+    ) -> None:
         self.path: str = os.path.realpath(path)
         self.has_search: bool = False
-        self._component = component
+        self._components = components
         self._timeout = timeout
         self._synchronous = synchronous
         self._file = DatabaseFile(self.path)
@@ -81,12 +83,13 @@ class Database:
         Raises:
             ConfigurationError, OSError: as in `open`.
         """
-        known = migrations(self._component.name)
-        stored = check_file(self.path, self._component.name, len(known))
-        if not os.path.exists(self.path):
-            return [f"create the file {self.path}"]
-        later = [step for step in known if step.version > stored]
-        return [f"apply {step.version:04} {step.name} to {self.path}" for step in later]
+        pending: list[str] = []
+        for component in self._components:
+            known = migrations(component.name)
+            stored = check_file(self.path, component.name, len(known))
+            later = [step for step in known if step.version > stored]
+            pending += [f"apply {step.version:04} {step.name} to {self.path}" for step in later]
+        return pending if os.path.exists(self.path) else [f"create the file {self.path}"]
 
     def open(self) -> None:
         """Create the file and the tables if they do not exist, and bring them up to date.
@@ -98,8 +101,8 @@ class Database:
             OSError: the file cannot be read, created or written.
         """
         require_sqlite()
-        known = len(migrations(self._component.name))
-        check_file(self.path, self._component.name, known)
+        for component in self._components:
+            check_file(self.path, component.name, len(migrations(component.name)))
         warn_of_network(self.path)
         create_file(self.path)
         deadline = Deadline(self._timeout)
@@ -323,8 +326,9 @@ class Database:
             with self._writer.lock:
                 connection = self._writer.driver()
                 try:
-                    if not is_current(connection, self.path, self._component):
-                        self._migrate(connection)
+                    for component in self._components:
+                        if not is_current(connection, self.path, component):
+                            self._migrate(connection, component)
                     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                     self.has_search = search.read_state(connection) is not None
                 finally:
@@ -339,9 +343,9 @@ class Database:
             raise OSError(errno.ENOTSUP, "its file system does not support the WAL mode", self.path)
         return True
 
-    def _migrate(self, connection: sqlite3.Connection) -> None:
+    def _migrate(self, connection: sqlite3.Connection, component: Component) -> None:
         connection.execute("BEGIN IMMEDIATE")
-        migrate(connection, self.path, self._component)
+        migrate(connection, self.path, component)
         connection.execute("COMMIT")
         with suppress(sqlite3.Error):
             # So that the versions can be read without the -wal file.

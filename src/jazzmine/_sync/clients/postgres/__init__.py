@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["new_client"]
 
 
-def new_client(config: PostgresConfig, component: Component) -> PostgresClient:
+def new_client(config: PostgresConfig, *components: Component) -> PostgresClient:
     """Import the driver, and return a client that is not open yet.
 
     Raises:
@@ -22,4 +22,4 @@ def new_client(config: PostgresConfig, component: Component) -> PostgresClient:
     """
     with extra("postgres", "PostgreSQL"):
         from jazzmine._sync.clients.postgres.client import PostgresClient
-    return PostgresClient(config, component)
+    return PostgresClient(config, *components)

@@ -66,17 +66,25 @@ class PostgresClient:
     A call whose connection is lost is repeated on another one: all calls may be repeated. A write
     whose call ended without a reply cannot take effect after a later call has returned: each write
     needs the lease of its connection, and later calls delete that lease first.
+
+    Several stores may use it: the first one opens it, and the last one closes it.
+
+    Args:
+        config: where, and for how long.
+        components: the tables of these stores.
     """
 
-    def __init__(self, config: PostgresConfig, component: Component) -> None:
+    def __init__(self, config: PostgresConfig, *components: Component) -> None:
         self._config = config
-        self._component = component
+        self._components = components
+        self._has_leases = any(component.has_leases for component in components)
+        self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._pools_of_parents: list[PostgresPool] = []
         self._start()
 
     def _start(self) -> None:
-        self._connector = Connector(self._config, self._address, self._component.has_leases)
+        self._connector = Connector(self._config, self._address, self._has_leases)
         self._pool = PostgresPool(self._config, self._connector)
         # A call that waits for others holds no connection. Writes to one locked conversation do not
         # take all connections, and writes to several leave one for reads.
@@ -94,6 +102,9 @@ class PostgresClient:
                 between that does not know prepared statements.
             StoreUnavailableError: the server refused the connection, or did not reply.
         """
+        self._users += 1
+        if self._users > 1:
+            return
         try:
             if self._beside(self._bring_up_to_date):
                 begin_call()
@@ -103,7 +114,10 @@ class PostgresClient:
             raise
 
     def _bring_up_to_date(self, connection: Connection) -> bool:
-        return bring_up_to_date(connection, self._config, self._component)
+        is_changed = False
+        for component in self._components:
+            is_changed |= bring_up_to_date(connection, self._config, component)
+        return is_changed
 
     def _open_pool(self) -> None:
         self._pool.open(max(0.001, self.deadline().remaining()))
@@ -119,10 +133,15 @@ class PostgresClient:
 
     def _pending(self, connection: Connection) -> list[str]:
         schema = self._config.schema
-        steps = pending_migrations(connection, schema, self._component)
-        if not steps and lacks_functions(connection, schema, self._component):
-            return [f"make the functions of schema {schema!r} anew"]
-        return [f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps]
+        pending: list[str] = []
+        for component in self._components:
+            steps = pending_migrations(connection, schema, component)
+            if not steps and lacks_functions(connection, schema, component):
+                pending.append(f"make the functions of schema {schema!r} anew")
+            pending += [
+                f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps
+            ]
+        return pending
 
     def change_search(self, language: str | None) -> None:
         """Add the index of words, make it anew for another language, or remove it.
@@ -131,9 +150,9 @@ class PostgresClient:
             ConfigurationError: the role may not change the schema.
             StoreUnavailableError: the server went away, or `migration_timeout` has passed.
         """
-        config, component = self._config, self._component
+        (component,) = (one for one in self._components if one.has_messages)
         self._beside(
-            lambda connection: change_search(connection, config, component, language)
+            lambda connection: change_search(connection, self._config, component, language)
         )
         begin_call()
 
@@ -178,10 +197,16 @@ class PostgresClient:
                 return connection
 
     def close(self) -> None:
-        """Delete the leases, so that no write takes effect any more, and close all connections."""
+        """Delete the leases, so that no write takes effect any more, and close all connections.
+
+        Nothing is done while another store uses them.
+        """
+        self._users = max(0, self._users - 1)
+        if self._users:
+            return
         self._pool.settle()
         failed = self._connector.failure is not None
-        if self._component.has_leases and self._pool.is_open and not failed:
+        if self._has_leases and self._pool.is_open and not failed:
             try:
                 self._delete_leases()
             except psycopg.Error as error:

@@ -1,0 +1,119 @@
+"""The three kinds of store on one database, with the same connections."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from jazzmine._async.long_term_memory.store import LongTermMemoryStore
+from jazzmine._async.message_store.store import MessageStore
+from jazzmine._async.working_memory.store import WorkingMemoryStore
+from jazzmine._compat.async_concurrency import Affinity
+from jazzmine.config import (
+    BackendConfig,
+    MemoryMessagesConfig,
+    PostgresMemoryConfig,
+    SQLiteMemoryConfig,
+    shared_config,
+)
+from jazzmine.search.vectors import Embed
+
+__all__ = ["Stores", "open_stores"]
+
+
+class Stores(NamedTuple):
+    """The stores of an agent.
+
+    Attributes:
+        messages: its message store.
+        working_memory: its working memory.
+        long_term_memory: its long-term memory.
+    """
+
+    messages: MessageStore
+    working_memory: WorkingMemoryStore
+    long_term_memory: LongTermMemoryStore
+
+
+@asynccontextmanager
+async def open_stores(
+    config: Mapping[str, object] | str | os.PathLike[str], *, embed: Embed | None = None
+) -> AsyncIterator[Stores]:
+    """Open a message store, a working memory and a long-term memory in one database for a block.
+
+    They share one pool of connections to PostgreSQL, or the connections to an SQLite database. In
+    memory (`memory:`) each is a store of its own.
+
+    Args:
+        config: a URL, a path or a mapping, as `WorkingMemoryStore.initialize` takes it, with its
+            options; those of the other stores are among them.
+        embed: returns a vector for each of some texts, for `search_items`.
+
+    Raises:
+        ConfigurationError: the configuration has an unknown key or a wrong value, or its back end
+            has not all three kinds of store.
+        ImportError: the back end's driver is not installed.
+        StoreUnavailableError: the server cannot be reached.
+        OSError: the file cannot be read.
+    """
+    made = _new_stores(shared_config(config), embed)
+
+    def after_fork() -> None:
+        for store in made:
+            store.backend.after_fork()
+
+    # In a forked process the first call of any of them replaces what they share, once.
+    affinity = Affinity(after_fork)
+    for store in made:
+        store._affinity = affinity
+    async with (
+        await made.messages._initialized() as messages,
+        await made.working_memory._initialized() as working_memory,
+        await made.long_term_memory._initialized() as long_term_memory,
+    ):
+        yield Stores(messages, working_memory, long_term_memory)
+
+
+def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
+    # Only a program that opens a store pays for the import of its back end.
+    if isinstance(config, PostgresMemoryConfig):
+        from jazzmine._async.clients.postgres import new_client
+        from jazzmine._async.long_term_memory.postgres import PostgresLongTermMemoryStore
+        from jazzmine._async.message_store.postgres import PostgresMessageStore
+        from jazzmine._async.working_memory.postgres import PostgresWorkingMemoryStore
+        from jazzmine.backends.postgres.schema import ITEMS, MEMORY, MESSAGES
+
+        pool = new_client(config, MESSAGES, MEMORY, ITEMS)
+        return Stores(
+            PostgresMessageStore(config, pool),
+            PostgresWorkingMemoryStore(config, pool),
+            PostgresLongTermMemoryStore(config, embed, pool),
+        )
+    if isinstance(config, SQLiteMemoryConfig):
+        from jazzmine._async.clients.sqlite import file_client
+        from jazzmine._async.long_term_memory.sqlite import SQLiteLongTermMemoryStore
+        from jazzmine._async.message_store.sqlite import SQLiteMessageStore
+        from jazzmine._async.working_memory.sqlite import MEMORY_TABLES, SQLiteWorkingMemoryStore
+        from jazzmine.backends.sqlite.items import ITEM_TABLES
+        from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+
+        file = file_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
+        return Stores(
+            SQLiteMessageStore(config, file),
+            SQLiteWorkingMemoryStore(config, file),
+            SQLiteLongTermMemoryStore(config, embed, file),
+        )
+    from jazzmine._async.long_term_memory.memory import InMemoryLongTermMemoryStore
+    from jazzmine._async.message_store.memory import InMemoryMessageStore
+    from jazzmine._async.working_memory.factory import new_store
+
+    of_records = MemoryMessagesConfig(
+        encryption=config.encryption, encryption_accepts_plain=config.encryption_accepts_plain
+    )
+    return Stores(
+        InMemoryMessageStore(of_records),
+        new_store(config),
+        InMemoryLongTermMemoryStore(of_records, embed),
+    )
