@@ -34,9 +34,21 @@ from jazzmine.core import MessageStore
 from jazzmine.core.long_term_memory import LongTermMemoryStore
 from tests.behaviour.backends import Config
 
-__all__ = ["PLACE", "ScriptedModel", "changing", "items_config", "opened", "run", "runner"]
+__all__ = [
+    "OWNER",
+    "PLACE",
+    "ScriptedModel",
+    "changing",
+    "items_config",
+    "opened",
+    "run",
+    "runner",
+    "said",
+    "texts",
+]
 
-PLACE: dict[str, Any] = {"app_name": "a1", "user_id": "u1", "session_id": "s1"}
+OWNER: dict[str, Any] = {"app_name": "a1", "user_id": "u1"}
+PLACE: dict[str, Any] = {**OWNER, "session_id": "s1"}
 
 
 def items_config(config: Config) -> Config:
@@ -58,6 +70,17 @@ async def opened(config: Config) -> AsyncGenerator[JazzmineSessionService]:
 def changing(delta: dict[str, Any], **more: Any) -> Event:
     """Return an event that changes state."""
     return Event(author="guide", actions=EventActions(state_delta=delta), **more)
+
+
+def said(text: str, **more: Any) -> Event:
+    """Return an event in which the user says something."""
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(author="user", content=content, **more)
+
+
+def texts(session: Any) -> list[str]:
+    """Return the texts of a session's events."""
+    return [event.content.parts[0].text for event in session.events]
 
 
 class ScriptedModel(BaseLlm):
