@@ -40,7 +40,7 @@ class PostgresWorkingMemoryStore(WorkingMemoryStore):
     """Working memories in PostgreSQL 12 or newer, shared by all processes that use it.
 
     An update is one statement, which writes only where nobody has saved meanwhile. Connections
-    come from a pool of this store's own.
+    come from a pool of this store's own, or that of `open_stores`.
     """
 
     def __init__(self, config: PostgresMemoryConfig, client: PostgresClient | None = None) -> None:

@@ -36,8 +36,8 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
     """A long-term memory in PostgreSQL 12 or newer.
 
     Each call is one statement, in one round trip; a search is several. The store has its own pool
-    of connections. A connection that was lost is replaced, and its call is repeated until
-    `timeout`.
+    of connections, if `open_stores` has not given it one. A connection that was lost is replaced,
+    and its call is repeated until `timeout`.
     """
 
     def __init__(

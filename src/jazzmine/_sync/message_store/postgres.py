@@ -66,8 +66,9 @@ _PENDING_AT_ONCE = 500
 class PostgresMessageStore(MessageStore):
     """A message store in PostgreSQL 12 or newer.
 
-    Each call is one statement, in one round trip. The store has its own pool of connections. A
-    connection that was lost is replaced, and its call is repeated until `timeout`.
+    Each call is one statement, in one round trip. The store has its own pool of connections, if
+    `open_stores` has not given it one. A connection that was lost is replaced, and its call is
+    repeated until `timeout`.
     """
 
     def __init__(self, config: PostgresConfig, client: PostgresClient | None = None) -> None:
