@@ -124,9 +124,10 @@ class JSONDatabase(MemoryDatabase):
 
     def is_stale(self) -> bool:
         """Whether the file differs from the one that was read."""
-        if self._view is None:
+        view = self._view  # a signal handler may close the store meanwhile
+        if view is None:
             return not self._is_missing or os.path.lexists(self.path)
-        return not self._view.is_current(self.path)
+        return not view.is_current(self.path)
 
     def _read_again(self) -> bool:
         """Read the file if it has changed; return False while another process may undo it."""
