@@ -137,10 +137,11 @@ def test_keys_of_another_kind_are_left_alone(store: Any, client: Any) -> None:
     client.set("wm:{x}", "ann")
     client.rpush("wm_corrupt:{y}", "ann")
     client.set(b"wm:{\xff}", "ann")
+    client.hset(b"wm:{\xfe}", "user", "ann")
     store.get_or_create("c", "ann", "agent")
 
     assert store.erase_user("ann") == 1
-    assert client.exists("wm:{x}", "wm_corrupt:{y}", b"wm:{\xff}") == 3
+    assert client.exists("wm:{x}", "wm_corrupt:{y}", b"wm:{\xff}", b"wm:{\xfe}") == 4
 
 
 def test_more_working_memories_than_are_looked_at_together_are_erased(

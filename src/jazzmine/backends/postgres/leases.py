@@ -49,7 +49,8 @@ _NEEDED = f"""
     ('extra_float_digits', '1', ARRAY{[str(digits) for digits in range(-15, 1)]})
 """
 
-# Besides, the server cancels a statement whose client has disappeared, unless that is set already.
+# Besides, the server cancels a statement whose client has disappeared, or whose reply the network
+# does not carry, unless that is set already.
 # A connection pooler, which reports its own process ids, shares sessions among clients, so nothing
 # is set there. A setting that the server does not have is not changed.
 SETTINGS = f"""
@@ -57,6 +58,7 @@ SELECT set_config(name, value, false)
 FROM (VALUES
     ('statement_timeout', %(timeout)s, ARRAY['0']),
     ('client_connection_check_interval', %(interval)s, ARRAY['0']),
+    ('tcp_user_timeout', %(timeout)s, ARRAY['0']),
     {_NEEDED}
 ) AS settings (name, value, replaced)
 WHERE pg_backend_pid() = %(pid)s AND current_setting(name, true) = ANY(replaced)

@@ -82,7 +82,8 @@ def keys_of(conversation_id: str) -> Keys:
 
 def conversation_of(key: bytes) -> str:
     """Return the id of the conversation that a key with a state belongs to."""
-    name = key.decode().partition(":")[2]
+    # A key of somebody else's need not be UTF-8; no conversation has such an id.
+    name = key.decode(errors="replace").partition(":")[2]
     if not (name.startswith("{") and name.endswith("}")):
         return name
     return name[1:-1].replace("%7B", "{").replace("%7D", "}").replace("%25", "%")
