@@ -204,6 +204,7 @@ async def test_events_keep_their_times_and_their_order(service: JazzmineSessionS
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL:UserWarning")
 async def test_a_tool_that_wants_to_be_confirmed_is_stored(
     service: JazzmineSessionService,
 ) -> None:

@@ -141,6 +141,11 @@ class ItemMachine(RuleBasedStateMachine):
             assert deleted is was_there
             self.stored.pop(place, None)
 
+    @rule(draft=drafts())
+    def put_anew(self, draft: MemoryItem) -> None:
+        self.delete(place_of(draft), "any")
+        self.put(draft, "any")
+
     @rule(
         changes=st.lists(
             st.tuples(
@@ -219,6 +224,19 @@ class ItemMachine(RuleBasedStateMachine):
         )
 
         assert listed == found[:limit]
+
+    @rule(prefix=prefixes)
+    def list_one_by_one(self, prefix: Any) -> None:
+        listed: list[MemoryItem] = []
+        page = self.call("list_items", prefix=prefix, limit=1)
+        while page:
+            assert page[0] not in listed
+            listed += page
+            page = self.call("list_items", prefix=prefix, limit=1, after=page[0])
+        assert listed == sorted(
+            (one for place, one in self.live().items() if place[0][: len(prefix)] == prefix),
+            key=place_of,
+        )
 
     @rule(
         prefix=prefixes,

@@ -71,6 +71,11 @@ class ScopedMachine(StoreMachine):
         while page and page is not ScopeError:
             page = self.read(*listing, limit=size, after=page[-1].id)
 
+    @rule(viewer=user_ids)
+    def list_what_a_viewer_has_said(self, viewer: str) -> None:
+        self.look(viewer)
+        self.read("get_messages_by_user_id", viewer)
+
     @rule(conversation_id=conversation_ids, size=st.integers(1, 3))
     def iterate(self, conversation_id: str, size: int) -> None:
         expected = self.model.iter_messages(conversation_id, batch_size=size)

@@ -222,7 +222,8 @@ class LeaksItsLock(InMemoryWorkingMemoryStore):
         self.lock.release()
 
 
-async def test_a_store_that_leaks_a_lock_is_found_out() -> None:
+async def test_a_store_that_leaks_a_lock_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.TOLERANCE", 0.0)
     store = LeaksItsLock()
     calls: list[Callable[[Any], Any]] = [MEMORY_CALLS[0]]
 
