@@ -176,6 +176,16 @@ def new_numbers() -> range:
     return range(first, first + MANY)
 
 
+def new_messages(count: int) -> list[Message]:
+    """Messages that are stored for the first time.
+
+    Storing known ones again writes so few bytes that a disk flushes one block again and again,
+    which is several times slower on some disks than writing on.
+    """
+    first = new_numbers().start
+    return messages(first, first + count, SPREAD)
+
+
 def _calls(store: Any, name: str, numbers: range) -> dict[str, Callable[[int], Awaitable[object]]]:
     """The calls that are measured, each for a number that grows."""
     first = numbers.start
@@ -340,26 +350,26 @@ class Plain(Scenario):
 
 
 class Concurrent(Scenario):
-    """Concurrent tasks that store messages; the time of one message."""
+    """Concurrent tasks that store new messages; the time of one message."""
 
     def __init__(self, folder: Path, dsn: str, workers: int, each: int) -> None:
         super().__init__(folder)
-        self._dsn, self._workers = dsn, workers
-        self._messages = messages(2 * NEW, 2 * NEW + workers * each, SPREAD)
+        self._dsn, self._workers, self._count = dsn, workers, workers * each
 
     async def prepare(self) -> None:
         self._store = await open_store(self._dsn, pool_min=10, pool_max=10)
         for _ in range(2):
             await self.measure()
 
-    async def _work(self, worker: int) -> None:
-        for message in self._messages[worker :: self._workers]:
+    async def _work(self, messages: list[Message]) -> None:
+        for message in messages:
             await self._store.store_message(message)
 
     async def measure(self) -> Figures:
+        new = new_messages(self._count)
         started = perf_counter()
-        await asyncio.gather(*map(self._work, range(self._workers)))
-        return {"seconds": (perf_counter() - started) / len(self._messages)}
+        await asyncio.gather(*(self._work(new[n :: self._workers]) for n in range(self._workers)))
+        return {"seconds": (perf_counter() - started) / self._count}
 
     async def finish(self) -> None:
         await self._store.close()
@@ -370,8 +380,7 @@ class Threads(Scenario):
 
     def __init__(self, folder: Path, dsn: str, workers: int, each: int) -> None:
         super().__init__(folder)
-        self._dsn, self._workers = dsn, workers
-        self._messages = messages(3 * NEW, 3 * NEW + workers * each, SPREAD)
+        self._dsn, self._workers, self._count = dsn, workers, workers * each
 
     def prepare(self) -> None:
         from jazzmine.sync import MessageStore as SyncMessageStore
@@ -381,18 +390,20 @@ class Threads(Scenario):
         for _ in range(2):
             self.measure()
 
-    def _work(self, worker: int) -> None:
-        for message in self._messages[worker :: self._workers]:
+    def _work(self, messages: list[Message]) -> None:
+        for message in messages:
             self._store.store_message(message)
 
     def measure(self) -> Figures:
-        threads = [threading.Thread(target=self._work, args=(n,)) for n in range(self._workers)]
+        new = new_messages(self._count)
+        shares = [new[n :: self._workers] for n in range(self._workers)]
+        threads = [threading.Thread(target=self._work, args=(share,)) for share in shares]
         started = perf_counter()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        return {"seconds": (perf_counter() - started) / len(self._messages)}
+        return {"seconds": (perf_counter() - started) / self._count}
 
     def finish(self) -> None:
         self._store.close()
