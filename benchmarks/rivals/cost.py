@@ -49,7 +49,7 @@ def calls(worker: Worker, times: int, batch: int = 20) -> Generator[None, None, 
 
 
 def long_session(
-    worker: Worker, place: Place, turns: int, messages: int, times: int, more: int = 50
+    worker: Worker, place: Place, turns: int, messages: int, times: int, more: int = 200
 ) -> Figures:
     """By how much the data grow with a turn after many turns, and reading after many more."""
     session = {"session": "long", "user": "ada"}
