@@ -112,10 +112,10 @@ class MessageStore(Store[MessageBackend]):
             OSError, JSONDecodeError, ValidationError: the file cannot be read.
         """
         # Only a program that opens a store pays for this import.
-        from jazzmine._sync.message_store.factory import new_store
+        from jazzmine._sync.factory import new_message_store
         from jazzmine.config import message_store_config
 
-        store: MessageStore = new_store(message_store_config(config))
+        store: MessageStore = new_message_store(message_store_config(config))
         return store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
