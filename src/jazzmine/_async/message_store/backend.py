@@ -49,16 +49,12 @@ class MessageBackend(Backend):
     In a listing, records with equal sort values keep the order in which their ids were first
     stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
     that record is not in the listing.
+
+    With a viewer, its reads find only what is in the viewer's conversations, by a condition of each
+    query. Its writes check in their step that what they change is the viewer's, and raise
+    `NotSeenError` if it is not there, or another user's: the two cannot be told apart, also not by
+    waiting for another user's call.
     """
-
-    @abstractmethod
-    def limited_to(self, user_id: str) -> MessageBackend:
-        """Return a back end with the same connections that is limited to a user's conversations.
-
-        Its reads find nothing else, by a condition of each query. Its writes check in their step
-        that what they change is the user's, and raise `NotSeenError` if it is not there, or another
-        user's: the two cannot be told apart, also not by waiting for another user's call.
-        """
 
     # Writes
 

@@ -18,7 +18,6 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine._async.store import limited_copy
 from jazzmine._compat.async_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
@@ -155,10 +154,6 @@ class MongoDBBackend(MessageBackend):
     @property
     def _stored(self) -> steps.Collections:
         return steps.Collections(*map(self.client.collection, (CONVERSATIONS, MESSAGES, TRACES)))
-
-    def limited_to(self, user_id: str) -> MongoDBBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     async def _require_seen(self, conversation_id: str) -> None:
         """Raise NotSeenError unless a conversation is the viewer's, if there is a viewer.

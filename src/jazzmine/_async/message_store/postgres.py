@@ -14,7 +14,6 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
@@ -119,10 +118,6 @@ class PostgresBackend(MessageBackend):
     async def pending(self) -> list[str]:
         """Return the migrations that opening the store would apply."""
         return await self._client.pending()
-
-    def limited_to(self, user_id: str) -> PostgresBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     def _seen(
         self, query: str, parameters: Mapping[str, object]

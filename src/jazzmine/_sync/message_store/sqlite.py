@@ -16,7 +16,6 @@ from jazzmine._sync.message_store.backend import (
 )
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine._sync.store import limited_copy
 from jazzmine._sync.views.seal import sealed_messages
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
@@ -79,10 +78,6 @@ class SQLiteBackend(MessageBackend):
     def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
         self.client: SQLiteClient = client
         self._search = search
-
-    def limited_to(self, user_id: str) -> SQLiteBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Replace what the parent's threads may have locked at the fork."""
