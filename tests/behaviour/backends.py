@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory, mkdtemp
 from unittest.mock import patch
 
 import jazzmine.config.choice
-from jazzmine._async.message_store import factory as async_factory
-from jazzmine._sync.message_store import factory as sync_factory
+from jazzmine._async import factory as async_factory
+from jazzmine._sync import factory as sync_factory
 from tests.behaviour.toy_backend import ToyConfig, ToyData
 from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
@@ -100,8 +100,8 @@ def _toy() -> Iterator[Config]:
     )
     with (
         patch.object(jazzmine.config.choice, "_MESSAGE_STORES", kinds),
-        patch.dict(async_factory._STORES, async_store),
-        patch.dict(sync_factory._STORES, sync_store),
+        patch.dict(async_factory._MESSAGES, async_store),
+        patch.dict(sync_factory._MESSAGES, sync_store),
     ):
         yield {"storage": "toy", "data": ToyData()}
 

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from jazzmine.deadline import Deadline
-from jazzmine.records.base import FlaggedShown, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
-from jazzmine.records.log import NOTHING, Nothing
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    Turn,
+)
+from jazzmine.records.log import NOTHING
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageKey
 from jazzmine.sync.message_store import (
-    AnyMessage,
-    Conversation,
     Message,
     MessageStore,
     TraceFilter,
-    TurnTrace,
     UsageSummary,
 )
 from tests.behaviour._sync.toy_store import ToyBackend
@@ -34,15 +36,10 @@ from tests.mutants import run_until_it_fails
 class MovesWhatIsStoredAgain(ToyBackend):
     """Moves a message that is stored again after those with an equal timestamp."""
 
-    def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
-        super().store(conversation, messages, trace)
+    def store(self, turn: Turn) -> None:
+        super().store(turn)
         with self._data.changes() as tables:
-            for given in messages:
+            for given in turn.messages:
                 tables[Message][given.record.id] = tables[Message].pop(given.record.id)
 
 
@@ -66,41 +63,28 @@ class KeepsTracesOfDeletedMessages(ToyBackend):
 class IgnoresFlags(ToyBackend):
     """Returns flagged messages in the immediate context."""
 
-    def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-        deadline: Deadline | None = None,
-    ) -> Sequence[Row]:
-        return self.list_messages("conversation_id", conversation_id, None, None)[: -limit - 1 : -1]
+    def list_newest(self, listing: NewestPage) -> Sequence[Row]:
+        everything = MessagePage("conversation_id", listing.conversation_id, None, None)
+        return self.list_messages(everything)[: -listing.limit - 1 : -1]
 
 
 class StoresHalfATurn(ToyBackend):
     """Keeps the messages of a turn whose trace is refused."""
 
-    def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
-        super().store(conversation, messages, None)
-        super().store(None, [], trace)
+    def store(self, turn: Turn) -> None:
+        super().store(turn._replace(trace=None))
+        super().store(Turn(trace=turn.trace))
 
 
 class SkipsEqualsBetweenPages(ToyBackend):
     """Begins a page after all messages with the timestamp of the previous page's last one."""
 
-    def list_messages(
-        self, by: str, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
-        page = super().list_messages(by, owner, None, after)
-        last = self.get_message(after) if after else None
+    def list_messages(self, listing: MessagePage) -> Sequence[Row]:
+        page = super().list_messages(listing._replace(limit=None))
+        last = self.get_message(listing.after) if listing.after else None
         if last is not None:
             page = [row for row in page if row[1]["timestamp"] > last[1]["timestamp"]]
-        return page[:limit]
+        return page[: listing.limit]
 
 
 class TakesAnotherPercentile(ToyBackend):
@@ -118,32 +102,18 @@ class TakesAnotherPercentile(ToyBackend):
 class AppendsByTheClock(ToyBackend):
     """Appends a message with an earlier timestamp before those that are stored."""
 
-    def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        found = super().append(conversation_id, messages, expected_last, trace, replace_after)
+    def append(self, given: Append) -> int | Refusal:
+        found = super().append(given)
         if not isinstance(found, Refusal):
-            self.store(None, messages, None)
+            self.store(Turn(messages=given.messages))
         return found
 
 
 class ReplacesNothing(ToyBackend):
     """Keeps the messages that an append has to replace."""
 
-    def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        return super().append(conversation_id, messages, expected_last, trace, NOTHING)
+    def append(self, given: Append) -> int | Refusal:
+        return super().append(given._replace(replace_after=NOTHING))
 
 
 class RewindsOneTooFar(ToyBackend):
@@ -159,10 +129,8 @@ class RewindsOneTooFar(ToyBackend):
 class ForksInReverseOrder(ToyBackend):
     """Copies messages with equal timestamps in reverse order."""
 
-    def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
-        ids = super().fork(conversation_id, until, copy, salt)
+    def fork(self, fork: Fork) -> dict[str, str]:
+        ids = super().fork(fork)
         with self._data.changes() as tables:
             for new_id in reversed(ids.values()):
                 tables[Message][new_id] = tables[Message].pop(new_id)
@@ -173,7 +141,7 @@ class ErasesConversationsOnly(ToyBackend):
     """Leaves the user's messages in the conversations of others."""
 
     def erase(self, user_id: str, limit: int) -> Erased:
-        rows = self.list_conversations("user_id", user_id, {}, None, None)
+        rows = self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
         return Erased(conversations=sum(self.delete_conversation(row[0]) for row in rows))
 
 
@@ -218,23 +186,21 @@ def test_a_store_that_breaks_a_rule_is_found_out(broken: type[ToyBackend]) -> No
 class SeesEverything(ToyBackend):
     """Is not limited to a user."""
 
-    def limited_to(self, user_id: str) -> ToyBackend:
+    def limited_to(self, user_id: str) -> Any:
         return self
 
 
 class SeesMessagesOfTheUserElsewhere(ToyBackend):
     """Lists the user's messages in the conversations of others."""
 
-    def limited_to(self, user_id: str) -> ToyBackend:
+    def limited_to(self, user_id: str) -> Any:
         limited, whole = super().limited_to(user_id), self
 
         class Limited(ToyBackend):
-            def list_messages(
-                self, by: str, owner: str, limit: int | None, after: str | None
-            ) -> Sequence[Row]:
-                if by == "user_id":
-                    return whole.list_messages(by, owner, limit, after)
-                return super().list_messages(by, owner, limit, after)
+            def list_messages(self, listing: MessagePage) -> Sequence[Row]:
+                if listing.by == "user_id":
+                    return whole.list_messages(listing)
+                return super().list_messages(listing)
 
         return Limited(limited._data)
 
@@ -242,17 +208,12 @@ class SeesMessagesOfTheUserElsewhere(ToyBackend):
 class OverwritesWhatIsOfOthers(ToyBackend):
     """Stores records in place of those of others."""
 
-    def limited_to(self, user_id: str) -> ToyBackend:
+    def limited_to(self, user_id: str) -> Any:
         limited, whole = super().limited_to(user_id), self
 
         class Limited(ToyBackend):
-            def store(
-                self,
-                conversation: Snapshot[Conversation] | None,
-                messages: Sequence[Snapshot[Message]],
-                trace: Snapshot[TurnTrace] | None,
-            ) -> None:
-                whole.store(conversation, messages, trace)
+            def store(self, turn: Turn) -> None:
+                whole.store(turn)
 
         return Limited(limited._data)
 

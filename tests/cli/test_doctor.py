@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from jazzmine._sync.clients.postgres import migration as postgres_migration
-from jazzmine._sync.working_memory.factory import new_store as new_memory
+from jazzmine._sync.factory import new_working_memory
 from jazzmine.backends.postgres import doctor as doctor_postgres_checks
 from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
@@ -443,7 +443,7 @@ def test_no_command_but_migrate_makes_a_working_memory(url: str, mistyped_memory
             "apply 0001|create the file|is not there: no file", ran.output + ran.errors
         )
     assert all_records(url) == before
-    assert new_memory(working_memory_config(mistyped_memory)).backend.pending()
+    assert new_working_memory(working_memory_config(mistyped_memory)).backend.pending()
 
     assert run("migrate", "--memory", mistyped_memory).output.startswith("done: ")
     assert diagnosed("--memory", mistyped_memory) == (0, [])

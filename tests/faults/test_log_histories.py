@@ -14,12 +14,11 @@ from jazzmine._sync.clients.sqlite import SQLiteClient
 from jazzmine._sync.message_store.json import JSONBackend
 from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.core import message_store as async_messages
-from jazzmine.records.base import Snapshot
 from jazzmine.records.conversation_log import Refusal, not_before
-from jazzmine.records.log import Nothing
+from jazzmine.records.hook_arguments import Append, MessagePage, Turn
 from jazzmine.records.rows import Row, row_id
 from jazzmine.records.types import MIN_INT
-from jazzmine.sync.message_store import ANY, AnyMessage, Message, MessageStore, TurnTrace
+from jazzmine.sync.message_store import ANY, Message, MessageStore
 from tests.faults.linearizability import Operation, TooHardError, bounded, is_linearizable
 from tests.faults.log_histories import LOG_READS, LogRecorder, log_model
 from tests.faults.sizes import report
@@ -140,22 +139,16 @@ def test_processes_see_one_order_of_all_calls(name: str, tmp_path: Path) -> None
 class AppendsWithoutALock(JSONBackend):
     """Reads what is newest, and stores the messages in a step of its own."""
 
-    def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        stored = self.get_messages([message.record.id for message in messages])
-        rows = self.list_messages("conversation_id", conversation_id, None, None)
+    def append(self, given: Append) -> int | Refusal:
+        stored = self.get_messages([message.record.id for message in given.messages])
+        rows = self.list_messages(MessagePage("conversation_id", given.conversation_id, None, None))
         newest = None if not rows else Message.model_validate_json(rows[-1][1])
         newest_id = None if newest is None else newest.id
-        if stored or expected_last not in (ANY, newest_id):
+        if stored or given.expected_last not in (ANY, newest_id):
             return Refusal(is_known=True, newest_id=newest_id, stored=stored)
         floor = MIN_INT if newest is None else newest.timestamp
-        self.store(None, [not_before(floor, message) for message in messages], trace)
+        messages = [not_before(floor, message) for message in given.messages]
+        self.store(Turn(messages=messages, trace=given.trace))
         return floor
 
 
@@ -165,7 +158,7 @@ class PopsWhatItHasRead(JSONBackend):
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
-        rows = self.list_messages("conversation_id", conversation_id, None, None)
+        rows = self.list_messages(MessagePage("conversation_id", conversation_id, None, None))
         if rows:
             self.delete_message(row_id(rows[-1]))
         return rows[-1] if rows else None
@@ -175,7 +168,7 @@ class RewindsByCounting(JSONBackend):
     """Counts the messages to delete, and then deletes as many of the newest."""
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
-        later = self.list_messages("conversation_id", conversation_id, None, after)
+        later = self.list_messages(MessagePage("conversation_id", conversation_id, None, after))
         for _ in later:
             super().pop(conversation_id, bool)
         return len(later)

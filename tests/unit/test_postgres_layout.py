@@ -26,6 +26,7 @@ from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_t
 from jazzmine.config import PostgresConfig, message_store_config
 from jazzmine.errors import InvalidAddressError, RecordTooLargeError
 from jazzmine.records.base import snapshot
+from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from tests.faults.sizes import TOLERANCE
 
@@ -158,9 +159,8 @@ def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first(
         )
 
     given_messages = [message("a", "1"), message("b", "2"), message("a", "3")]
-    parameters = store_parameters(
-        None, [snapshot(one, Message) for one in given_messages], None, None
-    )
+    turn = Turn(messages=[snapshot(one, Message) for one in given_messages])
+    parameters = store_parameters(turn, None)
     assert parameters["size"] == 2
     assert parameters["owners"] == ["c"]
     sent = json.loads(str(parameters["messages"]))

@@ -13,7 +13,7 @@ from jazzmine.errors import StoreClosedError, StoreUnavailableError
 from jazzmine.records.arguments import require_id
 from jazzmine.records.seen import require_own
 
-__all__ = ["Backend", "Store", "limited_copy"]
+__all__ = ["Backend", "Store"]
 
 AnyPlace = TypeVar("AnyPlace", bound="Backend")
 AnyStore = TypeVar("AnyStore", bound="Store[Any]")
@@ -54,15 +54,14 @@ class Backend(ABC):
     #: The user to whose records it is limited; None is no limit.
     viewer: str | None = None
 
+    def limited_to(self: AnyPlace, user_id: str) -> AnyPlace:
+        """Return a back end with the same connections that is limited to a user's records.
 
-def limited_copy(backend: AnyPlace, user_id: str) -> AnyPlace:
-    """Return a back end with the same connections, and a user as its viewer.
-
-    What it shares with its original must stay the same object after a fork.
-    """
-    limited = copy(backend)
-    limited.viewer = user_id
-    return limited
+        What it shares with its original must stay the same object after a fork.
+        """
+        limited = copy(self)
+        limited.viewer = user_id
+        return limited
 
 
 AnyBackend = TypeVar("AnyBackend", bound=Backend)

@@ -105,15 +105,15 @@ def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
             SQLiteWorkingMemoryStore(config, file),
             SQLiteLongTermMemoryStore(config, embed, file),
         )
+    from jazzmine._async.factory import new_working_memory
     from jazzmine._async.long_term_memory.memory import InMemoryLongTermMemoryStore
     from jazzmine._async.message_store.memory import InMemoryMessageStore
-    from jazzmine._async.working_memory.factory import new_store
 
     of_records = MemoryMessagesConfig(
         encryption=config.encryption, encryption_accepts_plain=config.encryption_accepts_plain
     )
     return Stores(
         InMemoryMessageStore(of_records),
-        new_store(config),
+        new_working_memory(config),
         InMemoryLongTermMemoryStore(of_records, embed),
     )

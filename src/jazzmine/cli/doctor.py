@@ -9,9 +9,11 @@ from typing import Annotated
 
 import typer
 
-from jazzmine._sync.long_term_memory.factory import new_store as new_items
-from jazzmine._sync.message_store.factory import new_store
-from jazzmine._sync.working_memory.factory import new_store as new_memory
+from jazzmine._sync.factory import (
+    new_long_term_memory,
+    new_message_store,
+    new_working_memory,
+)
 from jazzmine.cli.options import (
     ItemsOption,
     JSONOption,
@@ -70,13 +72,13 @@ def migrate(
     steps = 0
     if is_named(url, memory or items):
         config = store_config(url)
-        steps += _migrate(lambda: new_store(config), dry_run)
+        steps += _migrate(lambda: new_message_store(config), dry_run)
     if memory is not None:
         of_memory = memory_config(memory)
-        steps += _migrate(lambda: new_memory(of_memory), dry_run)
+        steps += _migrate(lambda: new_working_memory(of_memory), dry_run)
     if items is not None:
         of_items = items_config(items)
-        steps += _migrate(lambda: new_items(of_items), dry_run)
+        steps += _migrate(lambda: new_long_term_memory(of_items), dry_run)
     if not steps:
         say("everything is up to date")
 
@@ -173,7 +175,7 @@ def _check(config: BackendConfig) -> Iterator[Finding]:
         can_open = can_open and finding.level != "error"
         yield finding
     if can_open:
-        with new_store(config).open() as store:
+        with new_message_store(config).open() as store:
             yield from check_search(store)
             yield from check_keys(store)
 
@@ -196,7 +198,7 @@ def _check_memory(config: BackendConfig) -> Iterator[Finding]:
         from jazzmine.cli.doctor_redis import check_redis
 
         yield from check_redis(config)
-    pending = pending_of(new_memory(config))
+    pending = pending_of(new_working_memory(config))
     for step in pending:
         yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
     if pending:
@@ -209,7 +211,7 @@ def _check_memory(config: BackendConfig) -> Iterator[Finding]:
 
 def _check_items(url: str) -> Iterator[Finding]:
     config = items_config(url)
-    pending = pending_of(new_items(config))
+    pending = pending_of(new_long_term_memory(config))
     can_open = not pending
     for step in pending:
         yield failed(f"to do: {step}", "correct the address, or `jazzmine migrate`")
@@ -229,7 +231,7 @@ def _check_items(url: str) -> Iterator[Finding]:
 def _check_file(config: BackendConfig) -> Iterator[Finding]:
     """Yield what is found about a store in a file."""
     path = os.path.realpath(str(getattr(config, "path", "")))
-    pending = new_store(config).backend.pending()
+    pending = new_message_store(config).backend.pending()
     if not os.path.exists(path):
         yield failed(f"there is no file {path}", "correct the path; the first write creates it")
         return
@@ -250,6 +252,6 @@ def _check_file(config: BackendConfig) -> Iterator[Finding]:
         )
     if pending:
         return
-    with new_store(config).open() as store:
+    with new_message_store(config).open() as store:
         store.ping()
     yield fine("the file can be read")

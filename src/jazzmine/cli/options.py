@@ -13,9 +13,11 @@ from typing import Annotated
 
 import typer
 
-from jazzmine._sync.long_term_memory.factory import new_store as new_items
-from jazzmine._sync.message_store.factory import new_store
-from jazzmine._sync.working_memory.factory import new_store as new_memory
+from jazzmine._sync.factory import (
+    new_long_term_memory,
+    new_message_store,
+    new_working_memory,
+)
 from jazzmine.cli.output import say
 from jazzmine.config import (
     BackendConfig,
@@ -164,7 +166,7 @@ def open_store(
     config = store_config(url)
     if not create:
         require_messages(config, name)
-    store: MessageStore = new_store(config)
+    store: MessageStore = new_message_store(config)
     with refusals(), store.open():
         yield store
 
@@ -186,12 +188,12 @@ def require_messages(config: BackendConfig, name: str = "this store") -> None:
     """Raise unless there is a message store that needs no changes, which this does not make."""
     named = MESSAGE_STORE in os.environ or config != message_store_config({})
     which = name if named else "the default store (name another in --store)"
-    _require_current(new_store(config), config, which)
+    _require_current(new_message_store(config), config, which)
 
 
 def require_memory(config: BackendConfig) -> None:
     """Do the same for a working memory."""
-    _require_current(new_memory(config), config, "this working memory")
+    _require_current(new_working_memory(config), config, "this working memory")
 
 
 def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -> list[str]:
@@ -276,7 +278,7 @@ def memory_store(context: typer.Context, url: str | None) -> Iterator[WorkingMem
 @contextmanager
 def open_memory(config: BackendConfig) -> Iterator[WorkingMemoryStore]:
     """Open a working memory for a block; it is created where there is none."""
-    store: WorkingMemoryStore = new_memory(config)
+    store: WorkingMemoryStore = new_working_memory(config)
     with refusals(), store.open():
         yield store
 
@@ -320,9 +322,9 @@ def item_store(url: str) -> Iterator[LongTermMemoryStore]:
         Refused: there is none, or it has to be brought up to date first.
     """
     config = items_config(url)
-    _require_current(new_items(config), config, "this long-term memory")
+    _require_current(new_long_term_memory(config), config, "this long-term memory")
     with refusals():
-        store: LongTermMemoryStore = new_items(config)
+        store: LongTermMemoryStore = new_long_term_memory(config)
         with store.open():
             yield store
 

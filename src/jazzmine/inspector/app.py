@@ -17,8 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from jazzmine._async.message_store.factory import new_store as new_message_store
-from jazzmine._async.working_memory.factory import new_store as new_memory_store
+from jazzmine._async.factory import new_message_store, new_working_memory
 from jazzmine.config import BackendConfig
 from jazzmine.core import MessageStore, WorkingMemoryStore
 from jazzmine.errors import NotFoundError, StoreUnavailableError
@@ -143,7 +142,7 @@ async def serve(
         await stack.enter_async_context(await store.open())
         known: WorkingMemoryStore | None = None
         if memory is not None:
-            known = new_memory_store(memory)
+            known = new_working_memory(memory)
             await stack.enter_async_context(await known.open())
         access = Access(listening.getsockname()[1])
         stores = Stores(

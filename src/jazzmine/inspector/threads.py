@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from jazzmine.core import Message, MessageRole, MessageStore, TurnTrace
 from jazzmine.inspector.text import day_of
+from jazzmine.records.hook_arguments import MessagePage, NewestPage
 from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, row_id
 
@@ -94,7 +95,8 @@ async def later_window(
     Raises:
         NotFoundError: the conversation has no message with the id.
     """
-    rows = await store.backend.list_messages("conversation_id", conversation_id, size + 1, after)
+    page = MessagePage("conversation_id", conversation_id, size + 1, after)
+    rows = await store.backend.list_messages(page)
     return _window(rows[:size], after is not None, len(rows) > size)
 
 
@@ -102,7 +104,8 @@ async def _earlier(
     store: MessageStore, conversation_id: str, before: str | None, size: int
 ) -> tuple[Sequence[Row], bool]:
     """Return the messages before one, oldest first, and whether there are more."""
-    rows = await store.backend.list_newest(conversation_id, "all", size + 1, before)
+    page = NewestPage(conversation_id, "all", size + 1, before)
+    rows = await store.backend.list_newest(page)
     return rows[:size][::-1], len(rows) > size
 
 
@@ -117,9 +120,8 @@ def _decoded(rows: Sequence[Row]) -> list[Message]:
 
 async def question_of(store: MessageStore, answer: Message) -> Message | None:
     """Return the nearest message of a user before an answer."""
-    rows = await store.backend.list_newest(
-        answer.conversation_id, "all", _BEFORE_AN_ANSWER, answer.id
-    )
+    page = NewestPage(answer.conversation_id, "all", _BEFORE_AN_ANSWER, answer.id)
+    rows = await store.backend.list_newest(page)
     return next((each for each in _decoded(rows) if each.role is MessageRole.USER), None)
 
 

@@ -7,6 +7,7 @@ import pytest
 from jazzmine import NotFoundError, TraceFilter
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.records.base import FlaggedShown
+from jazzmine.records.hook_arguments import NewestPage
 from jazzmine.records.rows import row_id
 from tests.behaviour.samples import NOW, conversation, llm_call, message, trace
 
@@ -45,13 +46,13 @@ def test_messages_are_counted_with_flagged_ones(shown: MessageStore) -> None:
 def test_a_page_of_the_newest_has_the_flagged_ones_that_are_wanted(
     shown: MessageStore, flagged: FlaggedShown, expected: list[str]
 ) -> None:
-    read = shown.backend.list_newest
-    assert [row_id(row) for row in read("c1", flagged, 9, None)] == expected
-    earlier = read("c1", flagged, 9, "c")
+    read, page = shown.backend.list_newest, NewestPage("c1", flagged, 9, None)
+    assert [row_id(row) for row in read(page)] == expected
+    earlier = read(page._replace(after="c"))
     assert [row_id(row) for row in earlier] == [each for each in expected if each < "c"]
-    assert read("c1", flagged, 9, "a") == []
+    assert read(page._replace(after="a")) == []
     with pytest.raises(NotFoundError):
-        read("c1", flagged, 9, "other")
+        read(page._replace(after="other"))
 
 
 @pytest.mark.smoke
@@ -84,6 +85,6 @@ def test_a_view_counts_and_sums_up_what_is_its_users(shown: MessageStore) -> Non
     with shown.scoped(user_id="u1") as view:
         counts = view.backend.count_messages(["c1", "theirs"])
         sums = view.backend.summarize(TraceFilter(), "conversation", ["c1", "theirs"])
-        assert view.backend.list_newest("theirs", "all", 9, None) == []
+        assert view.backend.list_newest(NewestPage("theirs", "all", 9, None)) == []
     assert (counts["c1"], counts.get("theirs", 0)) == (4, 0)
     assert [(one.key, one.total_tokens) for one in sums] == [("c1", 10)]

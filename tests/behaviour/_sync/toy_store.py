@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from jazzmine import (
     ANY,
@@ -19,10 +18,18 @@ from jazzmine import (
 from jazzmine._sync.message_store.backend import Batch, MessageBackend
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.records import conversation_log as log
-from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.context_window import CALLERS
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.json_values import contains
-from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder
 from jazzmine.records.types import MIN_INT
@@ -60,13 +67,8 @@ class ToyBackend(MessageBackend):
 
     # Writes
 
-    def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
-        given: list[Snapshot[Any] | None] = [conversation, *messages, trace]
+    def store(self, turn: Turn) -> None:
+        given: list[Snapshot[Any] | None] = [turn.conversation, *turn.messages, turn.trace]
         with self._data.changes() as tables:
             for snapshot in filter(None, given):
                 tables.put(snapshot.record)
@@ -136,14 +138,8 @@ class ToyBackend(MessageBackend):
 
     # A conversation as a log
 
-    def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | log.Refusal:
+    def append(self, given: Append) -> int | log.Refusal:
+        conversation_id, messages, expected_last, trace, replace_after = given
         with self._data.changes() as tables:
             ids = [message.record.id for message in messages]
             stored = [(one, tables[Message][one]) for one in ids if one in tables[Message]]
@@ -184,9 +180,8 @@ class ToyBackend(MessageBackend):
             later = tables.messages(conversation_id, after)
             return sum(tables.remove(Message, row["id"]) for row in later)
 
-    def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
+    def fork(self, fork: Fork) -> dict[str, str]:
+        conversation_id, until, copy, salt = fork
         with self._data.changes() as tables:
             if conversation_id not in tables[Conversation]:
                 raise NotFoundError(f"conversation {conversation_id!r} is not stored")
@@ -240,21 +235,14 @@ class ToyBackend(MessageBackend):
         stored = self._tables[Message]
         return rows_of([stored[one] for one in message_ids if one in stored])
 
-    def list_conversations(
-        self,
-        by: str | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
+    def list_conversations(self, listing: ConversationPage) -> Sequence[Row]:
+        by, owner, where, limit, after = listing
         owned = {by: owner} if by else {}
         rows = self._tables.sorted(Conversation, "last_updated_at", **owned)[::-1]
         return page(rows, limit, after, lambda row: contains(row["metadata"], where))
 
-    def list_messages(
-        self, by: str, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
+    def list_messages(self, listing: MessagePage) -> Sequence[Row]:
+        by, owner, limit, after = listing
         return page(self._tables.sorted(Message, "timestamp", **{by: owner}), limit, after)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
@@ -266,13 +254,8 @@ class ToyBackend(MessageBackend):
         later = [item for item in keyed if cursor is None or item[0] > cursor][:size]
         return Batch(rows_of([row for _, row in later]), later[-1][0] if later else cursor)
 
-    def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    def list_newest(self, listing: NewestPage) -> Sequence[Row]:
+        conversation_id, flagged, limit, after = listing
         callers = {role.value for role in CALLERS}
 
         def is_shown(row: dict[str, Any]) -> bool:
@@ -292,7 +275,8 @@ class ToyBackend(MessageBackend):
         rows = self._tables.sorted(TurnTrace, "started_at_ms", agent_id=agent_id)
         return rows_of(rows[::-1][offset : offset + limit])
 
-    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+    def find_traces(self, listing: TracePage) -> Sequence[Row]:
+        where, limit, after = listing
         rows = self._tables.sorted(TurnTrace, "started_at_ms")[::-1]
         return page(rows, limit, after, lambda row: _matches(where, row))
 

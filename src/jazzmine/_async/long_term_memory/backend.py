@@ -33,10 +33,6 @@ class ItemBackend(Backend):
     storing an item in its place.
     """
 
-    @abstractmethod
-    def limited_to(self, user_id: str) -> ItemBackend:
-        """Return a back end with the same connections whose viewer is a user."""
-
     def seen(self, query: ItemQuery) -> ItemQuery:
         """Return a query for the items that the viewer sees, if there is a viewer."""
         return query if self.viewer is None else replace(query, user_id=self.viewer)

@@ -9,7 +9,6 @@ from typing import Any
 from jazzmine._async.clients.mongodb.client import MongoDBClient
 from jazzmine._async.clients.mongodb.types import Collection, Session
 from jazzmine._async.long_term_memory.backend import ItemBackend
-from jazzmine._async.store import limited_copy
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.config import MongoDBConfig
@@ -58,10 +57,6 @@ class MongoDBItemBackend(ItemBackend):
     async def close(self) -> None:
         """Close all connections."""
         await self._client.close()
-
-    def limited_to(self, user_id: str) -> MongoDBItemBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Open other connections in a forked process."""

@@ -116,10 +116,10 @@ class LongTermMemoryStore(Store[ItemBackend]):
             OSError: the file cannot be read.
         """
         # Only a program that opens a store pays for this import.
-        from jazzmine._async.long_term_memory.factory import new_store
+        from jazzmine._async.factory import new_long_term_memory
         from jazzmine.config import long_term_memory_config
 
-        store: LongTermMemoryStore = new_store(long_term_memory_config(config), embed)
+        store: LongTermMemoryStore = new_long_term_memory(long_term_memory_config(config), embed)
         return await store._initialized()
 
     def _limit_to(self, user_id: str) -> None:

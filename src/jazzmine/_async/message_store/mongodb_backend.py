@@ -7,21 +7,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any, TypeVar
-from uuid import UUID
 
 from jazzmine._async.clients.mongodb.client import MongoDBClient
 from jazzmine._async.clients.mongodb.types import Collection, Session
 from jazzmine._async.message_store import mongodb_steps as steps
 from jazzmine._async.message_store.backend import (
     Batch,
-    ConversationOwner,
     MessageBackend,
-    MessageOwner,
     TraceKey,
 )
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine._async.store import limited_copy
 from jazzmine._compat.async_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
@@ -65,9 +61,17 @@ from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
-from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
-from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.rows import Row
@@ -151,10 +155,6 @@ class MongoDBBackend(MessageBackend):
     def _stored(self) -> steps.Collections:
         return steps.Collections(*map(self.client.collection, (CONVERSATIONS, MESSAGES, TRACES)))
 
-    def limited_to(self, user_id: str) -> MongoDBBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
-
     async def _require_seen(self, conversation_id: str) -> None:
         """Raise NotSeenError unless a conversation is the viewer's, if there is a viewer.
 
@@ -202,7 +202,7 @@ class MongoDBBackend(MessageBackend):
             raise unseen_message(message_id)
         return {"conversation_id": {"$eq": found[0]["conversation_id"]}}
 
-    async def _require_storable(self, turn: steps.Turn, viewer: str) -> None:
+    async def _require_storable(self, turn: steps.TurnDocuments, viewer: str) -> None:
         """Raise an error unless a turn is for conversations of the viewer."""
         own = set[str]() if turn.conversation is None else {turn.conversation["id"]}
         wanted = {*turn.owners} - own
@@ -226,12 +226,8 @@ class MongoDBBackend(MessageBackend):
 
     # Writes
 
-    async def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
+    async def store(self, turn: Turn) -> None:
+        conversation, messages, trace = turn
         owners = [message.record.conversation_id for message in messages]
         documents = message_documents(messages, self._search.analyser)
         ids = list(owners)
@@ -241,15 +237,15 @@ class MongoDBBackend(MessageBackend):
             ids.append(first["id"])
         if last is not None:
             ids.append(last["conversation_id"])
-        turn = steps.Turn(first, documents, last, owners, self.viewer)
+        given = steps.TurnDocuments(first, documents, last, owners, self.viewer)
         if self.viewer is not None:
-            await self._require_storable(turn, self.viewer)
+            await self._require_storable(given, self.viewer)
         is_single = first is None and last is None and len(documents) == 1
         async with self.client.line(ids):
             if first is not None and not documents and last is None:
                 await self._put_conversations([first])
             elif not (is_single and await self._put_guarded(documents[0])):
-                await self._put_turn(turn)
+                await self._put_turn(given)
 
     async def _put_conversations(self, documents: Sequence[Document]) -> None:
         async def attempt(session: Session | None) -> None:
@@ -268,7 +264,7 @@ class MongoDBBackend(MessageBackend):
             lambda session: steps.put_guarded(stored, session, guard, message)
         )
 
-    async def _put_turn(self, turn: steps.Turn) -> None:
+    async def _put_turn(self, turn: steps.TurnDocuments) -> None:
         replaces = False
 
         async def attempt(session: Session | None) -> dict[str, Document]:
@@ -293,9 +289,9 @@ class MongoDBBackend(MessageBackend):
             async with self.client.line([document["id"] for document in documents]):
                 await self._put_conversations(documents)
         if messages:
-            await self.store(None, messages, None)
+            await self.store(Turn(messages=messages))
         for trace in traces:
-            await self.store(None, (), trace)
+            await self.store(Turn(trace=trace))
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         own = {**equal(id=message_id), **await self._owner_of(message_id)}
@@ -440,19 +436,13 @@ class MongoDBBackend(MessageBackend):
 
     # A conversation as a log
 
-    async def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        analyser = self._search.analyser
-        documents = [message_document(message, analyser) for message in messages]
-        of_turn = None if trace is None else trace_document(trace)
-        given = steps.Append(
-            conversation_id, documents, expected_last, of_turn, replace_after, self.viewer
+    async def append(self, given: Append) -> int | Refusal:
+        analyser, conversation_id = self._search.analyser, given.conversation_id
+        documents = [message_document(message, analyser) for message in given.messages]
+        of_turn = None if given.trace is None else trace_document(given.trace)
+        expected, replaced = given.expected_last, given.replace_after
+        appended = steps.AppendDocuments(
+            conversation_id, documents, expected, of_turn, replaced, self.viewer
         )
         looks_up = False
 
@@ -460,7 +450,7 @@ class MongoDBBackend(MessageBackend):
             # After a first attempt the ids may be stored.
             nonlocal looks_up
             looked_up, looks_up = looks_up, True
-            return await steps.append(self._stored, session, given, looked_up)
+            return await steps.append(self._stored, session, appended, looked_up)
 
         await self._require_seen(conversation_id)
         async with self.client.line([conversation_id]):
@@ -521,20 +511,16 @@ class MongoDBBackend(MessageBackend):
             if self.viewer is not None and not done.matched_count:
                 raise unseen_conversation(conversation_id)
 
-    async def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
-        document = conversation_document(copy)
+    async def fork(self, fork: Fork) -> dict[str, str]:
+        document, source = conversation_document(fork.copy), fork.conversation_id
 
         async def attempt(session: Session | None) -> dict[str, str]:
-            return await steps.copy(
-                self._stored, session, conversation_id, until, document, salt, self.viewer
-            )
+            return await steps.copy(self._stored, session, fork, document, self.viewer)
 
-        await self._require_seen(conversation_id)
+        await self._require_seen(source)
         # The new id may be another user's, whose calls are not waited for.
         new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
-        async with self.client.line([conversation_id, new]):
+        async with self.client.line([source, new]):
             return await self.client.transaction(attempt)
 
     # Erasure and retention
@@ -635,26 +621,14 @@ class MongoDBBackend(MessageBackend):
             rows.update((row[0], row) for row in to_rows(found))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
-    async def list_conversations(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
-        return await self._page(
-            self._stored.conversations,
-            CONVERSATIONS_BY[by],
-            owner,
-            limit,
-            after,
-            metadata_query(where),
-        )
+    async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
+        by, owner, where, limit, after = page
+        listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
+        conversations = self._stored.conversations
+        return await self._page(conversations, listing, owner, limit, after, condition)
 
-    async def list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
+    async def list_messages(self, page: MessagePage) -> Sequence[Row]:
+        by, owner, limit, after = page
         return await self._page(self._stored.messages, MESSAGES_BY[by], owner, limit, after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
@@ -670,15 +644,10 @@ class MongoDBBackend(MessageBackend):
             cursor = listing.cursor(found[-1])
         return Batch(to_rows(found), cursor)
 
-    async def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
-        messages, condition = self._stored.messages, visible(conversation_id, flagged)
-        return await self._page(messages, NEWEST_MESSAGES, conversation_id, limit, after, condition)
+    async def list_newest(self, page: NewestPage) -> Sequence[Row]:
+        owner, flagged, limit, after = page
+        messages, condition = self._stored.messages, visible(owner, flagged)
+        return await self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         async def groups() -> list[Document]:
@@ -701,9 +670,9 @@ class MongoDBBackend(MessageBackend):
 
         return to_rows(await self.client.read(page))
 
-    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
-        condition, traces = filter_query(where), self._stored.traces
-        return await self._page(traces, TRACES_FOUND, "", limit, after, condition)
+    async def find_traces(self, page: TracePage) -> Sequence[Row]:
+        condition, traces = filter_query(page.where), self._stored.traces
+        return await self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
 
     async def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None

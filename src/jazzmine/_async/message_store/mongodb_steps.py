@@ -46,15 +46,16 @@ from jazzmine.backends.mongodb.queries import (
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.hook_arguments import Fork
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
 from jazzmine.records.seen import unseen_conversation, unseen_message
 from jazzmine.records.types import MIN_INT
 
 __all__ = [
-    "Append",
+    "AppendDocuments",
     "Collections",
     "RefusedError",
-    "Turn",
+    "TurnDocuments",
     "append",
     "copy",
     "delete_conversation",
@@ -78,7 +79,7 @@ class Collections(NamedTuple):
     traces: Collection
 
 
-class Turn(NamedTuple):
+class TurnDocuments(NamedTuple):
     """The documents of a turn, the conversations that its messages name, and who stores it."""
 
     conversation: Document | None
@@ -88,7 +89,7 @@ class Turn(NamedTuple):
     viewer: str | None
 
 
-class Append(NamedTuple):
+class AppendDocuments(NamedTuple):
     """What an append stores, as the hook gets it, and for which viewer."""
 
     conversation_id: str
@@ -138,7 +139,7 @@ def _replacement(message: Document) -> ReplaceOne[Document]:
 
 
 async def put_turn(
-    stored: Collections, session: Session | None, turn: Turn, replaces: bool
+    stored: Collections, session: Session | None, turn: TurnDocuments, replaces: bool
 ) -> dict[str, Document]:
     """Store the records of a turn.
 
@@ -204,7 +205,7 @@ async def _require_conversations(
         )
 
 
-async def _require_unmoved(stored: Collections, turn: Turn) -> None:
+async def _require_unmoved(stored: Collections, turn: TurnDocuments) -> None:
     """Raise IntegrityError if a standalone server would refuse a record after others."""
     own = set() if turn.conversation is None else {turn.conversation["id"]}
     await _require_conversations(stored, None, set(turn.owners) - own, turn.viewer)
@@ -222,7 +223,9 @@ async def _require_unmoved(stored: Collections, turn: Turn) -> None:
             raise IntegrityError(f"trace {trace['id']!r} belongs to another message")
 
 
-async def _require_message(stored: Collections, session: Session | None, turn: Turn) -> None:
+async def _require_message(
+    stored: Collections, session: Session | None, turn: TurnDocuments
+) -> None:
     """Raise IntegrityError unless a trace's message is stored, or in the turn, and agrees."""
     trace = turn.trace
     assert trace is not None
@@ -271,7 +274,7 @@ async def _insert(
 
 
 async def append(
-    stored: Collections, session: Session | None, given: Append, looks_up: bool
+    stored: Collections, session: Session | None, given: AppendDocuments, looks_up: bool
 ) -> int:
     """Store messages after all others, and return the least `timestamp` that they may have.
 
@@ -337,7 +340,7 @@ def _not_before(floor: int, message: Document) -> Document:
 
 
 async def _complete(
-    stored: Collections, given: Append, before: Sequence[Document], last: Document | None
+    stored: Collections, given: AppendDocuments, before: Sequence[Document], last: Document | None
 ) -> None:
     """Do the rest of an append that ended half-way on a standalone server."""
     places = {id_of(document): document for document in before}
@@ -397,10 +400,8 @@ async def remove(
 async def copy(
     stored: Collections,
     session: Session | None,
-    source: str,
-    until: str | None,
+    fork: Fork,
     conversation: Document,
-    salt: UUID,
     viewer: str | None,
 ) -> dict[str, str]:
     """Store a conversation with copies of messages and traces; return the new ids by the old.
@@ -408,6 +409,7 @@ async def copy(
     The conversation is stored last: until then, nobody knows of its messages. So what a process
     left that was killed on a standalone server belongs to no conversation, and is deleted here.
     """
+    source, until, _, salt = fork
     new_id, ids = conversation["id"], dict[str, str]()
     owned, place = equal(conversation_id=source), {"_id": 1}
     own = {**equal(id=source), **seen(viewer)}

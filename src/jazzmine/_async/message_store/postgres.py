@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from jazzmine._async.clients.postgres import new_client
 from jazzmine._async.message_store.backend import (
     Batch,
-    ConversationOwner,
     MessageBackend,
-    MessageOwner,
     TraceKey,
 )
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
@@ -42,9 +38,17 @@ from jazzmine.backends.postgres.schema import MESSAGES
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
-from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
-from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
@@ -115,10 +119,6 @@ class PostgresBackend(MessageBackend):
         """Return the migrations that opening the store would apply."""
         return await self._client.pending()
 
-    def limited_to(self, user_id: str) -> PostgresBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
-
     def _seen(
         self, query: str, parameters: Mapping[str, object]
     ) -> tuple[str, Mapping[str, object]]:
@@ -158,19 +158,15 @@ class PostgresBackend(MessageBackend):
 
     # Writes
 
-    async def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
+    async def store(self, turn: Turn) -> None:
+        conversation, messages, trace = turn
         if conversation is None and trace is None and len(messages) == 1:
             owner = to_text(messages[0].record.conversation_id)
             message = message_json(messages[0], self._analyser)
             given: dict[str, object] = {"owner": owner, "message": message}
             await self._write(sql.STORE_MESSAGE, given, line=owner)
             return
-        parameters = store_parameters(conversation, messages, trace, self._analyser)
+        parameters = store_parameters(turn, self._analyser)
         line = ""
         if conversation is not None:
             line = to_text(conversation.record.id)
@@ -190,7 +186,7 @@ class PostgresBackend(MessageBackend):
             parameters = {"conversations": many_json(conversations), "traces": None}
             await self._client.write(sql.STORE_MANY, parameters)
         if messages:
-            turn = store_parameters(None, messages, None, self._analyser)
+            turn = store_parameters(Turn(messages=messages), self._analyser)
             await self._client.write(sql.STORE, turn)
         if traces:
             parameters = {"conversations": None, "traces": many_json(traces)}
@@ -245,18 +241,9 @@ class PostgresBackend(MessageBackend):
 
     # A conversation as a log
 
-    async def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        parameters = append_parameters(
-            conversation_id, messages, expected_last, trace, replace_after, self._analyser
-        )
-        owner = to_text(conversation_id)
+    async def append(self, given: Append) -> int | Refusal:
+        parameters = append_parameters(given, self._analyser)
+        owner = to_text(given.conversation_id)
         while True:
             answer = await self._write(sql.APPEND, parameters, line=owner)
             if not answer.startswith("{"):
@@ -300,24 +287,21 @@ class PostgresBackend(MessageBackend):
             raise NotFoundError(f"message {after!r} is no message of this conversation")
         return int(answer)
 
-    async def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
-        owner = to_text(conversation_id)
+    async def fork(self, fork: Fork) -> dict[str, str]:
+        owner, copied = to_text(fork.conversation_id), fork.copy.record.id
         parameters = {
             "owner": owner,
-            "until": None if until is None else to_text(until),
-            "copy_id": to_text(copy.record.id),
-            "copy": conversation_json(copy),
-            "salt": salt.hex,
+            "until": None if fork.until is None else to_text(fork.until),
+            "copy_id": to_text(copied),
+            "copy": conversation_json(fork.copy),
+            "salt": fork.salt.hex,
         }
         answer = await self._write(sql.FORK, parameters, line=owner, is_repeatable=False)
         if answer == "conversation":
-            raise NotFoundError(f"conversation {conversation_id!r} is not stored")
+            raise NotFoundError(f"conversation {fork.conversation_id!r} is not stored")
         if answer == "message":
-            raise NotFoundError(f"message {until!r} is no message of this conversation")
+            raise NotFoundError(f"message {fork.until!r} is no message of this conversation")
         if answer == "copy":
-            copied = copy.record.id
             raise ConflictError(f"conversation {copied!r} is stored already; fork to a new one")
         return {from_text(source): forked for source, forked in json.loads(answer).items()}
 
@@ -362,25 +346,18 @@ class PostgresBackend(MessageBackend):
         ids = list(map(to_text, message_ids))
         return stored_rows(await self._rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
-    async def list_conversations(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
-        page = _page(owner, limit, after)
+    async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
+        by, owner, where, limit, after = page
+        parameters = _page(owner, limit, after)
         statement = sql.conversations_page(by, where, limit, after is not None)
         # How rare the wanted values are decides which index is the best.
         prepare = False if where else None
         if where:
-            page["where"] = where_parameter(where)
-        return page_of(await self._rows(statement, page, prepare=prepare), after)
+            parameters["where"] = where_parameter(where)
+        return page_of(await self._rows(statement, parameters, prepare=prepare), after)
 
-    async def list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
+    async def list_messages(self, page: MessagePage) -> Sequence[Row]:
+        by, owner, limit, after = page
         statement = sql.messages_page(by, limit, after is not None)
         return page_of(await self._rows(statement, _page(owner, limit, after)), after)
 
@@ -390,16 +367,10 @@ class PostgresBackend(MessageBackend):
         rows = await self._rows(sql.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
-    async def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    async def list_newest(self, page: NewestPage) -> Sequence[Row]:
+        owner, flagged, limit, after = page
         statement = sql.newest(limit, flagged, after is not None)
-        page = _page(conversation_id, limit, after)
-        return page_of(await self._rows(statement, page), after)
+        return page_of(await self._rows(statement, _page(owner, limit, after)), after)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
@@ -414,12 +385,12 @@ class PostgresBackend(MessageBackend):
         page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
         return stored_rows(await self._rows(sql.traces_of_agent(limit, offset), page))
 
-    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
-        conditions, parameters = filter_parameters(where)
-        statement = trace_sql.find_traces(conditions, after is not None, limit)
+    async def find_traces(self, page: TracePage) -> Sequence[Row]:
+        conditions, parameters = filter_parameters(page.where)
+        statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
         prepare = None if trace_sql.is_planned_once(conditions) else False
-        page = {**parameters, **_page("", limit, after)}
-        return page_of(await self._rows(statement, page, prepare=prepare), after)
+        parameters = {**parameters, **_page("", page.limit, page.after)}
+        return page_of(await self._rows(statement, parameters, prepare=prepare), page.after)
 
     async def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None

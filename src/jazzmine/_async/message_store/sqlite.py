@@ -11,14 +11,11 @@ from uuid import UUID
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.message_store.backend import (
     Batch,
-    ConversationOwner,
     MessageBackend,
-    MessageOwner,
     TraceKey,
 )
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
@@ -29,9 +26,17 @@ from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
 from jazzmine.config import SQLiteConfig
-from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked_id
-from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
@@ -73,10 +78,6 @@ class SQLiteBackend(MessageBackend):
     def __init__(self, client: SQLiteClient, search: str | None = None) -> None:
         self.client: SQLiteClient = client
         self._search = search
-
-    def limited_to(self, user_id: str) -> SQLiteBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Replace what the parent's threads may have locked at the fork."""
@@ -159,23 +160,14 @@ class SQLiteBackend(MessageBackend):
 
     # Writes
 
-    async def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
+    async def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
         viewer = self.viewer
-        if viewer is None:
-            await self._write(
-                lambda connection: writes.put(connection, conversation, messages, trace)
-            )
-            return
 
         def put(connection: sqlite3.Connection) -> None:
-            require_storable(View(connection, viewer), conversation, messages, trace)
-            writes.put(connection, conversation, messages, trace)
+            if viewer is not None:
+                require_storable(View(connection, viewer), turn)
+            writes.put(connection, turn)
 
         await self._write(put)
 
@@ -261,20 +253,11 @@ class SQLiteBackend(MessageBackend):
 
     # A conversation as a log
 
-    async def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
+    async def append(self, given: Append) -> int | Refusal:
         """Append messages in one transaction."""
         return await self._write(
-            lambda connection: log_changes.append(
-                connection, conversation_id, messages, expected_last, trace, replace_after
-            ),
-            conversations=[conversation_id],
+            lambda connection: log_changes.append(connection, given),
+            conversations=[given.conversation_id],
         )
 
     async def pop(
@@ -293,16 +276,14 @@ class SQLiteBackend(MessageBackend):
             conversations=[conversation_id],
         )
 
-    async def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
+    async def fork(self, fork: Fork) -> dict[str, str]:
         """Copy messages and traces in one transaction."""
         ids = await self._write(
-            lambda connection: log_changes.fork(connection, conversation_id, until, copy, salt),
-            conversations=[conversation_id],
+            lambda connection: log_changes.fork(connection, fork),
+            conversations=[fork.conversation_id],
         )
         # Of many messages, this takes too long for the event loop, and for the lock above.
-        return await run_blocking(_forked_ids, salt, ids)
+        return await run_blocking(_forked_ids, fork.salt, ids)
 
     # Erasure and retention
 
@@ -358,24 +339,17 @@ class SQLiteBackend(MessageBackend):
         """Return the rows of some messages."""
         return await self._rows(len(message_ids), queries.messages_by_ids, message_ids)
 
-    async def list_conversations(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
+    async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         """Return a page of conversations."""
+        by, owner, where, limit, after = page
         listing = queries.CONVERSATIONS_BY[by, bool(where)]
         parameters = [owner, json.dumps(where)] if where else [owner]
         records = None if where else limit
         return await self._rows(records, queries.page, listing, parameters, limit, after)
 
-    async def list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
+    async def list_messages(self, page: MessagePage) -> Sequence[Row]:
         """Return a page of messages."""
+        by, owner, limit, after = page
         return await self._rows(limit, queries.page, queries.MESSAGES_BY[by], [owner], limit, after)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
@@ -384,16 +358,10 @@ class SQLiteBackend(MessageBackend):
         rows = await self._rows(size, queries.rows, sql.NEXT_MESSAGES, parameters)
         return Batch(rows, tuple(rows[-1][2:]) if rows else cursor)
 
-    async def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    async def list_newest(self, page: NewestPage) -> Sequence[Row]:
         """Return a page of messages, newest first."""
-        listing = queries.NEWEST[flagged]
-        return await self._rows(limit, queries.page, listing, [conversation_id], limit, after)
+        owner, flagged, limit, after = page
+        return await self._rows(limit, queries.page, queries.NEWEST[flagged], [owner], limit, after)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         """Return how many messages some conversations have."""
@@ -411,9 +379,9 @@ class SQLiteBackend(MessageBackend):
         parameters = [agent_id, limit_of(limit), limit_of(offset)]
         return await self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)
 
-    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+    async def find_traces(self, page: TracePage) -> Sequence[Row]:
         """Return a page of the traces that match."""
-        return await self._rows(None, trace_queries.find_traces, where, limit, after)
+        return await self._rows(None, trace_queries.find_traces, *page)
 
     async def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None

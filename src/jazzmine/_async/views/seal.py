@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar
-from uuid import UUID
 
 from pydantic import ValidationError
 
 from jazzmine._async.message_store.backend import (
     Batch,
-    ConversationOwner,
     MessageBackend,
-    MessageOwner,
     TraceKey,
 )
 from jazzmine._compat.async_concurrency import run_blocking
@@ -21,10 +18,18 @@ from jazzmine.config import BackendConfig
 from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_readable
 from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
-from jazzmine.records.base import FlaggedShown, Record, RecordKind, Snapshot
+from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.json_values import contains
-from jazzmine.records.log import AnyMessage, Nothing
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import Repairs, reasons_of
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
@@ -100,14 +105,10 @@ class SealedMessages(MessageBackend):
 
     # Writes
 
-    async def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
+    async def store(self, turn: Turn) -> None:
+        messages = list(map(self.seal.sealed, turn.messages))
         await self.inner.store(
-            self._sealed(conversation), list(map(self.seal.sealed, messages)), self._sealed(trace)
+            Turn(self._sealed(turn.conversation), messages, self._sealed(turn.trace))
         )
 
     async def store_many(
@@ -223,21 +224,10 @@ class SealedMessages(MessageBackend):
 
     # A conversation as a log
 
-    async def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        outcome = await self.inner.append(
-            conversation_id,
-            list(map(self.seal.sealed, messages)),
-            expected_last,
-            self._sealed(trace),
-            replace_after,
-        )
+    async def append(self, given: Append) -> int | Refusal:
+        messages = list(map(self.seal.sealed, given.messages))
+        sealed = given._replace(messages=messages, trace=self._sealed(given.trace))
+        outcome = await self.inner.append(sealed)
         if isinstance(outcome, Refusal):
             # The store compares contents, which two sealed values of one text do not show.
             return outcome._replace(stored=self.seal.opened("messages", outcome.stored))
@@ -255,17 +245,17 @@ class SealedMessages(MessageBackend):
     async def rewind(self, conversation_id: str, after: str | None) -> int:
         return await self.inner.rewind(conversation_id, after)
 
-    async def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
+    async def fork(self, fork: Fork) -> dict[str, str]:
         """Read the messages and the traces, and store copies of them sealed for their new places.
 
         The new conversation is stored first, then all its messages in one step, then their traces.
         If a step fails, the new conversation is deleted.
         """
+        conversation_id, until, copy, salt = fork
         if await self.inner.get_conversation(conversation_id) is None:
             raise NotFoundError(f"conversation {conversation_id!r} is not stored")
-        rows = await self.list_messages("conversation_id", conversation_id, None, None)
+        everything = MessagePage("conversation_id", conversation_id, None, None)
+        rows = await self.list_messages(everything)
         messages = await run_blocking(_MESSAGES.records, rows)
         if until is not None:
             ids = [message.id for message in messages]
@@ -293,7 +283,7 @@ class SealedMessages(MessageBackend):
             return [self.seal.sealed(Snapshot(record)) for record in records]
 
         if messages:
-            await self.inner.store(None, await run_blocking(sealed, messages), None)
+            await self.inner.store(Turn(messages=await run_blocking(sealed, messages)))
         if traces:
             await self.inner.store_many((), (), await run_blocking(sealed, traces))
 
@@ -323,37 +313,25 @@ class SealedMessages(MessageBackend):
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         return await self._rows("messages", await self.inner.get_messages(message_ids))
 
-    async def list_conversations(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
-        if where:
-            return await self._matching(by, owner, where, limit, after)
-        rows = await self.inner.list_conversations(by, owner, where, limit, after)
+    async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
+        if page.where:
+            return await self._matching(page)
+        rows = await self.inner.list_conversations(page)
         return await self._rows("conversations", rows)
 
-    async def _matching(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
+    async def _matching(self, page: ConversationPage) -> Sequence[Row]:
         """Return conversations by their metadata, which is sealed: each is read and opened."""
+        where, limit = page.where, page.limit
         found: list[Row] = []
-        last = after
+        last = page.after
         while limit is None or len(found) < limit:
+            read = page._replace(where={}, limit=_READ_AT_ONCE, after=last)
             try:
-                rows = await self.inner.list_conversations(by, owner, {}, _READ_AT_ONCE, last)
+                rows = await self.inner.list_conversations(read)
             except NotFoundError:
-                if last == after:
+                if last == page.after:
                     raise
-                found, last = [], after  # that one was deleted meanwhile
+                found, last = [], page.after  # that one was deleted meanwhile
                 continue
             opened = await self._rows("conversations", rows)
             found += [row for row in opened if contains(row[1].get("metadata") or {}, where)]
@@ -362,25 +340,18 @@ class SealedMessages(MessageBackend):
             last = row_id(rows[-1])
         return found[:limit]
 
-    async def list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
-        rows = await self.inner.list_messages(by, owner, limit, after)
-        return await self._rows("messages", rows, owner if by == "conversation_id" else None)
+    async def list_messages(self, page: MessagePage) -> Sequence[Row]:
+        rows = await self.inner.list_messages(page)
+        owner = page.owner if page.by == "conversation_id" else None
+        return await self._rows("messages", rows, owner)
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         rows, cursor = await self.inner.next_messages(conversation_id, cursor, size)
         return Batch(await self._rows("messages", rows, conversation_id), cursor)
 
-    async def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
-        rows = await self.inner.list_newest(conversation_id, flagged, limit, after)
-        return await self._rows("messages", rows, conversation_id)
+    async def list_newest(self, page: NewestPage) -> Sequence[Row]:
+        rows = await self.inner.list_newest(page)
+        return await self._rows("messages", rows, page.conversation_id)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         return await self.inner.count_messages(conversation_ids)
@@ -393,9 +364,9 @@ class SealedMessages(MessageBackend):
         rows = await self.inner.list_agent_traces(agent_id, limit, offset)
         return await self._rows("traces", rows)
 
-    async def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
-        require_readable(where)
-        return await self._rows("traces", await self.inner.find_traces(where, limit, after))
+    async def find_traces(self, page: TracePage) -> Sequence[Row]:
+        require_readable(page.where)
+        return await self._rows("traces", await self.inner.find_traces(page))
 
     async def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None

@@ -96,10 +96,10 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
             StoreUnavailableError: the server cannot be reached.
         """
         # Only a program that opens a store pays for this import.
-        from jazzmine._async.working_memory.factory import new_store
+        from jazzmine._async.factory import new_working_memory
         from jazzmine.config import working_memory_config
 
-        store: WorkingMemoryStore = new_store(working_memory_config(config))
+        store: WorkingMemoryStore = new_working_memory(working_memory_config(config))
         return await store._initialized()
 
     def _limit_to(self, user_id: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine._sync.store import limited_copy
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEMS
@@ -58,10 +57,6 @@ class PostgresItemBackend(ItemBackend):
 
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
-
-    def limited_to(self, user_id: str) -> PostgresItemBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Replace the pool in a forked process."""

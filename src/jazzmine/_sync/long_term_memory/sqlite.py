@@ -8,7 +8,6 @@ from typing import ClassVar
 from jazzmine._sync.clients.sqlite import SQLiteClient, file_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine._sync.store import limited_copy
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
 from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
@@ -42,10 +41,6 @@ class SQLiteItemBackend(ItemBackend):
 
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
-
-    def limited_to(self, user_id: str) -> SQLiteItemBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        return limited_copy(self, user_id)
 
     def after_fork(self) -> None:
         """Replace what the parent's threads may have locked at the fork."""

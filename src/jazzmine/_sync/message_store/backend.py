@@ -5,13 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
-from uuid import UUID
 
 from jazzmine._sync.store import Backend
 from jazzmine.errors import ConfigurationError
-from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
-from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
@@ -20,11 +27,8 @@ from jazzmine.search.index import SearchState
 from jazzmine.search.query import Clause, SearchScope, Term
 from jazzmine.search.ranking import Counts
 
-__all__ = ["Batch", "ConversationOwner", "MessageBackend", "MessageOwner", "TraceKey"]
+__all__ = ["Batch", "MessageBackend", "TraceKey"]
 
-# The field of a record that holds the id which a hook is given.
-ConversationOwner: TypeAlias = Literal["user_id", "agent_id"]
-MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
 TraceKey: TypeAlias = Literal["id", "message_id"]
 
 
@@ -44,31 +48,22 @@ class MessageBackend(Backend):
 
     In a listing, records with equal sort values keep the order in which their ids were first
     stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
-    that record is not in the listing. `limit=None` is no limit, `after=None` is the first page.
+    that record is not in the listing.
+
+    With a viewer, its reads find only what is in the viewer's conversations, by a condition of each
+    query. Its writes check in their step that what they change is the viewer's, and raise
+    `NotSeenError` if it is not there, or another user's: the two cannot be told apart, also not by
+    waiting for another user's call.
     """
-
-    @abstractmethod
-    def limited_to(self, user_id: str) -> MessageBackend:
-        """Return a back end with the same connections that is limited to a user's conversations.
-
-        Its reads find nothing else, by a condition of each query. Its writes check in their step
-        that what they change is the user's, and raise `NotSeenError` if it is not there, or another
-        user's: the two cannot be told apart, also not by waiting for another user's call.
-        """
 
     # Writes
 
     @abstractmethod
-    def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
-        """Store at least one of the three, in this order, all or nothing.
+    def store(self, turn: Turn) -> None:
+        """Store the conversation, the messages and the trace, in this order, all or nothing.
 
         A record takes the place of the one with its id, and a trace also that of another trace of
-        its message. No two messages have one id.
+        its message.
 
         Raises:
             IntegrityError: a message's conversation or a trace's message is not stored, a message
@@ -143,15 +138,8 @@ class MessageBackend(Backend):
     # A conversation as a log
 
     @abstractmethod
-    def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
-        """Store at least one message after all others of the conversation.
+    def append(self, given: Append) -> int | Refusal:
+        """Store messages after all others of the conversation.
 
         Nothing is written if one of the ids is stored already, the conversation or `replace_after`
         is not stored, or another message than `expected_last` is the newest: the refusal says what
@@ -160,14 +148,6 @@ class MessageBackend(Backend):
         newest message that is left (`MIN_INT` if there is none), each of the given messages is
         stored with a `timestamp` of at least `floor`, the trace is stored, and the conversation's
         `last_updated_at` is raised to the last stored `timestamp`, if it is lower.
-
-        Args:
-            conversation_id: the conversation of all messages.
-            messages: each id once, with ascending timestamps.
-            expected_last: the id of the newest message before the call, None if there must be
-                none, or `ANY`.
-            trace: a trace of one of the messages, or None.
-            replace_after: a message's id, None to delete all messages, or `NOTHING` to delete none.
 
         Returns:
             `floor`, or why nothing was written.
@@ -201,20 +181,12 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
+    def fork(self, fork: Fork) -> dict[str, str]:
         """Store a conversation with copies of another one's messages and their traces.
 
         The copies have the same order. Their ids are new, and the same again if the call is
         repeated, as those of `forked_id` are. Message and trace name the new conversation, and a
         trace the copy of its message; all other fields are the same.
-
-        Args:
-            conversation_id: the conversation to copy.
-            until: the id of the last message that is copied; None copies all.
-            copy: the new conversation.
-            salt: a random value, of which the new ids are made.
 
         Returns:
             The copies' ids by the messages' ids, in their order.
@@ -294,29 +266,11 @@ class MessageBackend(Backend):
         """Return the rows that are stored, in the order of the ids; there is at least one id."""
 
     @abstractmethod
-    def list_conversations(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
-        """Return a page by `last_updated_at`, newest first; equal ones latest stored first.
-
-        Args:
-            by: the field that has to be `owner`; None lists all conversations.
-            owner: an id; empty if all are listed.
-            where: what `metadata` has to contain: each key with an equal JSON value (true is not
-                1, 1 is 1.0, and null is not a missing key). Often empty.
-            limit: how many at most.
-            after: the id of the last record of the page before; it need not match `where`.
-        """
+    def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
+        """Return a page by `last_updated_at`, newest first; equal ones latest stored first."""
 
     @abstractmethod
-    def list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
+    def list_messages(self, page: MessagePage) -> Sequence[Row]:
         """Return a page by `timestamp`, oldest first; equal ones first stored first."""
 
     @abstractmethod
@@ -332,25 +286,8 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
-        """Return a page of a conversation's messages, newest first, in one round trip.
-
-        The page may begin after any message of the conversation, also after one that the listing
-        does not show.
-
-        Args:
-            conversation_id: whose messages.
-            flagged: which flagged messages are in the page, too: the answers of tools must not be
-                shown without their calls.
-            limit: how many at most; at least 1.
-            after: the id of the last message of the page before, or None.
-        """
+    def list_newest(self, page: NewestPage) -> Sequence[Row]:
+        """Return a page of a conversation's messages, newest first, in one round trip."""
 
     @abstractmethod
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
@@ -376,11 +313,8 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
-        """Return a page of the traces that match, in the order of `list_agent_traces`.
-
-        The page may begin after any stored trace, also one that does not match.
-        """
+    def find_traces(self, page: TracePage) -> Sequence[Row]:
+        """Return a page of the traces that match, in the order of `list_agent_traces`."""
 
     @abstractmethod
     def summarize(

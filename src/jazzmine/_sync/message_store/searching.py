@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.errors import ConfigurationError
+from jazzmine.records.hook_arguments import ConversationPage
 from jazzmine.records.rows import are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Query, SearchScope, Term, spans_of
@@ -32,7 +33,7 @@ def settle_search(backend: MessageBackend, language: str | None) -> None:
     state = backend.search_state()
     if language is not None and (state is None or state.language != language):
         analyser_for(language)
-        if backend.list_conversations(None, "", {}, 1, None):
+        if backend.list_conversations(ConversationPage(None, "", {}, 1, None)):
             other = "has none" if state is None else f"has search {_shown(state.language)}"
             option = f" --language {language}" if language else ""
             raise ConfigurationError(

@@ -41,6 +41,15 @@ from jazzmine.records.conversation_log import (
     not_before,
     require_one_conversation,
 )
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole
 from jazzmine.records.repair import Repairs
@@ -52,6 +61,7 @@ from jazzmine.search.query import SearchOrder, SearchScope, parse_query
 __all__ = ["MessageStore"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
 
 
 class MessageStore(Store[MessageBackend]):
@@ -102,10 +112,10 @@ class MessageStore(Store[MessageBackend]):
             OSError, JSONDecodeError, ValidationError: the file cannot be read.
         """
         # Only a program that opens a store pays for this import.
-        from jazzmine._sync.message_store.factory import new_store
+        from jazzmine._sync.factory import new_message_store
         from jazzmine.config import message_store_config
 
-        store: MessageStore = new_store(message_store_config(config))
+        store: MessageStore = new_message_store(message_store_config(config))
         return store._initialized()
 
     def _limit_to(self, user_id: str) -> None:
@@ -116,12 +126,12 @@ class MessageStore(Store[MessageBackend]):
     @operation()
     def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        self.backend.store(snapshot(conversation, Conversation), (), None)
+        self.backend.store(Turn(snapshot(conversation, Conversation)))
 
     @operation()
     def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        self.backend.store(snapshot(conversation, Conversation), (), None)
+        self.backend.store(Turn(snapshot(conversation, Conversation)))
 
     @operation()
     def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
@@ -186,10 +196,8 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is no conversation.
         """
-        query = (None, "", require_metadata("where", where))
-        return self._page(
-            self._conversations, self.backend.list_conversations, query, limit, after
-        )
+        page = ConversationPage(None, "", require_metadata("where", where), limit, after)
+        return self._page(self._conversations, self.backend.list_conversations, page)
 
     @operation("conversations")
     def get_conversations_by_user_id(
@@ -213,10 +221,9 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is no conversation of this user.
         """
-        query = ("user_id", require_id("user_id", user_id), require_metadata("where", where))
-        return self._page(
-            self._conversations, self.backend.list_conversations, query, limit, after
-        )
+        owner, wanted = require_id("user_id", user_id), require_metadata("where", where)
+        page = ConversationPage("user_id", owner, wanted, limit, after)
+        return self._page(self._conversations, self.backend.list_conversations, page)
 
     @operation("conversations")
     def get_conversations_by_agent_id(
@@ -240,10 +247,9 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is no conversation of this agent.
         """
-        query = ("agent_id", require_id("agent_id", agent_id), require_metadata("where", where))
-        return self._page(
-            self._conversations, self.backend.list_conversations, query, limit, after
-        )
+        owner, wanted = require_id("agent_id", agent_id), require_metadata("where", where)
+        page = ConversationPage("agent_id", owner, wanted, limit, after)
+        return self._page(self._conversations, self.backend.list_conversations, page)
 
     @operation("conversations")
     def delete_conversation(self, conversation_id: str) -> bool:
@@ -261,12 +267,12 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its conversation is not stored, or a message with its id is stored in
                 another one.
         """
-        self.backend.store(None, (snapshot(message, Message),), None)
+        self.backend.store(Turn(messages=[snapshot(message, Message)]))
 
     @operation()
     def update_message(self, message: Message) -> None:
         """Do the same as `store_message`."""
-        self.backend.store(None, (snapshot(message, Message),), None)
+        self.backend.store(Turn(messages=[snapshot(message, Message)]))
 
     @operation()
     def store_messages(self, messages: Iterable[Message]) -> None:
@@ -277,7 +283,7 @@ class MessageStore(Store[MessageBackend]):
         """
         snapshots = distinct(snapshot_all(messages, Message))
         if snapshots:
-            self.backend.store(None, snapshots, None)
+            self.backend.store(Turn(messages=snapshots))
 
     @operation("messages")
     def get_message_by_id(self, message_id: str) -> Message | None:
@@ -304,8 +310,10 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is no message of this conversation.
         """
-        query = ("conversation_id", require_id("conversation_id", conversation_id))
-        return self._page(self._messages, self.backend.list_messages, query, limit, after)
+        page = MessagePage(
+            "conversation_id", require_id("conversation_id", conversation_id), limit, after
+        )
+        return self._page(self._messages, self.backend.list_messages, page)
 
     @operation("messages")
     def get_messages_by_user_id(
@@ -316,8 +324,8 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is no message of this user.
         """
-        query = ("user_id", require_id("user_id", user_id))
-        return self._page(self._messages, self.backend.list_messages, query, limit, after)
+        page = MessagePage("user_id", require_id("user_id", user_id), limit, after)
+        return self._page(self._messages, self.backend.list_messages, page)
 
     @iteration("messages")
     def iter_messages(
@@ -347,10 +355,9 @@ class MessageStore(Store[MessageBackend]):
     @operation("messages")
     def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
         """Return the `n` newest messages that are not flagged, oldest first."""
-        query = (require_id("conversation_id", conversation_id), "none")
-        if not require_count("n", n):
-            return []
-        newest = self._page(self._messages, self.backend.list_newest, query, n, None)
+        owner = require_id("conversation_id", conversation_id)
+        page = NewestPage(owner, "none", require_count("n", n), None)
+        newest = self._page(self._messages, self.backend.list_newest, page)
         return newest[::-1]
 
     @operation("messages")
@@ -386,8 +393,8 @@ class MessageStore(Store[MessageBackend]):
         read = self.backend.list_newest
 
         def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
-            query = (owner, "calls" if calls else "none")
-            return self._page(self._messages, read, query, size, after)
+            page = NewestPage(owner, "calls" if calls else "none", size, after)
+            return self._page(self._messages, read, page)
 
         window = read_window(
             read_page, lambda: ContextWindow(budget, count_tokens or estimated_tokens)
@@ -462,7 +469,8 @@ class MessageStore(Store[MessageBackend]):
         if not snapshots:
             return []
         ordered = in_order(snapshots)
-        found = self.backend.append(owner, ordered, expected_last, of_trace, replace_after)
+        given = Append(owner, ordered, expected_last, of_trace, replace_after)
+        found = self.backend.append(given)
         if isinstance(found, Refusal):
             records = map(self._messages.record, found.stored)
             stored = {record.id: record for record in records}
@@ -523,7 +531,7 @@ class MessageStore(Store[MessageBackend]):
         owner = require_id("conversation_id", conversation_id)
         last = None if until is None else require_id("until", until)
         copy = snapshot(new_conversation, Conversation)
-        return self.backend.fork(owner, last, copy, uuid4())
+        return self.backend.fork(Fork(owner, last, copy, uuid4()))
 
     # Traces
 
@@ -535,7 +543,7 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its message is not stored, its id belongs to another message, or it
                 names another conversation than its message.
         """
-        self.backend.store(None, (), snapshot(trace, TurnTrace))
+        self.backend.store(Turn(trace=snapshot(trace, TurnTrace)))
 
     @operation("traces")
     def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
@@ -595,7 +603,7 @@ class MessageStore(Store[MessageBackend]):
         snapshots = distinct(snapshot_all(messages, Message))
         of_turn = None if trace is None else snapshot(trace, TurnTrace)
         if given is not None or snapshots or of_turn is not None:
-            self.backend.store(given, snapshots, of_turn)
+            self.backend.store(Turn(given, snapshots, of_turn))
 
     @operation("traces")
     def find_turn_traces(
@@ -608,9 +616,8 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is the id of no trace.
         """
-        query = (snapshot(where, TraceFilter).record,)
-        count = require_count("limit", limit)
-        return self._page(self._traces, self.backend.find_traces, query, count, after)
+        page = TracePage(snapshot(where, TraceFilter).record, require_count("limit", limit), after)
+        return self._page(self._traces, self.backend.find_traces, page)
 
     @operation("summaries")
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
@@ -741,31 +748,24 @@ class MessageStore(Store[MessageBackend]):
     # How a page is read
 
     def _page(
-        self,
-        decoder: RowDecoder[AnyRecord],
-        hook: Work[Sequence[Row]],
-        query: tuple[object, ...],
-        limit: int | None,
-        after: str | None,
+        self, decoder: RowDecoder[AnyRecord], hook: Work[Sequence[Row]], page: AnyPage
     ) -> list[AnyRecord]:
         """Return a page of readable records: further ones take the place of those that are not.
 
         Args:
             decoder: makes records of the rows.
-            hook: reads a page; it takes the query, a limit and an `after`.
-            query: what is listed.
-            limit: how many records at most; None is no limit.
-            after: the id of the last record of the page before, or None.
+            hook: reads a page.
+            page: which one; its `limit` and `after` are checked here.
         """
-        size = None if limit is None else require_count("limit", limit)
-        last = None if after is None else require_id("after", after)
+        size = None if page.limit is None else require_count("limit", page.limit)
+        last = None if page.after is None else require_id("after", page.after)
         if size == 0 and last is None:
             return []
-        rows = hook(*query, size, last)
+        rows = hook(page._replace(limit=size, after=last))
         records, wanted = self._decoded(decoder, rows), size
         while size is not None and len(records) < size and len(rows) == wanted:
             wanted = size - len(records)
-            rows = hook(*query, wanted, row_id(rows[-1]))
+            rows = hook(page._replace(limit=wanted, after=row_id(rows[-1])))
             records += self._decoded(decoder, rows)
         return records
 

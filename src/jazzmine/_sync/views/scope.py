@@ -9,19 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import Any
-from uuid import UUID
 
 from jazzmine._sync.message_store.backend import (
     Batch,
-    ConversationOwner,
     MessageBackend,
-    MessageOwner,
     TraceKey,
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
-from jazzmine.records.log import AnyMessage, Nothing
+from jazzmine.records.hook_arguments import (
+    Append,
+    ConversationPage,
+    Fork,
+    MessagePage,
+    NewestPage,
+    TracePage,
+    Turn,
+)
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.seen import NotSeenError, require_own, row_user, taken
@@ -68,17 +73,12 @@ class ScopedMessages(MessageBackend):
 
     # Writes
 
-    def store(
-        self,
-        conversation: Snapshot[Conversation] | None,
-        messages: Sequence[Snapshot[Message]],
-        trace: Snapshot[TurnTrace] | None,
-    ) -> None:
+    def store(self, turn: Turn) -> None:
         """Store what is in the user's conversations."""
-        if conversation is not None:
-            require_own(self._user_id, conversation.record.user_id)
+        if turn.conversation is not None:
+            require_own(self._user_id, turn.conversation.record.user_id)
         try:
-            self._backend.store(conversation, messages, trace)
+            self._backend.store(turn)
         except NotSeenError as error:
             raise IntegrityError(str(error)) from None
 
@@ -90,11 +90,11 @@ class ScopedMessages(MessageBackend):
     ) -> None:
         """Store what is in the user's conversations, one record after another."""
         for conversation in conversations:
-            self.store(conversation, (), None)
+            self.store(Turn(conversation))
         if messages:
-            self.store(None, messages, None)
+            self.store(Turn(messages=messages))
         for trace in traces:
-            self.store(None, (), trace)
+            self.store(Turn(trace=trace))
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         """Set the flag of a message that is seen."""
@@ -145,19 +145,10 @@ class ScopedMessages(MessageBackend):
 
     # A conversation as a log
 
-    def append(
-        self,
-        conversation_id: str,
-        messages: Sequence[Snapshot[Message]],
-        expected_last: str | AnyMessage | None,
-        trace: Snapshot[TurnTrace] | None,
-        replace_after: str | Nothing | None,
-    ) -> int | Refusal:
+    def append(self, given: Append) -> int | Refusal:
         """Append to a conversation of the user."""
         try:
-            return self._backend.append(
-                conversation_id, messages, expected_last, trace, replace_after
-            )
+            return self._backend.append(given)
         except NotSeenError:
             return Refusal(is_known=False, newest_id=None, stored=())
 
@@ -179,20 +170,19 @@ class ScopedMessages(MessageBackend):
                 return 0
         raise NotFoundError(f"message {after!r} is no message of this conversation")
 
-    def fork(
-        self, conversation_id: str, until: str | None, copy: Snapshot[Conversation], salt: UUID
-    ) -> dict[str, str]:
+    def fork(self, fork: Fork) -> dict[str, str]:
         """Copy a conversation of the user to a new one of the same user."""
-        require_own(self._user_id, copy.record.user_id)
+        new = fork.copy.record
+        require_own(self._user_id, new.user_id)
         try:
-            return self._backend.fork(conversation_id, until, copy, salt)
+            return self._backend.fork(fork)
         except ConflictError:
-            if self._backend.get_conversation(copy.record.id) is not None:
+            if self._backend.get_conversation(new.id) is not None:
                 raise
-            raise taken("conversation", copy.record.id) from None
+            raise taken("conversation", new.id) from None
         except NotSeenError:
             pass
-        raise NotFoundError(f"conversation {conversation_id!r} is not stored")
+        raise NotFoundError(f"conversation {fork.conversation_id!r} is not stored")
 
     # Erasure and retention
 
@@ -234,40 +224,25 @@ class ScopedMessages(MessageBackend):
         """Return the rows of messages."""
         return self._backend.get_messages(message_ids)
 
-    def list_conversations(
-        self,
-        by: ConversationOwner | None,
-        owner: str,
-        where: Mapping[str, Any],
-        limit: int | None,
-        after: str | None,
-    ) -> Sequence[Row]:
+    def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         """Return a page of conversations."""
-        if by == "user_id":
-            require_own(self._user_id, owner)
-        return self._backend.list_conversations(by, owner, where, limit, after)
+        if page.by == "user_id":
+            require_own(self._user_id, page.owner)
+        return self._backend.list_conversations(page)
 
-    def list_messages(
-        self, by: MessageOwner, owner: str, limit: int | None, after: str | None
-    ) -> Sequence[Row]:
+    def list_messages(self, page: MessagePage) -> Sequence[Row]:
         """Return a page of messages."""
-        if by == "user_id":
-            require_own(self._user_id, owner)
-        return self._backend.list_messages(by, owner, limit, after)
+        if page.by == "user_id":
+            require_own(self._user_id, page.owner)
+        return self._backend.list_messages(page)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         """Return the messages after a cursor."""
         return self._backend.next_messages(conversation_id, cursor, size)
 
-    def list_newest(
-        self,
-        conversation_id: str,
-        flagged: FlaggedShown,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    def list_newest(self, page: NewestPage) -> Sequence[Row]:
         """Return a page of messages, newest first."""
-        return self._backend.list_newest(conversation_id, flagged, limit, after)
+        return self._backend.list_newest(page)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         """Return how many messages some conversations have."""
@@ -281,10 +256,10 @@ class ScopedMessages(MessageBackend):
         """Return traces of an agent."""
         return self._backend.list_agent_traces(agent_id, limit, offset)
 
-    def find_traces(self, where: TraceFilter, limit: int, after: str | None) -> Sequence[Row]:
+    def find_traces(self, page: TracePage) -> Sequence[Row]:
         """Return a page of the traces that match."""
-        require_own(self._user_id, where.user_id)
-        return self._backend.find_traces(where, limit, after)
+        require_own(self._user_id, page.where.user_id)
+        return self._backend.find_traces(page)
 
     def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None

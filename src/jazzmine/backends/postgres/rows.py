@@ -19,7 +19,8 @@ from jazzmine.backends.postgres.text import (
 from jazzmine.backends.postgres.word_index import with_entry
 from jazzmine.errors import NotFoundError, RecordTooLargeError
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
+from jazzmine.records.hook_arguments import Append, Turn
+from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
@@ -93,13 +94,9 @@ def many_json(records: Sequence[Snapshot[Any]]) -> str | None:
     return _fitting(f"[{json}]") if records else None
 
 
-def store_parameters(
-    conversation: Snapshot[Conversation] | None,
-    messages: Sequence[Snapshot[Message]],
-    trace: Snapshot[TurnTrace] | None,
-    analyser: Analyser | None,
-) -> dict[str, object]:
+def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]:
     """Return the parameters of `STORE`; of two messages with one id, the later one is used."""
+    conversation, messages, trace = turn
     distinct = {message.record.id: message for message in messages}
     owners = {to_text(message.record.conversation_id) for message in messages}
     given = None if conversation is None else to_text(conversation.record.id)
@@ -115,15 +112,9 @@ def store_parameters(
     }
 
 
-def append_parameters(
-    conversation_id: str,
-    messages: Sequence[Snapshot[Message]],
-    expected_last: str | AnyMessage | None,
-    trace: Snapshot[TurnTrace] | None,
-    replace_after: str | Nothing | None,
-    analyser: Analyser | None,
-) -> dict[str, object]:
+def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, object]:
     """Return the parameters of `APPEND`."""
+    conversation_id, messages, expected_last, trace, replace_after = given
     records = [message.record for message in messages]
     return {
         "owner": to_text(conversation_id),

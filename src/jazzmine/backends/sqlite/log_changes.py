@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from uuid import UUID
+from collections.abc import Callable
 
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite import statements as sql
@@ -12,12 +11,10 @@ from jazzmine.backends.sqlite.queries import messages_by_ids
 from jazzmine.backends.sqlite.rows import message_values
 from jazzmine.backends.sqlite.writes import put_conversation, put_trace
 from jazzmine.errors import ConflictError, NotFoundError
-from jazzmine.records.base import Snapshot
 from jazzmine.records.conversation_log import Refusal, not_before
-from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.hook_arguments import Append, Fork
+from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT, MIN_INT
 
 __all__ = ["append", "fork", "pop", "rewind"]
@@ -25,15 +22,9 @@ __all__ = ["append", "fork", "pop", "rewind"]
 _NEWEST = (MAX_INT, MAX_INT)
 
 
-def append(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    messages: Sequence[Snapshot[Message]],
-    expected_last: str | AnyMessage | None,
-    trace: Snapshot[TurnTrace] | None,
-    replace_after: str | Nothing | None,
-) -> int | Refusal:
+def append(connection: sqlite3.Connection, given: Append) -> int | Refusal:
     """Append messages, and return the floor of their timestamps, or why nothing was written."""
+    conversation_id, messages, expected_last, trace, replace_after = given
     end = connection.execute(sql.LOG_END, [conversation_id]).fetchone()
     stored = messages_by_ids(connection, [message.record.id for message in messages])
     if end is None:
@@ -49,8 +40,8 @@ def append(
         _, _, floor = connection.execute(sql.LOG_END, [conversation_id]).fetchone()
     floor = MIN_INT if floor is None else floor
     for message in messages:
-        given = not_before(floor, message)
-        connection.execute(sql.STORE_MESSAGE, message_values(given.record, given.json))
+        appended = not_before(floor, message)
+        connection.execute(sql.STORE_MESSAGE, message_values(appended.record, appended.json))
     if trace is not None:
         put_trace(connection, trace)
     latest = max(floor, messages[-1].record.timestamp)
@@ -78,14 +69,9 @@ def rewind(connection: sqlite3.Connection, conversation_id: str, after: str | No
     return connection.execute(sql.DELETE_LATER_MESSAGES, [conversation_id, *cursor]).rowcount
 
 
-def fork(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    until: str | None,
-    copy: Snapshot[Conversation],
-    salt: UUID,
-) -> list[str]:
+def fork(connection: sqlite3.Connection, fork: Fork) -> list[str]:
     """Store a conversation with copies of messages and traces; return the ids of the copied."""
+    conversation_id, until, copy, salt = fork
     if connection.execute(sql.CONVERSATION, [conversation_id]).fetchone() is None:
         raise NotFoundError(f"conversation {conversation_id!r} is not stored")
     last = _NEWEST if until is None else _cursor(connection, conversation_id, until)

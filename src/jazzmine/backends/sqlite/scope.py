@@ -9,10 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.records.base import Snapshot
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.seen import taken, unseen_conversation, unseen_message
-from jazzmine.records.traces import TurnTrace
 
 __all__ = ["AnyConnection", "View", "require_seen", "require_storable"]
 
@@ -88,13 +86,9 @@ def require_seen(view: View, conversations: Sequence[str], messages: Sequence[st
             raise unseen_message(message_id)
 
 
-def require_storable(
-    view: View,
-    conversation: Snapshot[Conversation] | None,
-    messages: Sequence[Snapshot[Message]],
-    trace: Snapshot[TurnTrace] | None,
-) -> None:
+def require_storable(view: View, turn: Turn) -> None:
     """Raise NotSeenError if some records are not for the conversations of a view."""
+    conversation, messages, trace = turn
     owners = {message.record.conversation_id for message in messages}
     if conversation is not None:
         given = conversation.record.id

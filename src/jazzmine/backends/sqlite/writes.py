@@ -11,6 +11,7 @@ from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.rows import conversation_values, message_values, trace_values
 from jazzmine.errors import IntegrityError
 from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
 from jazzmine.records.sealed import sealed_text
@@ -19,18 +20,13 @@ from jazzmine.records.traces import TurnTrace
 __all__ = ["create", "edit", "put", "put_conversation", "put_messages", "put_trace", "rewrite"]
 
 
-def put(
-    connection: sqlite3.Connection,
-    conversation: Snapshot[Conversation] | None,
-    messages: Sequence[Snapshot[Message]],
-    trace: Snapshot[TurnTrace] | None,
-) -> None:
+def put(connection: sqlite3.Connection, turn: Turn) -> None:
     """Store some records; raises as the functions below."""
-    if conversation is not None:
-        put_conversation(connection, conversation)
-    put_messages(connection, messages)
-    if trace is not None:
-        put_trace(connection, trace)
+    if turn.conversation is not None:
+        put_conversation(connection, turn.conversation)
+    put_messages(connection, turn.messages)
+    if turn.trace is not None:
+        put_trace(connection, turn.trace)
 
 
 def put_conversation(connection: sqlite3.Connection, conversation: Snapshot[Conversation]) -> None:

@@ -1,0 +1,72 @@
+"""Makes the store of a configuration, which is not open yet.
+
+Only then its module is imported, and the driver of its back end: without that, an ImportError says
+what to install.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from jazzmine.config import (
+    BackendConfig,
+    JSONStoreConfig,
+    MemoryMessagesConfig,
+    MemoryStoreConfig,
+    MongoDBConfig,
+    PostgresConfig,
+    PostgresMemoryConfig,
+    RedisConfig,
+    SQLiteConfig,
+    SQLiteMemoryConfig,
+)
+from jazzmine.search.vectors import Embed
+
+__all__ = ["new_long_term_memory", "new_message_store", "new_working_memory"]
+
+# The module of a store beside this one, and what makes the store.
+_MESSAGES: dict[type[BackendConfig], tuple[str, str]] = {
+    JSONStoreConfig: (".message_store.json", "JSONMessageStore"),
+    MemoryMessagesConfig: (".message_store.memory", "InMemoryMessageStore"),
+    MongoDBConfig: (".message_store.mongodb", "MongoDBMessageStore"),
+    PostgresConfig: (".message_store.postgres", "PostgresMessageStore"),
+    SQLiteConfig: (".message_store.sqlite", "SQLiteMessageStore"),
+}
+_WORKING_MEMORIES: dict[type[BackendConfig], tuple[str, str]] = {
+    MemoryStoreConfig: (".working_memory.memory", "in_memory_store"),
+    PostgresMemoryConfig: (".working_memory.postgres", "PostgresWorkingMemoryStore"),
+    RedisConfig: (".working_memory.redis", "redis_store"),
+    SQLiteMemoryConfig: (".working_memory.sqlite", "SQLiteWorkingMemoryStore"),
+}
+_LONG_TERM_MEMORIES: dict[type[BackendConfig], tuple[str, str]] = {
+    MemoryMessagesConfig: (".long_term_memory.memory", "InMemoryLongTermMemoryStore"),
+    MongoDBConfig: (".long_term_memory.mongodb", "MongoDBLongTermMemoryStore"),
+    PostgresConfig: (".long_term_memory.postgres", "PostgresLongTermMemoryStore"),
+    SQLiteConfig: (".long_term_memory.sqlite", "SQLiteLongTermMemoryStore"),
+}
+
+
+def new_message_store(config: BackendConfig) -> Any:
+    """Return the message store of a configuration."""
+    return _class(_MESSAGES, config)(config)
+
+
+def new_working_memory(config: BackendConfig) -> Any:
+    """Return the working memory of a configuration."""
+    return _class(_WORKING_MEMORIES, config)(config)
+
+
+def new_long_term_memory(config: BackendConfig, embed: Embed | None = None) -> Any:
+    """Return the long-term memory of a configuration.
+
+    Args:
+        config: which one.
+        embed: as `initialize` takes it.
+    """
+    return _class(_LONG_TERM_MEMORIES, config)(config, embed)
+
+
+def _class(places: dict[type[BackendConfig], tuple[str, str]], config: BackendConfig) -> Any:
+    module, name = places[type(config)]
+    return getattr(import_module(module, __package__), name)

@@ -1,0 +1,127 @@
+"""What a message store gives to the hooks of its back end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+from uuid import UUID
+
+from jazzmine.records.base import FlaggedShown, Snapshot
+from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
+from jazzmine.records.usage import TraceFilter
+
+__all__ = [
+    "Append",
+    "ConversationOwner",
+    "ConversationPage",
+    "Fork",
+    "MessageOwner",
+    "MessagePage",
+    "NewestPage",
+    "TracePage",
+    "Turn",
+]
+
+# The field of a record that holds the id which a hook is given.
+ConversationOwner: TypeAlias = Literal["user_id", "agent_id"]
+MessageOwner: TypeAlias = Literal["conversation_id", "user_id"]
+
+
+class Turn(NamedTuple):
+    """Records to store, at least one; no two messages have one id."""
+
+    conversation: Snapshot[Conversation] | None = None
+    messages: Sequence[Snapshot[Message]] = ()
+    trace: Snapshot[TurnTrace] | None = None
+
+
+class Append(NamedTuple):
+    """Messages to append.
+
+    Attributes:
+        conversation_id: the conversation of all messages.
+        messages: at least one, each id once, with ascending timestamps.
+        expected_last: the id of the newest message before the call, None if there must be none, or
+            `ANY`.
+        trace: a trace of one of the messages, or None.
+        replace_after: a message's id, None to delete all messages, or `NOTHING` to delete none.
+    """
+
+    conversation_id: str
+    messages: Sequence[Snapshot[Message]]
+    expected_last: str | AnyMessage | None = ANY
+    trace: Snapshot[TurnTrace] | None = None
+    replace_after: str | Nothing | None = NOTHING
+
+
+class Fork(NamedTuple):
+    """A copy of a conversation.
+
+    Attributes:
+        conversation_id: the conversation to copy.
+        until: the id of the last message that is copied; None copies all.
+        copy: the new conversation.
+        salt: a random value, of which the new ids are made.
+    """
+
+    conversation_id: str
+    until: str | None
+    copy: Snapshot[Conversation]
+    salt: UUID
+
+
+class ConversationPage(NamedTuple):
+    """A page of conversations.
+
+    Attributes:
+        by: the field that has to be `owner`; None lists all conversations.
+        owner: an id; empty if all are listed.
+        where: what `metadata` has to contain: each key with an equal JSON value (true is not 1, 1
+            is 1.0, and null is not a missing key). Often empty.
+        limit: how many at most; None is no limit.
+        after: the id of the last record of the page before, which need not match `where`; None is
+            the first page.
+    """
+
+    by: ConversationOwner | None
+    owner: str
+    where: Mapping[str, Any]
+    limit: int | None
+    after: str | None
+
+
+class MessagePage(NamedTuple):
+    """A page of a conversation's or a user's messages; see `ConversationPage`."""
+
+    by: MessageOwner
+    owner: str
+    limit: int | None
+    after: str | None
+
+
+class NewestPage(NamedTuple):
+    """A page of a conversation's messages, newest first.
+
+    Attributes:
+        conversation_id: whose messages.
+        flagged: which flagged messages are in the page, too: the answers of tools must not be shown
+            without their calls.
+        limit: how many at most; at least 1.
+        after: the id of the last message of the page before, or of any other of the conversation,
+            also of one that the page would not show; None is the first page.
+    """
+
+    conversation_id: str
+    flagged: FlaggedShown
+    limit: int
+    after: str | None
+
+
+class TracePage(NamedTuple):
+    """A page of the traces that match a filter; it may begin after any stored trace."""
+
+    where: TraceFilter
+    limit: int
+    after: str | None
