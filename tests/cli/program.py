@@ -92,7 +92,7 @@ def on_terminal(*arguments: str, **more: str) -> str:
 
 def objects(text: str) -> list[Any]:
     """Return the values of a text of JSON Lines."""
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def all_records(url: str) -> dict[str, list[Any]]:

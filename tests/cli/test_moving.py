@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine.cli.records import KINDS
+from jazzmine.cli.places import Messages
 from jazzmine.sync import MessageStore
 from tests.cli.conftest import ESCAPES
 from tests.cli.program import COMMAND, all_records, environment, objects, run, run_program
@@ -50,7 +50,7 @@ def test_one_conversation_alone_is_exported(url: str, tmp_path: Path) -> None:
     target = f"json:{tmp_path / 'one.json'}"
     run("import", "--store", target, stdin=run("export", "c2", "--store", url).output)
     found = all_records(target)
-    assert [len(found[kind]) for kind in KINDS] == [1, 1, 1]
+    assert [len(found[kind]) for kind in Messages.kinds] == [1, 1, 1]
     assert found["messages"][0].conversation_id == "c2"
 
 

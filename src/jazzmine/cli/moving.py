@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
 from tempfile import mkstemp
@@ -16,24 +16,38 @@ import typer
 from pydantic import ValidationError
 
 from jazzmine.cli.left_out import nothing_left_out
-from jazzmine.cli.options import Refused, StoreOption, message_store
+from jazzmine.cli.options import (
+    ItemsOption,
+    Refused,
+    StoreOption,
+    given_url,
+    is_named,
+    item_store,
+    items_url,
+    message_store,
+)
 from jazzmine.cli.output import error_text, say
 from jazzmine.cli.page import conversation_page
+from jazzmine.cli.places import Items, Kind, Messages, Place, now_ms
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.reading import conversation_of
-from jazzmine.cli.records import KINDS, Batch, Records, names
-from jazzmine.config import JSONStoreConfig
-from jazzmine.records.base import Record, RecordKind, require_stored
+from jazzmine.cli.records import Batch, Records, names
+from jazzmine.records.base import Record, require_stored
+from jazzmine.records.item_rows import StoredItem
+from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore
 
-__all__ = ["add_commands", "is_rewritten"]
+__all__ = ["add_commands"]
 
-# The name of a record's kind in a line: {"message": {…}}.
-_NAMES: dict[RecordKind, str] = {
-    "conversations": "conversation",
-    "messages": "message",
-    "traces": "trace",
+# By the name of a record's kind in a line: {"message": {…}}.
+_KINDS: dict[str, tuple[Kind, type[Record]]] = {
+    "conversation": ("conversations", Conversation),
+    "message": ("messages", Message),
+    "trace": ("traces", TurnTrace),
+    "item": ("items", StoredItem),
 }
+_NAMES: dict[Kind, str] = {kind: name for name, (kind, _) in _KINDS.items()}
 _END = "end"
 
 Write = Callable[[str], object]
@@ -43,11 +57,6 @@ def add_commands(app: typer.Typer) -> None:
     """Add the commands to the program."""
     app.command("export")(export)
     app.command("import")(import_lines)
-
-
-def is_rewritten(store: MessageStore) -> bool:
-    """Whether each write to a store costs as much as all that is stored."""
-    return isinstance(getattr(store, "_config", None), JSONStoreConfig)
 
 
 # Export
@@ -70,10 +79,12 @@ def export(
         ),
     ] = None,
     store: StoreOption = None,
+    items: ItemsOption = None,
 ) -> None:
-    """Write conversations, messages and traces as JSON Lines, or one conversation as a page.
+    """Write conversations, messages, traces and items as JSON Lines, or one conversation as a page.
 
-    The order of records is that in which their ids were first stored; `import` keeps it.
+    The order of records is that in which their ids were first stored; `import` keeps it. Items of a
+    long-term memory are among them if one is named.
 
     Examples: `jazzmine export > all.jsonl`, `jazzmine export 6f1c… --html talk.html`
     """
@@ -81,43 +92,64 @@ def export(
         raise typer.BadParameter(
             "a page has one CONVERSATION, and no --output", param_hint="--html"
         )
-    with nothing_left_out(), message_store(context, store) as opened:
-        if conversation is not None:
+    with nothing_left_out():
+        if conversation is None:
+            with _places(context, store, items) as places:
+                _write_lines(output, _exported(places))
+            return
+        with message_store(context, store) as opened:
             conversation_of(opened, conversation)
-        if html is not None and conversation is not None:
+            if html is None:
+                _write_lines(output, _exported_conversation(opened, conversation))
+                return
             with _written(html) as write:
                 for part in conversation_page(opened, conversation):
                     write(part)
-            return
-        with _written(output) as write, counting() as counter:
-            _write_lines(write, _exported(opened, conversation), counter)
 
 
-def _exported(
-    store: MessageStore, conversation_id: str | None
-) -> Iterator[tuple[RecordKind, Iterable[Record]]]:
+@contextmanager
+def _places(
+    context: typer.Context, store: str | None, items: str | None, *, create: bool = False
+) -> Iterator[list[Place]]:
+    """Open the message store and the long-term memory that are named, for a block."""
+    kept = items_url(context, items)
+    with ExitStack() as opened:
+        places: list[Place] = []
+        if is_named(given_url(context, store), kept):
+            messages = opened.enter_context(message_store(context, store, create=create))
+            places.append(Messages(messages))
+        if kept is not None:
+            memory = opened.enter_context(item_store(kept, create=create))
+            places.append(Items(memory, now_ms()))
+        yield places
+
+
+def _exported(places: Iterable[Place]) -> Iterator[tuple[Kind, Iterable[Record]]]:
     """Yield each kind with its records."""
-    if conversation_id is None:
-        for kind in KINDS:
-            yield kind, Records(store, kind)
-        return
+    for place in places:
+        for kind in place.kinds:
+            yield kind, Records(place, kind)
+
+
+def _exported_conversation(
+    store: MessageStore, conversation_id: str
+) -> Iterator[tuple[Kind, Iterable[Record]]]:
     yield "conversations", [conversation_of(store, conversation_id)]
     yield "messages", store.iter_messages(conversation_id)
     yield "traces", store.get_turn_traces_by_conversation_id(conversation_id)
 
 
-def _write_lines(
-    write: Write, exported: Iterable[tuple[RecordKind, Iterable[Record]]], counter: Counter
-) -> None:
-    counts: dict[RecordKind, int] = {}
-    for kind, records in exported:
-        counts[kind] = 0
-        counter.begin(f"exporting {kind}")
-        for record in records:
-            write(f'{{"{_NAMES[kind]}":{record.model_dump_json()}}}\n')
-            counts[kind] += 1
-            counter.step()
-    write(json.dumps({_END: counts}) + "\n")
+def _write_lines(path: Path | None, exported: Iterable[tuple[Kind, Iterable[Record]]]) -> None:
+    counts: dict[Kind, int] = {}
+    with _written(path) as write, counting() as counter:
+        for kind, records in exported:
+            counts[kind] = 0
+            counter.begin(f"exporting {kind}")
+            for record in records:
+                write(f'{{"{_NAMES[kind]}":{record.model_dump_json()}}}\n')
+                counts[kind] += 1
+                counter.step()
+        write(json.dumps({_END: counts}) + "\n")
 
 
 @contextmanager
@@ -183,21 +215,23 @@ def import_lines(
         typer.Option("--partial", help="Accept lines without the last one that `export` writes."),
     ] = False,
     store: StoreOption = None,
+    items: ItemsOption = None,
 ) -> None:
-    """Store what `export` has written; the store is created if there is none.
+    """Store what `export` has written; the stores are created if there are none.
 
-    What is stored already under the same id is replaced, so it may be repeated.
+    What is stored already under the same id is replaced, so it may be repeated. Items keep their
+    times and revisions.
 
     Example: `jazzmine import all.jsonl --store postgresql://localhost/agents`
     """
     with (
         _opened(file) as lines,
-        message_store(context, store, create=True) as opened,
+        _places(context, store, items, create=True) as places,
         counting() as counter,
     ):
-        counts, end = _import(lines, opened, counter)
+        counts, end = _import(lines, places, counter)
     say(f"imported {names(counts)}")
-    if end is not None and end != counts:
+    if end is not None and _without_zeros(end) != _without_zeros(counts):
         raise Refused(f"the last line speaks of {names(end)}: lines are missing")
     if end is None and not partial:
         raise Refused(
@@ -212,13 +246,16 @@ def _opened(file: str) -> IO[bytes]:
         return open(file, "rb")
 
 
+def _without_zeros(counts: dict[Kind, int]) -> dict[Kind, int]:
+    return {kind: count for kind, count in counts.items() if count}
+
+
 def _import(
-    lines: Iterable[bytes], store: MessageStore, counter: Counter
-) -> tuple[dict[RecordKind, int], dict[RecordKind, int] | None]:
-    kinds = {name: kind for kind, name in _NAMES.items()}
-    counts: dict[RecordKind, int] = dict.fromkeys(KINDS, 0)
-    end: dict[RecordKind, int] | None = None
-    grows = is_rewritten(store)
+    lines: Iterable[bytes], places: Iterable[Place], counter: Counter
+) -> tuple[dict[Kind, int], dict[Kind, int] | None]:
+    place_of = {kind: place for place in places for kind in place.kinds}
+    counts: dict[Kind, int] = dict.fromkeys(place_of, 0)
+    end: dict[Kind, int] | None = None
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     read = ((number, line, *_read_line(number, line)) for number, line in numbered)
     # Others may depend on the records of a kind, so these are stored before the next kind.
@@ -226,11 +263,14 @@ def _import(
         if name == _END:
             end = [value for _, _, _, value in group][-1]
             continue
-        kind = kinds[name]
+        kind, record_type = _KINDS[name]
+        if kind not in place_of:
+            option = "--items" if kind == "items" else "--store"
+            raise Refused(f"there are {kind} in it: name where they go in {option}")
         counter.begin(f"importing {kind}")
-        with Batch(store, kind, grows=grows) as batch:
+        with Batch(place_of[kind], kind) as batch:
             for number, line, _, value in group:
-                batch.add([_read_record(number, kind, value)], len(line))
+                batch.add([_read_record(number, record_type, value)], len(line))
                 counts[kind] += 1
                 counter.step()
     return counts, end
@@ -243,11 +283,11 @@ def _read_line(number: int, line: bytes) -> tuple[str, Any]:
         raise Refused(f"line {number} is not JSON: {error}") from None
     if isinstance(value, dict) and len(value) == 1:
         ((name, inner),) = value.items()
-        if name in _NAMES.values() or (name == _END and _are_counts(inner)):
+        if name in _KINDS or (name == _END and _are_counts(inner)):
             return name, inner
     raise Refused(
-        f'line {number} is none that `export` writes: {{"conversation": …}}, {{"message": …}} or'
-        ' {"trace": …}'
+        f'line {number} is none that `export` writes: {{"conversation": …}}, {{"message": …}},'
+        ' {"trace": …} or {"item": …}'
     )
 
 
@@ -255,9 +295,9 @@ def _are_counts(value: Any) -> bool:
     return isinstance(value, dict) and all(type(count) is int for count in value.values())
 
 
-def _read_record(number: int, kind: RecordKind, value: Any) -> Any:
+def _read_record(number: int, record_type: type[Record], value: Any) -> Record:
     try:
-        record = KINDS[kind].model_validate_json(json.dumps(value))
+        record = record_type.model_validate_json(json.dumps(value))
         require_stored(record)
     except ValidationError as error:
         raise Refused(f"line {number}: {error_text(error)}") from None

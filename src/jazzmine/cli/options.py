@@ -301,7 +301,7 @@ def items_url(context: typer.Context, url: str | None) -> str | None:
     return None if not given or given.startswith("memory:") else given
 
 
-def items_config(url: str) -> BackendConfig:
+def items_config(url: str, hint: str = f"--items or {LONG_TERM_MEMORY}") -> BackendConfig:
     """Return the configuration of a long-term memory.
 
     Raises:
@@ -310,19 +310,26 @@ def items_config(url: str) -> BackendConfig:
     try:
         return long_term_memory_config(url)
     except ConfigurationError as error:
-        hint = f"--items or {LONG_TERM_MEMORY}"
         raise typer.BadParameter(str(error), param_hint=hint) from None
 
 
 @contextmanager
-def item_store(url: str) -> Iterator[LongTermMemoryStore]:
+def item_store(
+    url: str, *, create: bool = False, name: str = "this long-term memory"
+) -> Iterator[LongTermMemoryStore]:
     """Open a long-term memory for a block.
+
+    Args:
+        url: its URL.
+        create: whether it may be created where there is none.
+        name: what a refusal calls it.
 
     Raises:
         Refused: there is none, or it has to be brought up to date first.
     """
     config = items_config(url)
-    _require_current(new_long_term_memory(config), config, "this long-term memory")
+    if not create:
+        _require_current(new_long_term_memory(config), config, name)
     with refusals():
         store: LongTermMemoryStore = new_long_term_memory(config)
         with store.open():

@@ -7,27 +7,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.cli.output import counted
-from jazzmine.records.base import Record, RecordKind, Snapshot
+from jazzmine.cli.places import Kind, Place, keys_of
+from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.traces import TurnTrace
-from jazzmine.sync import MessageStore
 
-__all__ = ["KINDS", "Batch", "Digest", "Records", "canonical", "names"]
+__all__ = ["Batch", "Digest", "Records", "canonical", "names"]
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
-
-# In the order in which they depend on each other.
-KINDS: dict[RecordKind, type[Conversation] | type[Message] | type[TurnTrace]] = {
-    "conversations": Conversation,
-    "messages": Message,
-    "traces": TurnTrace,
-}
-
-_READ_AT_ONCE = 500
 _STORED_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 2_000_000
 
@@ -37,19 +25,19 @@ def names(counts: Mapping[Any, int]) -> str:
     return ", ".join(counted(count, kind.replace("_", " ")) for kind, count in counts.items())
 
 
-class Records(Generic[AnyRecord]):
-    """The records of a kind in a store, in the order in which their ids were first stored."""
+class Records:
+    """The records of a kind in a place, in their order."""
 
-    def __init__(self, store: MessageStore, kind: RecordKind) -> None:
-        self._store, self._kind = store, kind
+    def __init__(self, place: Place, kind: Kind) -> None:
+        self._place, self._kind = place, kind
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self.batches():
             yield from batch
 
     def batches(self) -> Iterator[list[Any]]:
-        """Yield them some hundreds at a time; while the caller uses one batch, the next is read."""
-        batches = iter_records(self._store, self._kind, _READ_AT_ONCE)
+        """Yield them some at a time; while the caller uses one batch, the next is read."""
+        batches = self._place.batches(self._kind)
         # A back end may hold a connection until the iteration ends.
         with closing(batches), ThreadPoolExecutor(1) as thread:  # type: ignore[type-var]
             coming = thread.submit(next, batches, None)
@@ -65,7 +53,7 @@ def canonical(record: Record) -> bytes:
     A back end may give back the names in free-form data in another order.
     """
     plain = Snapshot(record).json
-    if not isinstance(record, TurnTrace) and not record.metadata:  # type: ignore[attr-defined]
+    if isinstance(record, Conversation | Message) and not record.metadata:
         return plain
     return json.dumps(json.loads(plain), sort_keys=True, separators=(",", ":")).encode()
 
@@ -94,15 +82,14 @@ class Batch:
     """Records of one kind that wait to be stored together, by a thread; a context manager.
 
     Args:
-        store: where they go.
+        place: where they go. If each write costs as much as all that is stored there, writes
+            become rarer as it grows.
         kind: which they are.
-        grows: whether each write costs as much as all that is stored, as with a JSON file:
-            then writes become rarer as the store grows.
     """
 
-    def __init__(self, store: MessageStore, kind: RecordKind, *, grows: bool = False) -> None:
-        self._store, self._kind, self._grows = store, kind, grows
-        self._records: list[Snapshot[Any]] = []
+    def __init__(self, place: Place, kind: Kind) -> None:
+        self._place, self._kind = place, kind
+        self._records: list[Any] = []
         self._keys: set[str] = set()
         self._bytes = 0
         self._storing: Future[None] | None = None
@@ -121,20 +108,20 @@ class Batch:
         finally:
             self._thread.shutdown()
 
-    def add(self, records: Sequence[Conversation | Message | TurnTrace], size: int) -> None:
+    def add(self, records: Sequence[Any], size: int) -> None:
         """Add records that nothing else has, each id once.
 
         Args:
             records: the records.
             size: about how many bytes of JSON they are.
         """
-        keys = [key for record in records for key in _keys(record)]
+        keys = [key for record in records for key in keys_of(record)]
         if not self._keys.isdisjoint(keys):
             self.flush()
         self._keys.update(keys)
-        self._records += map(Snapshot, records)
+        self._records += records
         self._bytes += size
-        if self._grows:
+        if self._place.is_rewritten:
             is_full = len(self._records) >= max(_STORED_AT_ONCE, self.stored)
         else:
             is_full = len(self._records) >= _STORED_AT_ONCE or self._bytes >= _BYTES_AT_ONCE
@@ -145,9 +132,7 @@ class Batch:
         """Have what waits stored, after what was before it."""
         self._settle()
         if self._records:
-            given: dict[str, Sequence[Snapshot[Any]]] = dict.fromkeys(KINDS, ())
-            given[self._kind] = self._records
-            self._storing = self._thread.submit(self._store.backend.store_many, **given)
+            self._storing = self._thread.submit(self._place.store, self._kind, self._records)
             self.stored += len(self._records)
         self._records, self._keys, self._bytes = [], set(), 0
 
@@ -155,10 +140,3 @@ class Batch:
         storing, self._storing = self._storing, None
         if storing is not None:
             storing.result()
-
-
-def _keys(record: Conversation | Message | TurnTrace) -> tuple[str, ...]:
-    # A trace takes the place of another one of its message.
-    if isinstance(record, TurnTrace):
-        return f"id {record.id}", f"message {record.message_id}"
-    return (record.id,)

@@ -60,6 +60,8 @@ class ItemSeal:
         """
         if reads == "vectors":
             return [self._opened_vector(row) for row in rows]
+        if reads == "all":
+            return [self._opened_all(row) for row in rows]
         return [self._opened(row, has_data=reads == "items") for row in rows]
 
     def key_id(self, row: ItemRow) -> str | None:
@@ -112,6 +114,12 @@ class ItemSeal:
     def _opened_vector(self, row: ItemRow) -> ItemRow:
         path = path_text(row)
         return path, row[1], self._opened_bytes(path, "vector", row[2]), *row[3:]
+
+    def _opened_all(self, row: ItemRow) -> ItemRow:
+        *fields, vector = self._opened(row, has_data=True)
+        if vector is not None:
+            vector = self._opened_bytes(path_text(row), "vector", vector)
+        return *fields, vector
 
     def _bytes(self, path: str, field: str, plain: bytes) -> bytes:
         sealed = self.keyring.seal(plain, _context(path, field))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import Strict, ValidationError
 from pydantic_core import from_json, to_json
 
 from jazzmine.records.item_paths import split_path
@@ -25,19 +25,34 @@ __all__ = [
     "ItemVersion",
     "Order",
     "Outcome",
+    "Reads",
     "Renewal",
     "Stored",
+    "StoredItem",
     "cursor_of",
     "is_expected",
     "path_text",
 ]
 
 Order: TypeAlias = Literal["key", "updated"]
+Reads: TypeAlias = Literal["items", "values", "vectors", "all"]
 
 ItemRow: TypeAlias = Sequence[Any]
 """A stored item: its path (a str, or UTF-8), its value (JSON, or a dict), its data, user_id,
-source_message_id, created_at, updated_at, expires_at and revision.
+source_message_id, created_at, updated_at, expires_at and revision; and its vector, if all was read.
 """
+
+
+class StoredItem(MemoryItem):
+    """All that is stored of an item, for programs that move it.
+
+    Attributes:
+        vector: what it is found by beside its words.
+    """
+
+    always_stored: ClassVar[frozenset[str]] = frozenset({"created_at", "updated_at", "revision"})
+
+    vector: Annotated[bytes, Strict()] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,11 @@ class ItemChange:
         """Return the value of the item as JSON."""
         assert self.item is not None
         return to_json(self.item.value)
+
+    def stored(self) -> Stored:
+        """Return what a store has set in the item before."""
+        assert self.item is not None
+        return Stored(self.item.revision, self.item.created_at, self.item.updated_at)
 
 
 class Stored(NamedTuple):
@@ -122,7 +142,9 @@ class ItemQuery:
         user_id, source_message_id: what they have to be; None is any.
         order: "key": by namespace and key; "updated": newest first, equal ones by `revision`.
         reads: "values" leaves their data out. With "vectors" the rows are those of the items that
-            have one, with the vector in place of their data and {} in place of their value.
+            have one, with the vector in place of their data and {} in place of their value. With
+            "all" the rows are longer, and end with the vector.
+        at: when they must not have expired yet, in ms; None is the time of the call.
     """
 
     prefix: str = ""
@@ -130,7 +152,8 @@ class ItemQuery:
     user_id: str | None = None
     source_message_id: str | None = None
     order: Order = "key"
-    reads: Literal["items", "values", "vectors"] = "items"
+    reads: Reads = "items"
+    at: int | None = None
 
 
 class ItemDecoder:
@@ -180,6 +203,14 @@ class ItemDecoder:
     def items(self, rows: Sequence[ItemRow]) -> list[MemoryItem]:
         """Return the items of rows; log and leave out the unreadable ones."""
         return list(self._repairs.readable(rows, self.item))
+
+    def stored_items(self, rows: Sequence[ItemRow]) -> list[StoredItem]:
+        """Do the same for rows of which all was read."""
+        return list(self._repairs.readable(rows, self._stored_item))
+
+    def _stored_item(self, row: ItemRow) -> StoredItem:
+        *fields, vector = row
+        return StoredItem.model_construct(**dict(self.item(fields)), vector=vector)
 
 
 def cursor_of(row: ItemRow) -> Cursor:

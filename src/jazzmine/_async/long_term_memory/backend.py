@@ -68,6 +68,15 @@ class ItemBackend(Backend):
         """
 
     @abstractmethod
+    async def restore(self, changes: Sequence[ItemChange]) -> None:
+        """Store items with the times and the revisions that they have.
+
+        They take the place of those at their paths, and each revision that is given later is higher
+        than theirs. There is at least one, each of another path. It may end with the first ones
+        stored. There is no viewer.
+        """
+
+    @abstractmethod
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, each where the item has the revision still.
 

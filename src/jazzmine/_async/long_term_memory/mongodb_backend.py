@@ -107,6 +107,22 @@ class MongoDBItemBackend(ItemBackend):
         async with self._client.line([]):
             return await self._client.write(attempt)
 
+    async def restore(self, changes: Sequence[ItemChange]) -> None:
+        """Store items as they are, one after another in one command."""
+        stored = [change.stored() for change in changes]
+        documents = [
+            items.document_of(change, *own) for change, own in zip(changes, stored, strict=True)
+        ]
+        last = items.higher_revisions(max(own.revision for own in stored))
+        counters = self._client.collection(items.COUNTERS)
+
+        async def attempt(session: Session | None) -> None:
+            await counters.update_one({"_id": "last"}, last, upsert=True, session=session)
+            await self._items.bulk_write(items.replaced(documents), session=session)
+
+        async with self._client.line([change.path for change in changes]):
+            await self._client.write(attempt)
+
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:
@@ -247,7 +263,7 @@ class MongoDBItemBackend(ItemBackend):
             ).to_list()
             return found
 
-        return list(map(items.row_of, await self._client.read(find)))
+        return [items.row_of(document, query.reads) for document in await self._client.read(find)]
 
     async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         """Return namespaces that have items."""

@@ -95,6 +95,10 @@ class PostgresItemBackend(ItemBackend):
         parameters = items.renewal_parameters(renewals)
         return int(await self._write(statements.RENEW_ITEMS, parameters))
 
+    async def restore(self, changes: Sequence[ItemChange]) -> None:
+        """Store items as they are in one statement."""
+        await self._write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
+
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:

@@ -78,6 +78,10 @@ class SQLiteItemBackend(ItemBackend):
         viewer = self.viewer
         return await self.client.write(lambda connection: items.renew(connection, renewals, viewer))
 
+    async def restore(self, changes: Sequence[ItemChange]) -> None:
+        """Store items as they are in one transaction."""
+        await self.client.write(lambda connection: items.restore(connection, changes))
+
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items in one transaction."""
         await self.client.write(lambda connection: items.rewrite(connection, versions))

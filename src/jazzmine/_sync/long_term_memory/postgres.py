@@ -95,6 +95,10 @@ class PostgresItemBackend(ItemBackend):
         parameters = items.renewal_parameters(renewals)
         return int(self._write(statements.RENEW_ITEMS, parameters))
 
+    def restore(self, changes: Sequence[ItemChange]) -> None:
+        """Store items as they are in one statement."""
+        self._write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
+
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:

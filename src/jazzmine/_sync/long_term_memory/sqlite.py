@@ -78,6 +78,10 @@ class SQLiteItemBackend(ItemBackend):
         viewer = self.viewer
         return self.client.write(lambda connection: items.renew(connection, renewals, viewer))
 
+    def restore(self, changes: Sequence[ItemChange]) -> None:
+        """Store items as they are in one transaction."""
+        self.client.write(lambda connection: items.restore(connection, changes))
+
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items in one transaction."""
         self.client.write(lambda connection: items.rewrite(connection, versions))

@@ -21,6 +21,7 @@ from jazzmine.records.item_rows import (
     ItemRow,
     ItemVersion,
     Outcome,
+    Reads,
     Renewal,
     cursor_of,
     path_text,
@@ -87,6 +88,9 @@ class SealedItems(ItemBackend):
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
         return self.inner.renew(renewals)
+
+    def restore(self, changes: Sequence[ItemChange]) -> None:
+        self.inner.restore(list(map(self.seal.sealed, changes)))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         self.inner.rewrite(versions)
@@ -175,9 +179,7 @@ class SealedItems(ItemBackend):
                 cursor = cursor_of(rows[-1])
                 yield KeysFound(reads, Counter(map(key_id, rows)), refused)
 
-    def _opened(
-        self, rows: Sequence[ItemRow], reads: Literal["items", "values", "vectors"] = "items"
-    ) -> Sequence[ItemRow]:
+    def _opened(self, rows: Sequence[ItemRow], reads: Reads = "items") -> Sequence[ItemRow]:
         if len(rows) > _FEW:
             # Opening them here would keep other calls waiting.
             return run_blocking(self.seal.opened, rows, reads)

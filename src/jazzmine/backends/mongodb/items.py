@@ -5,17 +5,26 @@ A document has the fields of its item, and in place of namespace and key its pat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from bson import encode
-from pymongo import UpdateOne
+from pymongo import ReplaceOne, UpdateOne
 
 from jazzmine.backends.mongodb.documents import Document, escaped, unescaped
 from jazzmine.backends.mongodb.indexes import Index
 from jazzmine.backends.mongodb.trace_filters import metadata_query
 from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.item_paths import end_of
-from jazzmine.records.item_rows import Cursor, ItemChange, ItemQuery, ItemRow, ItemVersion, Renewal
+from jazzmine.records.item_rows import (
+    Cursor,
+    ItemChange,
+    ItemQuery,
+    ItemRow,
+    ItemVersion,
+    Reads,
+    Renewal,
+)
 
 __all__ = [
     "COUNTERS",
@@ -24,6 +33,7 @@ __all__ = [
     "ITEMS",
     "document_of",
     "expired",
+    "higher_revisions",
     "is_live",
     "is_seen",
     "live",
@@ -32,6 +42,7 @@ __all__ = [
     "page_query",
     "projection",
     "renewed",
+    "replaced",
     "rewritten",
     "row_of",
     "seen",
@@ -81,6 +92,11 @@ def next_revisions(count: int, after: int) -> list[Document]:
     return [{"$set": {"last": last, "now": _NOW}}]
 
 
+def higher_revisions(last: int) -> Document:
+    """Return the update after which all revisions that are taken are higher than one."""
+    return {"$max": {"last": last}}
+
+
 def document_of(change: ItemChange, revision: int, created_at: int, updated_at: int) -> Document:
     """Return the document of an item, in which what is None is left out.
 
@@ -119,6 +135,11 @@ def renewed(renewal: Renewal, viewer: str | None) -> UpdateOne:
     return UpdateOne({"$and": [own, live()]}, {"$set": {"expires_at": renewal.expires_at}})
 
 
+def replaced(documents: Sequence[Document]) -> list[ReplaceOne[Document]]:
+    """Return the writes that store documents in place of those with their ids."""
+    return [ReplaceOne({"id": {"$eq": one["id"]}}, one, upsert=True) for one in documents]
+
+
 def rewritten(version: ItemVersion) -> Document:
     """Return the update that stores another form of an item."""
     parts = {name: part for name, part in version.parts.items() if part is not None}
@@ -127,22 +148,22 @@ def rewritten(version: ItemVersion) -> Document:
     return {"$set": parts}
 
 
-def row_of(document: Document) -> ItemRow:
-    """Return the row of a document; with a vector in place of its data, where that was read."""
-    value = document.get("value", {})
-    data = document.get("vector", document.get("data"))
+def row_of(document: Document, reads: Reads = "items") -> ItemRow:
+    """Return the row of a document of which was read what a query asks for."""
     row = [document.get(name) for name in _NAMES]
-    return [row[0], unescaped(value), data, *row[3:]]
+    row[1] = unescaped(document.get("value", {}))
+    vector = document.get("vector")
+    if reads == "vectors":
+        row[2] = vector
+    return [*row, vector] if reads == "all" else row
 
 
-def live() -> Document:
-    """Return the query for the items that have not expired, by the server's clock."""
-    return {
-        "$or": [
-            {"expires_at": {"$exists": False}},
-            {"$expr": {"$gt": ["$expires_at", _NOW]}},
-        ]
-    }
+def live(at: int | None = None) -> Document:
+    """Return the query for the items that have not expired at a time, by default the server's."""
+    is_later: Document = {"expires_at": {"$gt": at}}
+    if at is None:
+        is_later = {"$expr": {"$gt": ["$expires_at", _NOW]}}
+    return {"$or": [{"expires_at": {"$exists": False}}, is_later]}
 
 
 def expired() -> Document:
@@ -167,7 +188,7 @@ def is_seen(document: Document | None, viewer: str | None) -> bool:
 
 def page_query(query: ItemQuery, after: Cursor | None) -> Document:
     """Return the query for the items of a page."""
-    conditions: list[Document] = [live()]
+    conditions: list[Document] = [live(query.at)]
     if query.prefix:
         conditions.append({"id": {"$gte": query.prefix, "$lt": end_of(query.prefix)}})
     for name in ("user_id", "source_message_id"):
@@ -192,7 +213,7 @@ def sort_of(query: ItemQuery) -> list[tuple[str, int]]:
 
 def projection(query: ItemQuery) -> dict[str, int]:
     """Return which fields are read."""
-    left_out = {"items": "vector", "values": "vector data", "vectors": "value data"}
+    left_out = {"items": "vector", "values": "vector data", "vectors": "value data", "all": ""}
     return dict.fromkeys(left_out[query.reads].split(), 0)
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "outcomes_of",
     "page",
     "renewal_parameters",
+    "restored_parameters",
     "rewriting",
 ]
 
@@ -44,11 +45,13 @@ _PARTS = {
     "items": "value::text, data",
     "values": "value::text, NULL::bytea",
     "vectors": "'{}', vector",
+    "all": "value::text, data",
 }
 _ROW = "path, {}, user_id, source_message_id, created_at, updated_at, expires_at, revision"
 # The start of the statement: a condition that is the same for all rows can use an index.
 _NOW = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
-_LIVE = f"(expires_at IS NULL OR expires_at > {_NOW})"
+_LIVE_AT = "(expires_at IS NULL OR expires_at > {})"
+_LIVE = _LIVE_AT.format(_NOW)
 
 _GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
@@ -97,16 +100,38 @@ def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     The bytes of all items are one parameter, because the driver writes an array of them as a text
     that some settings of a server change.
     """
-    content = bytearray()
-    given = [_change(change, content) for change in changes]
-    if len(content) > _MOST_BYTES:
-        raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
+    given, content = _given(changes)
     return {
         "changes": to_json_text(to_json(given), depth=0),
         "count": len(given),
         "are_any": all(change.expected is ANY for change in changes),
-        "bytes": bytes(content),
+        "bytes": content,
     }
+
+
+def restored_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
+    """Return the parameters of `RESTORE_ITEMS`."""
+    given, content = _given(changes)
+    stored = [change.stored() for change in changes]
+    items = [{**fields, **own._asdict()} for fields, own in zip(given, stored, strict=True)]
+    return {
+        "items": to_json_text(to_json(items), depth=0),
+        "last": max(own.revision for own in stored),
+        "bytes": content,
+    }
+
+
+def _given(changes: Sequence[ItemChange]) -> tuple[list[dict[str, object]], bytes]:
+    """Return changes for the server, and the bytes of all of them.
+
+    Raises:
+        RecordTooLargeError: these are too many.
+    """
+    content = bytearray()
+    given = [_change(change, content) for change in changes]
+    if len(content) > _MOST_BYTES:
+        raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
+    return given, bytes(content)
 
 
 def _change(change: ItemChange, content: bytearray) -> dict[str, object]:
@@ -163,8 +188,10 @@ def page(
         limit: how many at most; None is no limit.
         after: the last item of the page before, or None.
     """
-    conditions = [_LIVE]
+    conditions = [_LIVE if query.at is None else _LIVE_AT.format("%(at)s::bigint")]
     parameters: dict[str, object] = {"limit": MAX_INT if limit is None else limit}
+    if query.at is not None:
+        parameters["at"] = query.at
     if query.prefix:
         conditions.append("path >= %(prefix)s AND path < %(end)s")
         parameters.update(prefix=to_text(query.prefix), end=to_text(end_of(query.prefix)))
@@ -184,8 +211,9 @@ def page(
         conditions.append("(updated_at, revision) < (%(updated_at)s::bigint, %(revision)s::bigint)")
         parameters.update(updated_at=after.updated_at, revision=after.revision)
     order = "path" if query.order == "key" else "updated_at DESC, revision DESC"
+    vector = ", vector" if query.reads == "all" else ""
     statement = (
-        f"SELECT {_ROW.format(_PARTS[query.reads])} FROM $schema.memory_items"
+        f"SELECT {_ROW.format(_PARTS[query.reads])}{vector} FROM $schema.memory_items"
         f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT %(limit)s::bigint"
     )
     return statement, parameters

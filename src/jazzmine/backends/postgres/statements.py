@@ -39,6 +39,7 @@ __all__ = [
     "PRUNE",
     "PRUNE_ITEMS",
     "RENEW_ITEMS",
+    "RESTORE_ITEMS",
     "REWIND",
     "REWRITE",
     "STORE",
@@ -112,6 +113,7 @@ CHANGE_ITEMS = _call("change_items", "changes:json count:bigint are_any:boolean 
 ERASE_ITEMS = _call("erase_items", "user:text limit:bigint")
 PRUNE_ITEMS = _call("prune_items", "limit:bigint")
 RENEW_ITEMS = _call("renew_items", "renewals:json")
+RESTORE_ITEMS = _call("restore_items", "items:json last:bigint bytes:bytea")
 
 
 @functools.cache

@@ -37,6 +37,7 @@ __all__ = [
     "ping",
     "prune",
     "renew",
+    "restore",
     "rewrite",
 ]
 
@@ -56,6 +57,7 @@ _PARTS = {
     "items": "value, data",
     "values": "value, NULL",
     "vectors": "'{}', vector",
+    "all": "value, data",
 }
 _ROW = "path, {}, user_id, source_message_id, created_at, updated_at, expires_at, revision"
 _LIVE = "(expires_at IS NULL OR expires_at > :now)"
@@ -72,6 +74,7 @@ SELECT revision, created_at, {_SEEN} IS TRUE FROM stored_items
 WHERE path = :path AND {_LIVE}
 """
 _NEXT_REVISION = "UPDATE item_revisions SET last = last + 1 RETURNING last"
+_HIGHER_REVISIONS = "UPDATE item_revisions SET last = max(last, ?)"
 _PUT = """
 INSERT INTO stored_items (path, user_id, source_message_id, created_at, updated_at, expires_at,
     revision, value, vector, data)
@@ -175,24 +178,36 @@ def _delete(connection: sqlite3.Connection, path: str, viewer: str | None) -> bo
 
 
 def _put(connection: sqlite3.Connection, change: ItemChange, created_at: int, now: int) -> Stored:
-    item = change.item
-    assert item is not None
     # Reading all rows of RETURNING ends the statement.
     [(revision,)] = connection.execute(_NEXT_REVISION).fetchall()
+    stored = Stored(revision, created_at, now)
+    _store(connection, change, stored)
+    return stored
+
+
+def _store(connection: sqlite3.Connection, change: ItemChange, stored: Stored) -> None:
+    item = change.item
+    assert item is not None
     parameters = (
         change.path,
         item.user_id,
         item.source_message_id,
-        created_at,
-        now,
+        stored.created_at,
+        stored.updated_at,
         item.expires_at,
-        revision,
+        stored.revision,
         change.value_json().decode(),
         change.vector,
         item.data,
     )
     connection.execute(_PUT, parameters)
-    return Stored(revision, created_at, now)
+
+
+def restore(connection: sqlite3.Connection, changes: Sequence[ItemChange]) -> None:
+    """Store items with the times and the revisions that they have."""
+    for change in changes:
+        _store(connection, change, (stored := change.stored()))
+        connection.execute(_HIGHER_REVISIONS, [stored.revision])
 
 
 def renew(connection: sqlite3.Connection, renewals: Sequence[Renewal], viewer: str | None) -> int:
@@ -236,7 +251,8 @@ def page(
         TooLarge: they have more.
     """
     conditions = [_LIVE]
-    values: dict[str, Any] = {"now": _now(), "limit": limit_of(limit)}
+    now = _now() if query.at is None else query.at
+    values: dict[str, Any] = {"now": now, "limit": limit_of(limit)}
     if query.prefix:
         conditions.append("path >= :prefix AND path < :end")
         values.update(prefix=query.prefix, end=end_of(query.prefix))
@@ -256,8 +272,9 @@ def page(
         conditions.append(is_after)
         values.update(after._asdict())
     order = "path" if query.order == "key" else "updated_at DESC, revision DESC"
+    vector = ", vector" if query.reads == "all" else ""
     statement = (
-        f"SELECT {_ROW.format(_PARTS[query.reads])} FROM stored_items"
+        f"SELECT {_ROW.format(_PARTS[query.reads])}{vector} FROM stored_items"
         f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :limit"
     )
     return _within(size, connection.execute(statement, values))

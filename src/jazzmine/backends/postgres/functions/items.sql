@@ -137,6 +137,39 @@ BEGIN
 END
 $body$;
 
+-- Stores items with the times and the revisions that they have, of which `last` is the highest, in place
+-- of those at their paths. While another call takes revisions, it writes to the table: so none is lost when
+-- the sequence is set to a higher one.
+CREATE FUNCTION $schema.jazzmine_restore_items(items json, last_revision bigint, bytes bytea, $fence)
+    RETURNS text LANGUAGE plpgsql AS $body$
+#variable_conflict use_column
+DECLARE
+    restored bigint;
+BEGIN
+    IF coalesce(pg_sequence_last_value('$schema.memory_item_revisions'), 0) < last_revision THEN
+        LOCK TABLE $schema.memory_items IN SHARE ROW EXCLUSIVE MODE;
+        IF coalesce(pg_sequence_last_value('$schema.memory_item_revisions'), 0) < last_revision THEN
+            PERFORM setval('$schema.memory_item_revisions', last_revision);
+        END IF;
+    END IF;
+    INSERT INTO $schema.memory_items (path, user_id, source_message_id, created_at, updated_at,
+        expires_at, revision, value, vector, data)
+    SELECT path, user_id, source_message_id, created_at, updated_at, expires_at, revision, value,
+        substr(bytes, vector_at, vector_size), substr(bytes, data_at, data_size)
+    FROM json_to_recordset(items) AS given (path text, user_id text, source_message_id text,
+        created_at bigint, updated_at bigint, expires_at bigint, revision bigint, value jsonb,
+        vector_at integer, vector_size integer, data_at integer, data_size integer)
+    ORDER BY path
+    ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
+        source_message_id = excluded.source_message_id, created_at = excluded.created_at,
+        updated_at = excluded.updated_at, expires_at = excluded.expires_at,
+        revision = excluded.revision, value = excluded.value, vector = excluded.vector,
+        data = excluded.data;
+    GET DIAGNOSTICS restored = ROW_COUNT;
+    $finish(restored::text, NULL)
+END
+$body$;
+
 -- Deletes up to `size` items of a user, and answers how many.
 CREATE FUNCTION $schema.jazzmine_erase_items(erased_user text, size bigint, $fence)
     RETURNS text LANGUAGE plpgsql AS $body$

@@ -1,0 +1,319 @@
+"""`copy --long-term`, `export --items` and `import --items`: items stay what they are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine.cli import copying
+from jazzmine.cli.places import Items, Kind, Place
+from jazzmine.records.item_rows import StoredItem
+from jazzmine.sync import LongTermMemoryStore
+from jazzmine.sync.long_term_memory import MemoryItem, PutItem
+from tests.behaviour.edge_values import TEXTS, VALUES
+from tests.cli.program import COMMAND, all_records, environment, objects, run
+from tests.encryption.keys import FIRST, as_text
+
+HOUR = 3_600_000
+PLACES = ["sqlite", "new_postgres_url", "new_mongodb_url"]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def item(key: str, namespace: Sequence[str] = ("facts",), **fields: Any) -> MemoryItem:
+    return MemoryItem(**{"namespace": tuple(namespace), "key": key, "value": {}, **fields})
+
+
+def place_of(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> str:
+    if name == "sqlite":
+        return f"sqlite:{tmp_path / 'items.db'}"
+    return str(request.getfixturevalue(name))
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    return [[float(len(text)), 1.0] for text in texts]
+
+
+def fill(url: str) -> None:
+    """Store items of every sort, several times, so that their revisions are in no order."""
+    later = now_ms() + HOUR
+    with LongTermMemoryStore.initialize(url, embed=embed) as store:
+        changes = [
+            PutItem(item(f"k{n}", ("any", text[:9] or "-"), value={"v": value, "t": text}))
+            for n, (text, value) in enumerate(zip(TEXTS, itertools.cycle(VALUES), strict=False))
+        ]
+        changes += [PutItem(item(f"{n:03}", ("many", str(n % 7)))) for n in range(120)]
+        fields: dict[str, Any] = {"user_id": "ann", "source_message_id": "m1", "expires_at": later}
+        changes.append(PutItem(item("file", value={"t": "é"}, data=bytes(range(256)), **fields)))
+        changes += [PutItem(item("empty", data=b"")), PutItem(item("expired", expires_at=1))]
+        store.apply(changes)
+        store.apply(changes[::-3])
+        store.delete(("many", "1"), "001")
+
+
+def all_items(url: str) -> list[StoredItem]:
+    """Return all that is stored of the items of a store, in their order."""
+    with LongTermMemoryStore.initialize(url) as store:
+        return [one for batch in Items(store, now_ms()).batches("items") for one in batch]
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> str:
+    """The URL of a long-term memory that has items of every sort."""
+    url = f"sqlite:{tmp_path / 'filled.db'}"
+    fill(url)
+    return url
+
+
+# Round trips
+
+
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(PLACES, 2)))
+def test_items_are_copied_and_copied_again(
+    request: pytest.FixtureRequest, filled: str, tmp_path: Path, first: str, second: str
+) -> None:
+    wanted, before = all_items(filled), filled
+    assert len({one.revision for one in wanted}) == len(wanted) > 120
+    assert any(one.vector for one in wanted)
+    for name in (first, second):
+        target = place_of(request, name, tmp_path)
+
+        ran = run("copy", "--long-term", before, target)
+
+        assert (ran.status, ran.output.count("equal")) == (0, 2), ran
+        assert all_items(target) == wanted
+        before = target
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_items_are_exported_and_imported(
+    request: pytest.FixtureRequest, filled: str, tmp_path: Path, name: str
+) -> None:
+    target = place_of(request, name, tmp_path)
+    exported = run("export", "--items", filled)
+
+    imported = run("import", "--items", target, stdin=exported.output)
+
+    assert (exported.status, imported.status) == (0, 0), imported
+    assert all_items(target) == all_items(filled)
+    assert objects(run("export", "--items", target).output) == objects(exported.output)
+    assert run("import", "--items", target, stdin=exported.output).status == 0
+    assert all_items(target) == all_items(filled)
+
+
+def test_both_kinds_of_store_go_into_one_file(url: str, filled: str, tmp_path: Path) -> None:
+    both = f"sqlite:{tmp_path / 'both.db'}"
+
+    lines = run("export", "--store", url, "--items", filled).output
+    ran = run("import", "--store", both, "--items", both, stdin=lines)
+
+    assert ran.status == 0, ran
+    names = [next(iter(line)) for line in objects(lines)]
+    assert names[10:12] == ["trace", "item"]
+    assert objects(lines)[-1]["end"]["items"] == len(all_items(filled))
+    assert all_records(both) == all_records(url)
+    assert all_items(both) == all_items(filled)
+
+
+def test_a_conversation_alone_is_exported_without_items(url: str, filled: str) -> None:
+    lines = objects(run("export", "c2", "--store", url, "--items", filled).output)
+
+    assert [next(iter(line)) for line in lines] == ["conversation", "message", "trace", "end"]
+
+
+def test_what_a_copy_gives_later_are_higher_revisions(filled: str, tmp_path: Path) -> None:
+    target = f"sqlite:{tmp_path / 'target.db'}"
+    assert run("copy", "--long-term", filled, target).status == 0
+
+    with LongTermMemoryStore.initialize(target) as store:
+        stored = store.put(item("file"))
+
+    assert stored.revision > max(one.revision for one in all_items(filled))
+
+
+def test_an_encrypted_store_gets_and_gives_items_in_their_words(
+    filled: str, tmp_path: Path, new_postgres_url: str
+) -> None:
+    keys = {"JAZZMINE_ENCRYPTION": as_text(FIRST)}
+    exported = run("export", "--items", filled)
+
+    assert run("import", "--items", new_postgres_url, stdin=exported.output, env=keys).status == 0
+
+    again = run("export", "--items", new_postgres_url, env=keys)
+    assert objects(again.output) == objects(exported.output)
+    assert run("export", "--items", new_postgres_url).status != 0
+
+
+# Refusals
+
+
+def test_items_without_a_place_are_refused(url: str, filled: str) -> None:
+    lines = run("export", "--items", filled).output
+
+    ran = run("import", "--store", url, stdin=lines)
+
+    assert ran.status == 1
+    assert "there are items in it: name where they go in --items" in ran.errors
+
+
+def test_messages_without_a_place_are_refused(url: str, filled: str) -> None:
+    lines = run("export", "--store", url).output
+
+    ran = run("import", "--items", filled, stdin=lines)
+
+    assert ran.status == 1
+    assert "there are conversations in it: name where they go in --store" in ran.errors
+
+
+def test_missing_items_are_noticed(filled: str, tmp_path: Path) -> None:
+    lines = run("export", "--items", filled).output.splitlines(keepends=True)
+
+    ran = run("import", "--items", f"sqlite:{tmp_path / 'new.db'}", stdin="".join(lines[1:]))
+
+    assert ran.status == 1
+    assert "lines are missing" in ran.errors
+
+
+def test_an_item_without_its_revision_is_refused(tmp_path: Path) -> None:
+    line = json.dumps({"item": {"namespace": ["n"], "key": "k", "value": {}, "created_at": 1}})
+
+    ran = run("import", "--items", f"sqlite:{tmp_path / 'new.db'}", stdin=line)
+
+    assert ran.status == 1
+    assert "line 1: StoredItem: revision: Field required; updated_at: Field required" in ran.errors
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_a_memory_that_holds_another_item_is_refused_or_merged(
+    request: pytest.FixtureRequest, filled: str, tmp_path: Path, name: str
+) -> None:
+    target = place_of(request, name, tmp_path)
+    with LongTermMemoryStore.initialize(target) as store:
+        other = store.put(item("other", ("zzz",)))
+        store.put(item("file", value={"old": 1}))
+
+    ran = run("copy", "--long-term", filled, target)
+
+    assert ran.status == 1
+    assert "--merge" in ran.errors
+    assert "'file' in ('facts',)" in ran.errors
+    assert [one.key for one in all_items(target)] == ["file", "other"]
+
+    merged = run("copy", "--long-term", "--merge", filled, target)
+
+    assert (merged.status, merged.output.count("equal")) == (0, 2), merged
+    kept = [one for one in all_items(target) if one.key != "other"]
+    assert kept == all_items(filled)
+    with LongTermMemoryStore.initialize(target) as store:
+        assert store.get(("zzz",), "other") == other
+
+
+def test_a_memory_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    gone, new = tmp_path / "gone.db", tmp_path / "new.db"
+
+    ran = run("copy", "--long-term", f"sqlite:{gone}", f"sqlite:{new}")
+
+    assert ran.status == 1
+    assert f"FROM is not there: no file {gone}" in ran.errors
+    assert list(tmp_path.iterdir()) == []
+    assert run("copy", "--long-term", f"sqlite:{new}", f"sqlite:{new}").status == 2
+    assert run("copy", "--long-term", "json:a.json", f"sqlite:{new}").status == 2
+
+
+# The proof
+
+
+class _Careless(Items):
+    """A long-term memory that is read back with something changed."""
+
+    def __init__(self, place: Place, mistake: str) -> None:
+        self._place, self._mistake = place, mistake
+
+    def batches(self, kind: Kind) -> Iterator[list[Any]]:
+        items = [one for batch in self._place.batches(kind) for one in batch]
+        if self._mistake == "lost":
+            del items[3]
+        else:
+            items[3] = items[3].model_copy(update={self._mistake: _OTHERS[self._mistake]})
+        yield items
+
+
+_OTHERS: dict[str, Any] = {
+    "value": {"other": 1},
+    "data": b"other",
+    "vector": b"other",
+    "revision": 999_999,
+    "created_at": 7,
+    "updated_at": 7,
+    "expires_at": 2**50,
+    "user_id": "other",
+    "source_message_id": "other",
+}
+
+
+@pytest.mark.parametrize("mistake", ["lost", *_OTHERS])
+def test_a_copy_that_differs_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, filled: str, tmp_path: Path, mistake: str
+) -> None:
+    verified = copying._verified
+    monkeypatch.setattr(
+        copying,
+        "_verified",
+        lambda source, target, *rest: verified(source, _Careless(target, mistake), *rest),
+    )
+
+    ran = run("copy", "--long-term", filled, f"sqlite:{tmp_path / 'target.db'}")
+
+    assert (ran.status, ran.output.count("DIFFERENT")) == (1, 1)
+    assert "verified" not in ran.output
+
+
+# Interruptions
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_copy_that_was_ended_goes_on_with_the_same_command(
+    tmp_path: Path, end: signal.Signals
+) -> None:
+    source, target = f"sqlite:{tmp_path / 'source.db'}", tmp_path / "target.db"
+    with LongTermMemoryStore.initialize(source) as store:
+        for first in range(0, 20_000, 5_000):
+            store.apply([PutItem(item(f"{n:06}")) for n in range(first, first + 5_000)])
+    program = subprocess.Popen(
+        [*COMMAND, "copy", "--long-term", source, f"sqlite:{target}"],
+        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not _stored(target):
+        assert program.poll() is None
+        assert time.monotonic() < until
+    program.send_signal(end)
+    program.wait(120)
+    assert 0 < _stored(target) < 20_000
+
+    ran = run("copy", "--long-term", source, f"sqlite:{target}")
+
+    assert ran.status == 0, ran
+    assert "already there: " in ran.errors
+    assert all_items(f"sqlite:{target}") == all_items(source)
+
+
+def _stored(path: Path) -> int:
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            [count] = connection.execute("SELECT count(*) FROM stored_items").fetchone()
+            return int(count)
+    except sqlite3.OperationalError:  # there is no file or no table yet
+        return 0
