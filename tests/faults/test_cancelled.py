@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine.core import message_store, working_memory
+from jazzmine import DeleteItem, MemoryItem, PutItem
+from jazzmine.core import long_term_memory, message_store, working_memory
 from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
 from tests.backends.memory_tables import PostgresRows, Rows, SQLiteRows
 from tests.behaviour.samples import conversation, message, messages, trace
@@ -31,7 +32,8 @@ POOL = 3
 AT_ONCE = 6
 KEY = "c1"
 SHARED_MEMORIES = ["redis", "sqlite_memory", "postgres_memory"]
-STORES = ["json", "sqlite", "postgres", "mongodb", "memory", *SHARED_MEMORIES]
+ITEM_STORES = ["sqlite_items", "postgres_items", "mongodb_items"]
+STORES = ["json", "sqlite", "postgres", "mongodb", "memory", *SHARED_MEMORIES, *ITEM_STORES]
 
 MESSAGE_CALLS: list[Callable[[Any], Any]] = [
     lambda store: store.store_message(message("m1")),
@@ -44,6 +46,25 @@ MEMORY_CALLS: list[Callable[[Any], Any]] = [
     lambda store: store.end_turn(KEY, "response", "intent"),
     lambda store: in_a_block(store),
     lambda store: store.get(KEY),
+]
+
+
+N = ("n",)
+
+
+def item(key: str, **fields: Any) -> MemoryItem:
+    return MemoryItem(namespace=N, key=key, value={"k": key}, user_id="u1", **fields)
+
+
+ITEM_CALLS: list[Callable[[Any], Any]] = [
+    lambda store: store.put(item("a", data=b"bytes")),
+    lambda store: store.apply([PutItem(item("b")), DeleteItem(N, "a"), PutItem(item("c"))]),
+    lambda store: store.delete(N, "b"),
+    lambda store: store.get(N, "a"),
+    lambda store: store.list_items(N),
+    lambda store: store.list_namespaces(),
+    lambda store: store.search_items("a"),
+    lambda store: store.erase_user("u1"),
 ]
 
 
@@ -67,6 +88,9 @@ async def opened(
         async with await working_memory.WorkingMemoryStore.initialize(config) as memory:
             await memory.get_or_create(KEY, "u1", "a1")
             yield memory, MEMORY_CALLS
+    elif name in ITEM_STORES:
+        async with await long_term_memory.LongTermMemoryStore.initialize(config) as items:
+            yield items, ITEM_CALLS
     else:
         async with await message_store.MessageStore.initialize(config) as store:
             await store.store_conversation(conversation(KEY))
@@ -85,7 +109,7 @@ def config_of(name: str, folder: Path) -> Iterator[Config]:
             schema = stack.enter_context(postgres.empty_schema())
             pool = {"pool_min": POOL, "pool_max": POOL}
             yield {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema, **pool}
-        elif name == "mongodb":
+        elif name.startswith("mongodb"):
             yield stack.enter_context(mongodb.database())
         elif name == "redis":
             yield {"storage": "redis", "url": stack.enter_context(redis.database())}
@@ -159,6 +183,7 @@ class CancelledAt:
 
     def __init__(self, call: Any, number: int) -> None:
         self._call, self._number = call, number
+        self.is_reached: bool = False
 
     def __await__(self) -> Generator[Any, None, Any]:
         steps = self._call.__await__()
@@ -171,6 +196,7 @@ class CancelledAt:
                 task = asyncio.current_task()
                 assert task is not None
                 task.cancel()  # it is, as soon as it waits
+                self.is_reached = True
             try:
                 yield waiting
             except asyncio.CancelledError as error:
@@ -208,6 +234,81 @@ async def test_a_call_that_is_cancelled_where_it_waits_is_done_or_is_not(
 
 async def wait_for(call: CancelledAt) -> None:
     await call
+
+
+BEFORE = [item("a"), item("b", data=b"old")]
+# What each may leave behind, by keys; those that were there have the revisions that they had.
+ITEM_WRITES: dict[str, tuple[Callable[[Any, Any], Any], list[list[str]]]] = {
+    "put": (lambda store, old: store.put(item("a")), [["a", "b"]]),
+    "compare and set": (
+        lambda store, old: store.put(item("b"), expected_revision=old[1].revision),
+        [["a", "b"]],
+    ),
+    "delete": (lambda store, old: store.delete(N, "a"), [["a", "b"], ["b"]]),
+    "apply": (
+        lambda store, old: store.apply(
+            [DeleteItem(N, "a"), PutItem(item("c")), PutItem(item("d"), None)]
+        ),
+        [["a", "b"], ["b", "c", "d"]],
+    ),
+    "erase": (lambda store, old: store.erase_user("u1"), [["a", "b"], []]),
+}
+
+
+@pytest.mark.every_combination
+@pytest.mark.parametrize("write", ITEM_WRITES)
+@pytest.mark.parametrize("name", ITEM_STORES)
+async def test_a_change_of_items_that_is_cancelled_where_it_waits_is_done_or_is_not(
+    name: str, write: str, tmp_path: Path
+) -> None:
+    call, allowed = ITEM_WRITES[write]
+    with config_of(name, tmp_path) as config:
+        async with opened(name, config) as (store, _):
+            await cancel_a_change(store, call, allowed)
+
+
+async def cancel_a_change(
+    store: Any, call: Callable[[Any, Any], Any], allowed: list[list[str]]
+) -> None:
+    """Cancel a change at each moment when it waits, and fail if it is made in part, or later."""
+    for number in itertools.count():
+        await store.erase_user("u1")
+        before = await store.apply(map(PutItem, BEFORE))
+        cancelled = CancelledAt(call(store, before), number)
+        task = asyncio.ensure_future(wait_for(cancelled))
+        await asyncio.wait([task])
+        # Before Python 3.12, `asyncio.wait_for` loses some cancellations of a driver's.
+        assert task.cancelled() or task.exception() is None
+        if not cancelled.is_reached:
+            assert number > 0
+            return
+        after = await store.list_items()
+        assert [one.key for one in after] in allowed, "it was made in part"
+        await asyncio.sleep(0.005)
+        assert await store.list_items() == after, "it was made later"
+
+
+async def goes_on(store: Any, _: Any) -> None:
+    later = asyncio.get_running_loop().call_later
+    waiting = asyncio.ensure_future(asyncio.sleep(0.004))
+    waiting.add_done_callback(lambda _: later(0, asyncio.ensure_future, store.put(item("a"))))
+    await asyncio.shield(waiting)
+
+
+async def in_two_steps(store: Any, _: Any) -> None:
+    await store.delete(N, "a")
+    await store.apply([PutItem(item("c")), PutItem(item("d"))])
+
+
+@pytest.mark.parametrize(("broken", "text"), [(goes_on, "later"), (in_two_steps, "in part")])
+async def test_a_store_that_goes_on_after_a_cancellation_is_found_out(
+    broken: Callable[[Any, Any], Any], text: str, tmp_path: Path
+) -> None:
+    allowed, path = ITEM_WRITES["apply"][1], tmp_path / "items.db"
+    async with await long_term_memory.LongTermMemoryStore.initialize(path) as store:
+        with pytest.raises(AssertionError, match=text):
+            await cancel_a_change(store, broken, allowed)
+        await asyncio.sleep(0.02)
 
 
 class LeaksItsLock(InMemoryWorkingMemoryStore):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from tests.faults.histories import (
     MEMORY_RECORD_CALLS,
@@ -136,7 +136,23 @@ def recorders(name: str, seed: int, without: Collection[str] = ()) -> list[Recor
     return [Recorder(calls, seed * 100 + number, WEIGHTS) for number in range(1, WORKERS + 1)]
 
 
-def call_at_once(workers: list[Recorder], store: Any, seconds: float) -> None:
+class Worker(Protocol):
+    """A client that makes random calls."""
+
+    def pause(self, longest: float) -> float:
+        """Return a random number of seconds."""
+        ...
+
+    def call(self, store: Any) -> None:
+        """Make one random call of the sync API."""
+        ...
+
+    async def call_async(self, store: Any, cancelled: float, soonest: float, latest: float) -> None:
+        """Make one random call of the async API, which may be cancelled."""
+        ...
+
+
+def call_at_once(workers: Sequence[Worker], store: Any, seconds: float) -> None:
     """Make the calls of each worker in its own thread for so many seconds."""
     until = time.monotonic() + seconds
     with ThreadPoolExecutor(len(workers)) as threads:
@@ -145,7 +161,7 @@ def call_at_once(workers: list[Recorder], store: Any, seconds: float) -> None:
         one.result()
 
 
-def _call(recorder: Recorder, store: Any, until: float) -> None:
+def _call(recorder: Worker, store: Any, until: float) -> None:
     while time.monotonic() < until:
         recorder.call(store)
         time.sleep(recorder.pause(PAUSE))
@@ -159,13 +175,13 @@ def read_all(recorder: Recorder, store: Any) -> None:
             assert time.monotonic() < until, "the store does not work again"
 
 
-async def call_at_once_async(workers: list[Recorder], store: Any, seconds: float) -> None:
+async def call_at_once_async(workers: Sequence[Worker], store: Any, seconds: float) -> None:
     """Make the calls of each worker in its own task; some calls are cancelled."""
     until = time.monotonic() + seconds
     await asyncio.gather(*(_call_async(worker, store, until) for worker in workers))
 
 
-async def _call_async(recorder: Recorder, store: Any, until: float) -> None:
+async def _call_async(recorder: Worker, store: Any, until: float) -> None:
     while time.monotonic() < until:
         await recorder.call_async(store, CANCELLED, 0.0, TIMEOUT / 3)
         await asyncio.sleep(recorder.pause(PAUSE))

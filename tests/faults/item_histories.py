@@ -1,0 +1,295 @@
+"""Random concurrent calls on a few items of a long-term memory, and their valid results."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from jazzmine import (
+    ANY,
+    AnyMessage,
+    ConflictError,
+    DeleteItem,
+    LockTimeoutError,
+    MemoryItem,
+    PutItem,
+    StoreUnavailableError,
+)
+from tests.faults.linearizability import UNKNOWN, Operation, Outcome, bounded
+
+__all__ = [
+    "EMPTY",
+    "ITEM_READS",
+    "Given",
+    "ItemRecorder",
+    "Revisions",
+    "history_of",
+    "item_model",
+]
+
+PLACES: list[tuple[tuple[str, ...], str]] = [
+    (("n", "a"), "k"),
+    (("n", "a"), "l"),
+    (("n", "b"), "k"),
+]
+EMPTY = (None,) * len(PLACES)
+"""The state before all calls: the number in each item, None where there is none."""
+
+ITEM_READS = ("get", "list", "namespaces")
+CONFLICT = "conflict"
+ERASED = "erased"
+NAMES = (["put"] * 5 + ["delete"] * 2 + ["apply"] * 3 + ["erase"] + ["get"] * 3 + ["list"] * 2) + [
+    "namespaces"
+]
+
+# An erasure ends when a step has deleted nothing, so others may store items between its steps.
+MORE_STEPS = 2
+
+
+class Change(NamedTuple):
+    """A change of the item at a place.
+
+    Args:
+        place: its index in `PLACES`.
+        number: what is stored in it, None to delete it.
+        expected: what it holds before the change.
+    """
+
+    place: int
+    number: int | None
+    expected: int | AnyMessage | None
+
+
+class Given(NamedTuple):
+    """What a call is given: changes, an index in `PLACES`, or a user."""
+
+    changes: tuple[Change, ...] = ()
+    place: int = 0
+    user: int = 0
+
+
+def item_model(state: Any, operation: Operation) -> Outcome:
+    """Apply a call to the numbers in the items."""
+    given: Given = operation.argument
+    if operation.name == "get":
+        return Outcome(state[given.place], state)
+    if operation.name == "list":
+        return Outcome(tuple(number for number in state if number is not None), state)
+    if operation.name == "namespaces":
+        found = (PLACES[n][0] for n, number in enumerate(state) if number is not None)
+        return Outcome(tuple(dict.fromkeys(found)), state)
+    if operation.name == "erase":
+        left = (None if number and number % 2 == given.user else number for number in state)
+        return Outcome(operation.result, tuple(left))
+    if any(one.expected not in (ANY, state[one.place]) for one in given.changes):
+        return Outcome(CONFLICT, state)
+    changed, results = list(state), []
+    for one in given.changes:
+        results.append(changed[one.place] is not None if one.number is None else one.number)
+        changed[one.place] = one.number
+    return Outcome(tuple(results), tuple(changed))
+
+
+class Revisions:
+    """The revision with which each number is stored: it is stored once, so it has one."""
+
+    def __init__(self) -> None:
+        self._revisions: dict[int, int] = {}
+
+    def note(self, item: MemoryItem) -> int:
+        """Return the number in an item; fail if it has another revision than before."""
+        number: int = item.value["number"]
+        known = self._revisions.setdefault(number, item.revision)
+        assert known == item.revision, f"{number} was stored twice: {known}, {item.revision}"
+        assert item.user_id == f"u{number % 2}"
+        assert item.data == str(number).encode()
+        return number
+
+    def of(self, expected: int | AnyMessage | None) -> int | AnyMessage | None:
+        """Return the revision of the item that holds a number."""
+        return self._revisions[expected] if isinstance(expected, int) else expected
+
+
+class ItemRecorder:
+    """One client: makes random calls, and remembers when each began and ended.
+
+    Args:
+        seed: of the client's own choices, and part of its numbers.
+        revisions: what all clients know of revisions.
+    """
+
+    def __init__(self, seed: int, revisions: Revisions) -> None:
+        self.history: list[Operation] = []
+        self.more_steps: list[Operation] = []
+        self._revisions = revisions
+        self._random = random.Random(seed)
+        self._next = seed * 1_000_000
+        self._seen: list[int | None] = list(EMPTY)
+
+    def pause(self, longest: float) -> float:
+        """Return a random number of seconds."""
+        return self._random.uniform(0, longest)
+
+    def call(self, store: Any) -> None:
+        """Make one random call of the sync API."""
+        self.make(store, *self._choose())
+
+    def make(self, store: Any, name: str, given: Given) -> Any:
+        """Make a call of the sync API, and return its result in the form of the history."""
+        began = time.monotonic()
+        result: Any
+        try:
+            result = self._start(store, name, given)
+        except Exception as error:
+            result = error
+        return self._remember(name, given, began, result)
+
+    async def call_async(
+        self, store: Any, cancelled: float, soonest: float = 0.0, latest: float = 0.003
+    ) -> None:
+        """Make one random call of the async API.
+
+        Args:
+            cancelled: the probability that it is cancelled.
+            soonest: the earliest time of the cancellation, in s after the beginning.
+            latest: the latest time of the cancellation.
+        """
+        after = None
+        if self._random.random() < cancelled:
+            after = self._random.uniform(soonest, latest)
+        await self.make_async(store, *self._choose(), after)
+
+    async def make_async(
+        self, store: Any, name: str, given: Given, cancelled_after: float | None = None
+    ) -> Any:
+        """Make a call of the async API, and return its result in the form of the history."""
+        began = time.monotonic()
+        call = asyncio.ensure_future(self._start(store, name, given))
+        if cancelled_after is not None:
+            asyncio.get_running_loop().call_later(cancelled_after, call.cancel)
+        result: Any
+        try:
+            result = await call
+        except (Exception, asyncio.CancelledError) as error:
+            result = error
+        return self._remember(name, given, began, result)
+
+    def _choose(self) -> tuple[str, Given]:
+        name = self._random.choice(NAMES)
+        places = self._random.sample(range(len(PLACES)), 2 if name == "apply" else 1)
+        changes = tuple(self._change(place, name) for place in places)
+        return name, Given(changes, places[0], self._random.randrange(2))
+
+    def _change(self, place: int, name: str) -> Change:
+        self._next += self._random.randrange(1, 4)
+        deletes = name == "delete" or (name == "apply" and self._random.random() < 0.3)
+        expected: int | AnyMessage | None = ANY
+        if self._random.random() < 0.5:
+            expected = self._seen[place]
+        return Change(place, None if deletes else self._next, expected)
+
+    def _start(self, store: Any, name: str, given: Given) -> Any:
+        if name == "get":
+            return store.get(*PLACES[given.place])
+        if name == "list":
+            return store.list_items(("n",))
+        if name == "namespaces":
+            return store.list_namespaces(("n",))
+        if name == "erase":
+            return store.erase_user(f"u{given.user}")
+        changes = list(map(self._given, given.changes))
+        if name == "apply":
+            return store.apply(changes)
+        [change] = changes
+        if isinstance(change, PutItem):
+            return store.put(change.item, expected_revision=change.expected_revision)
+        return store.delete(
+            change.namespace, change.key, expected_revision=change.expected_revision
+        )
+
+    def _given(self, change: Change) -> PutItem | DeleteItem:
+        (namespace, key), number = PLACES[change.place], change.number
+        expected = self._revisions.of(change.expected)
+        if number is None:
+            return DeleteItem(namespace, key, expected)
+        item = MemoryItem(
+            namespace=namespace,
+            key=key,
+            value={"number": number},
+            data=str(number).encode(),
+            user_id=f"u{number % 2}",
+        )
+        return PutItem(item, expected)
+
+    def _remember(self, name: str, given: Given, began: float, result: Any) -> Any:
+        ended = time.monotonic()
+        found = self._result(name, given, result)
+        if found is None and isinstance(result, BaseException):
+            return None  # nothing was written
+        self.history.append(operation := Operation(name, given, began, ended, found))
+        if name == "erase":
+            more = Operation(name, given, began, ended, UNKNOWN, until=ended)
+            if found is UNKNOWN:
+                self.history += [operation] * MORE_STEPS
+            self.more_steps += [more] * MORE_STEPS
+        return found
+
+    def _result(self, name: str, given: Given, result: Any) -> Any:
+        if isinstance(result, (StoreUnavailableError, asyncio.CancelledError)):
+            return UNKNOWN
+        if isinstance(result, (LockTimeoutError, OSError)):
+            return None
+        if isinstance(result, ConflictError):
+            return CONFLICT
+        if isinstance(result, BaseException):
+            raise result
+        if name == "erase":
+            return ERASED
+        if name in ("put", "delete"):
+            result = [result]
+        if name == "list":
+            self._seen = list(EMPTY)
+        if isinstance(result, list):
+            return tuple(map(self._noted, result))
+        number = self._noted(result)
+        self._seen[given.place] = number
+        return number
+
+    def _noted(self, found: Any) -> Any:
+        """Return what is known of a result: a number, whether there was an item, or a namespace."""
+        if not isinstance(found, MemoryItem):
+            return found
+        number = self._revisions.note(found)
+        self._seen[PLACES.index((found.namespace, found.key))] = number
+        return number
+
+
+def history_of(recorders: Iterable[ItemRecorder], *, one_store: bool = True) -> list[Operation]:
+    """Return the calls of all clients.
+
+    Args:
+        recorders: the clients.
+        one_store: whether all used one store, which keeps what it gave up from taking effect once
+            a later call on the same items has returned.
+    """
+    recorders = list(recorders)
+    history = [one for recorder in recorders for one in recorder.history]
+    if one_store:
+        history = bounded(history, _is_related)
+    return history + [one for recorder in recorders for one in recorder.more_steps]
+
+
+def _is_related(one: Operation, other: Operation) -> bool:
+    return not _places(one).isdisjoint(_places(other))
+
+
+def _places(operation: Operation) -> set[int]:
+    given: Given = operation.argument
+    if operation.name in ("list", "namespaces", "erase"):
+        return set(range(len(PLACES)))
+    if operation.name == "get":
+        return {given.place}
+    return {one.place for one in given.changes}
