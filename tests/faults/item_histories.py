@@ -46,7 +46,8 @@ NAMES = (["put"] * 5 + ["delete"] * 2 + ["apply"] * 3 + ["erase"] + ["get"] * 3 
 ]
 
 # An erasure ends when a step has deleted nothing, so others may store items between its steps.
-MORE_STEPS = 2
+# There are as many as it has deleted items, at most; or so many, if that is not known.
+STEPS = 5
 
 
 class Change(NamedTuple):
@@ -230,11 +231,11 @@ class ItemRecorder:
         if found is None and isinstance(result, BaseException):
             return None  # nothing was written
         self.history.append(operation := Operation(name, given, began, ended, found))
-        if name == "erase":
+        if name == "erase" and found is UNKNOWN:
+            self.history += [operation] * (STEPS - 1)
+        elif name == "erase":
             more = Operation(name, given, began, ended, UNKNOWN, until=ended)
-            if found is UNKNOWN:
-                self.history += [operation] * MORE_STEPS
-            self.more_steps += [more] * MORE_STEPS
+            self.more_steps += [more] * (result - 1)
         return found
 
     def _result(self, name: str, given: Given, result: Any) -> Any:
