@@ -54,7 +54,7 @@ class ItemBackend(Backend):
         one before.
 
         Returns:
-            What became of each change, or the first one that was not expected.
+            What became of each change, or one that was not expected.
         """
 
     @abstractmethod

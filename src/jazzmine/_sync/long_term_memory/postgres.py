@@ -87,8 +87,10 @@ class PostgresItemBackend(ItemBackend):
         """Make the changes in one statement."""
         # The others of this process that change the same item wait outside of the pool.
         line = to_text(changes[0].path) if len(changes) == 1 else ""
-        parameters = items.change_parameters(changes)
-        return items.outcomes_of(self._write(statements.CHANGE_ITEMS, parameters, line))
+        order = items.in_order(changes)
+        parameters = items.change_parameters([changes[index] for index in order])
+        answer = self._write(statements.CHANGE_ITEMS, parameters, line)
+        return items.outcomes_of(answer, order)
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one statement."""

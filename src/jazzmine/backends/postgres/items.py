@@ -28,6 +28,7 @@ from jazzmine.records.types import MAX_INT
 __all__ = [
     "change_parameters",
     "get",
+    "in_order",
     "item_rows",
     "namespaces_page",
     "outcomes_of",
@@ -95,7 +96,7 @@ def get(paths: Sequence[str], viewer: str | None) -> tuple[str, dict[str, object
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
-    """Return the parameters of `CHANGE_ITEMS`.
+    """Return the parameters of `CHANGE_ITEMS`, for changes in the order of their paths.
 
     The bytes of all items are one parameter, because the driver writes an array of them as a text
     that some settings of a server change.
@@ -103,7 +104,6 @@ def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
     given, content = _given(changes)
     return {
         "changes": to_json_text(to_json(given), depth=0),
-        "count": len(given),
         "are_any": all(change.expected is ANY for change in changes),
         "bytes": content,
     }
@@ -151,17 +151,27 @@ def _change(change: ItemChange, content: bytearray) -> dict[str, object]:
     return fields
 
 
-def outcomes_of(answer: str) -> list[Outcome] | ItemConflict:
-    """Return what became of changes, for the answer of `CHANGE_ITEMS`."""
+def in_order(changes: Sequence[ItemChange]) -> list[int]:
+    """Return the indexes of changes in the order of their paths, as the server compares these."""
+    return sorted(range(len(changes)), key=lambda index: to_text(changes[index].path))
+
+
+def outcomes_of(answer: str, order: Sequence[int]) -> list[Outcome] | ItemConflict:
+    """Return what became of changes, for the answer of `CHANGE_ITEMS` to those in an order."""
     found = json.loads(answer)
     if isinstance(found, dict):
-        return ItemConflict(found["index"], found["revision"])
-    return [one if isinstance(one, bool) else Stored(*one) for one in found]
+        return ItemConflict(order[found["index"]], found["revision"])
+    outcomes = dict(zip(order, found, strict=True))
+    return [
+        one if isinstance(one, bool) else Stored(*one)
+        for one in (outcomes[index] for index in range(len(order)))
+    ]
 
 
 def renewal_parameters(renewals: Sequence[Renewal]) -> dict[str, object]:
     """Return the parameters of `RENEW_ITEMS`."""
-    given = [renewal._asdict() for renewal in renewals]
+    ordered = sorted(renewals, key=lambda renewal: to_text(renewal.path))
+    given = [renewal._asdict() for renewal in ordered]
     return {"renewals": to_json_text(to_json(given), depth=0)}
 
 

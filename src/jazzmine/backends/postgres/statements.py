@@ -109,7 +109,7 @@ REWRITE = {
     for kind, table in _TABLES_OF.items()
 }
 
-CHANGE_ITEMS = _call("change_items", "changes:json count:bigint are_any:boolean bytes:bytea")
+CHANGE_ITEMS = _call("change_items", "changes:json are_any:boolean bytes:bytea")
 ERASE_ITEMS = _call("erase_items", "user:text limit:bigint")
 PRUNE_ITEMS = _call("prune_items", "limit:bigint")
 RENEW_ITEMS = _call("renew_items", "renewals:json")

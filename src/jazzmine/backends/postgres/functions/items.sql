@@ -1,48 +1,47 @@
--- The writes of a long-term memory. Rows are locked in the order of their paths, so that two calls never
--- wait for each other. An item that has expired is not there.
+-- The writes of a long-term memory. They are given items in the order of their paths, and lock rows in that
+-- order, so that two calls never wait for each other. Each row is found by a query of its own: one query for
+-- all of them would go on reading the whole table if it was planned while the table was small. An item that
+-- has expired is not there.
 
 -- Makes changes of different items, all of them or none. A change without a value is a deletion. Nothing
 -- is changed if one that is not of `any` item meets another revision than it expects: null is none.
 -- `vector` and `data` are parts of `bytes`: where each begins, from 1 on, and its length.
 --
 -- The answer is an array with, for each change, its revision and times, or whether there was an item to
--- delete; or an object with the index of the first change that was not expected, and the revision found.
-CREATE FUNCTION $schema.jazzmine_change_items(
-    changes json, count bigint, are_any boolean, bytes bytea, $fence
-) RETURNS text LANGUAGE plpgsql AS $body$
+-- delete; or an object with the index of a change that was not expected, and the revision item.
+CREATE FUNCTION $schema.jazzmine_change_items(changes json, are_any boolean, bytes bytea, $fence)
+    RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 DECLARE
     answer text;
     change record;
+    item record;
     locked text[] := '{}';
     moment bigint;
     outcomes text[] := '{}';
     is_there boolean;
-    new_revision bigint;
-    first_stored bigint;
 BEGIN
-    IF count > 1 OR NOT are_any THEN
-        locked := ARRAY(
-            SELECT path FROM $schema.memory_items
-            WHERE path IN (SELECT path FROM json_to_recordset(changes) AS given (path text))
-                $scoped{AND (user_id = viewer OR expires_at <= extract(epoch FROM now()) * 1000)}
-            ORDER BY path FOR UPDATE);
-    END IF;
-    moment := extract(epoch FROM clock_timestamp()) * 1000;
     IF NOT are_any THEN
-        SELECT json_build_object('index', given.position - 1, 'revision', stored.revision)::text
-        INTO answer
-        FROM ROWS FROM (
-            json_to_recordset(changes) AS (path text, is_any boolean, expected bigint)
-        ) WITH ORDINALITY AS given (path, is_any, expected, position)
-        LEFT JOIN $schema.memory_items AS stored
-            ON stored.path = given.path AND coalesce(stored.expires_at > moment, true)
-            $scoped{AND stored.user_id = viewer}
-        WHERE NOT given.is_any AND stored.revision IS DISTINCT FROM given.expected
-        ORDER BY given.position LIMIT 1;
+        FOR change IN
+            SELECT * FROM ROWS FROM (
+                json_to_recordset(changes) AS (path text, is_any boolean, expected bigint)
+            ) WITH ORDINALITY AS given (path, is_any, expected, position)
+        LOOP
+            SELECT path, CASE WHEN coalesce(expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
+                THEN revision END AS revision
+            INTO item FROM $schema.memory_items
+            WHERE path = change.path
+                $scoped{AND (user_id = viewer OR expires_at <= extract(epoch FROM now()) * 1000)}
+            FOR UPDATE;
+            IF item.revision IS DISTINCT FROM change.expected AND NOT change.is_any THEN
+                answer := json_build_object('index', change.position - 1, 'revision', item.revision);
+                EXIT;
+            END IF;
+            locked := locked || item.path;
+        END LOOP;
     END IF;
     IF answer IS NULL THEN
-        $scoped{PERFORM $schema.jazzmine_refuse_taken(viewer, changes, moment);}
+        moment := extract(epoch FROM clock_timestamp()) * 1000;
         FOR change IN
             SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
                 value jsonb, user_id text, source_message_id text, expires_at bigint,
@@ -56,6 +55,14 @@ BEGIN
                 RETURNING coalesce(expires_at > moment, true) INTO is_there;
                 outcomes := outcomes || coalesce(is_there, false)::text;
             ELSE
+                $scoped{IF EXISTS (
+                    SELECT FROM $schema.memory_items
+                    WHERE path = change.path AND user_id IS DISTINCT FROM viewer
+                        AND coalesce(expires_at > moment, true))
+                THEN
+                    RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'memory_items',
+                        MESSAGE = change.path;
+                END IF;}
                 INSERT INTO $schema.memory_items AS stored (path, user_id, source_message_id,
                     created_at, updated_at, expires_at, revision, value, vector, data)
                 VALUES (change.path, change.user_id, change.source_message_id, moment, moment,
@@ -66,13 +73,13 @@ BEGIN
                     source_message_id = excluded.source_message_id,
                     created_at = CASE WHEN stored.expires_at <= moment THEN moment
                         ELSE stored.created_at END,
-                    updated_at = moment, expires_at = excluded.expires_at,
-                    -- A later number than that of another call, which this one has waited for.
+                    -- Later than the change of another call, which this one has waited for.
+                    updated_at = greatest(moment, stored.updated_at), expires_at = excluded.expires_at,
                     revision = nextval('$schema.memory_item_revisions'),
                     value = excluded.value, vector = excluded.vector, data = excluded.data
                 WHERE (change.is_any OR stored.path = ANY(locked))
                     $scoped{AND (stored.user_id = viewer OR stored.expires_at <= moment)}
-                RETURNING revision, created_at INTO new_revision, first_stored;
+                RETURNING revision, created_at, updated_at INTO item;
                 IF NOT FOUND THEN
                     IF row_security_active('$schema.memory_items')
                         AND NOT EXISTS (SELECT FROM $schema.memory_items WHERE path = change.path)
@@ -83,33 +90,13 @@ BEGIN
                     -- Another call has stored an item where there was none: the client calls again.
                     RAISE serialization_failure;
                 END IF;
-                outcomes := outcomes || format('[%s,%s,%s]', new_revision, first_stored, moment);
+                outcomes := outcomes
+                    || format('[%s,%s,%s]', item.revision, item.created_at, item.updated_at);
             END IF;
         END LOOP;
         answer := '[' || array_to_string(outcomes, ',') || ']';
     END IF;
     $finish(answer, NULL)
-END
-$body$;
-
--- Raises an error if an item would take the place of one that is not the viewer's.
-CREATE FUNCTION $schema.jazzmine_refuse_taken(viewer text, changes json, moment bigint)
-    RETURNS void LANGUAGE plpgsql AS $body$
-#variable_conflict use_column
-DECLARE
-    taken text := (
-        SELECT given.path
-        FROM ROWS FROM (
-            json_to_recordset(changes) AS (path text, value jsonb)
-        ) WITH ORDINALITY AS given (path, value, position)
-            JOIN $schema.memory_items AS stored ON stored.path = given.path
-        WHERE given.value IS NOT NULL AND stored.user_id IS DISTINCT FROM viewer
-            AND coalesce(stored.expires_at > moment, true)
-        ORDER BY given.position LIMIT 1);
-BEGIN
-    IF taken IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'memory_items', MESSAGE = taken;
-    END IF;
 END
 $body$;
 
@@ -119,20 +106,18 @@ CREATE FUNCTION $schema.jazzmine_renew_items(renewals json, $fence)
     RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 DECLARE
-    locked text[] := ARRAY(
-        SELECT path FROM $schema.memory_items
-        WHERE path IN (SELECT path FROM json_to_recordset(renewals) AS given (path text))
-            $scoped{AND user_id = viewer}
-        ORDER BY path FOR NO KEY UPDATE);
-    moment bigint := extract(epoch FROM clock_timestamp()) * 1000;
-    renewed bigint;
+    given record;
+    renewed bigint := 0;
 BEGIN
-    UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
-    FROM json_to_recordset(renewals) AS given (path text, revision bigint, expires_at bigint)
-    WHERE stored.path = ANY(locked) AND stored.path = given.path
-        AND stored.revision = given.revision AND coalesce(stored.expires_at > moment, true)
-        $scoped{AND stored.user_id = viewer};
-    GET DIAGNOSTICS renewed = ROW_COUNT;
+    FOR given IN
+        SELECT * FROM json_to_recordset(renewals) AS one (path text, revision bigint, expires_at bigint)
+    LOOP
+        UPDATE $schema.memory_items SET expires_at = given.expires_at
+        WHERE path = given.path AND revision = given.revision
+            $scoped{AND user_id = viewer}
+            AND coalesce(expires_at > extract(epoch FROM clock_timestamp()) * 1000, true);
+        renewed := renewed + FOUND::integer;
+    END LOOP;
     $finish(renewed::text, NULL)
 END
 $body$;
