@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -208,6 +210,61 @@ def plan(schema: str, statement: str, parameters: dict[str, object]) -> str:
         cursor = psycopg.RawCursor(connection)
         rows = cursor.execute(query.text, [parameters[name] for name in query.names]).fetchall()
     return "\n".join(row[0] for row in rows)
+
+
+def test_changes_of_a_table_that_grows_read_no_other_items() -> None:
+    with postgres.empty_schema() as schema:
+        config: Config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        with LongTermMemoryStore.initialize({**config, "pool_max": 2}) as store:
+            for number in range(150):
+                first, second = store.apply([PutItem(item(f"{number}")), PutItem(item("same"))])
+                assert isinstance(first, MemoryItem)
+                assert isinstance(second, MemoryItem)
+                store.put(item(f"x{number}"), expected_revision=None)
+                store.put(second, expected_revision=second.revision)
+                store.renew([first, item(f"x{number}", revision=second.revision + 1)])
+        # The statistics of a connection are complete when it has ended.
+        until = time.monotonic() + 30
+        while (found := scanned(schema)) is None:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+    assert found < 1_000
+
+
+def scanned(schema: str) -> int | None:
+    """Return how many rows were read by scans of the whole table; None if that is not known yet."""
+    with closing(psycopg.connect(postgres.dsn(), autocommit=True)) as connection:
+        [(inserted, read)] = connection.execute(
+            "SELECT n_tup_ins, seq_tup_read FROM pg_stat_user_tables"
+            " WHERE schemaname = %s AND relname = 'memory_items'",
+            [schema],
+        ).fetchall()
+    return int(read) if inserted >= 301 else None
+
+
+def test_an_item_that_was_moved_during_an_erasure_is_erased() -> None:
+    with postgres.empty_schema() as schema:
+        config: Config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
+        with (
+            LongTermMemoryStore.initialize(config) as store,
+            psycopg.connect(postgres.dsn()) as other,
+            ThreadPoolExecutor(1) as thread,
+        ):
+            store.put(item("before", user_id="ann"))
+            table = f'"{schema}".memory_items'
+            other.execute(f"DELETE FROM {table}".encode())
+            other.execute(
+                f"INSERT INTO {table} (path, user_id, created_at, updated_at, revision, value)"
+                f" VALUES ('n' || chr(1) || chr(1) || 'after', 'ann', 1, 1, 2, '{{}}')".encode()
+            )
+
+            erasure = thread.submit(store.erase_user, "ann")
+            time.sleep(0.3)  # it waits for the other transaction
+            other.commit()
+
+            assert erasure.result(timeout=60) == 1
+            assert store.list_items() == []
 
 
 # Configuration

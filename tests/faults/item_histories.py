@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jazzmine import (
@@ -45,9 +46,8 @@ NAMES = (["put"] * 5 + ["delete"] * 2 + ["apply"] * 3 + ["erase"] + ["get"] * 3 
     "namespaces"
 ]
 
-# An erasure ends when a step has deleted nothing, so others may store items between its steps.
-# There are as many as it has deleted items, at most; or so many, if that is not known.
-STEPS = 5
+# How many items of a place an erasure may have deleted if that is not known.
+ERASED_AT_MOST = 3
 
 
 class Change(NamedTuple):
@@ -82,16 +82,22 @@ def item_model(state: Any, operation: Operation) -> Outcome:
     if operation.name == "namespaces":
         found = (PLACES[n][0] for n, number in enumerate(state) if number is not None)
         return Outcome(tuple(dict.fromkeys(found)), state)
-    if operation.name == "erase":
-        left = (None if number and number % 2 == given.user else number for number in state)
-        return Outcome(operation.result, tuple(left))
+    if operation.name == "erase":  # what was there is gone; the deletions are calls of their own
+        is_left = any(number is not None and number % 2 == given.user for number in state)
+        return Outcome(None if is_left else ERASED, state)
+    if operation.name == "erase one":
+        number = state[given.place]
+        changed = list(state)
+        if number is not None and number % 2 == given.user:
+            changed[given.place] = None
+        return Outcome(None, tuple(changed))
     if any(one.expected not in (ANY, state[one.place]) for one in given.changes):
         return Outcome(CONFLICT, state)
-    changed, results = list(state), []
+    numbers, results = list(state), []
     for one in given.changes:
-        results.append(changed[one.place] is not None if one.number is None else one.number)
-        changed[one.place] = one.number
-    return Outcome(tuple(results), tuple(changed))
+        results.append(numbers[one.place] is not None if one.number is None else one.number)
+        numbers[one.place] = one.number
+    return Outcome(tuple(results), tuple(numbers))
 
 
 class Revisions:
@@ -124,7 +130,7 @@ class ItemRecorder:
 
     def __init__(self, seed: int, revisions: Revisions) -> None:
         self.history: list[Operation] = []
-        self.more_steps: list[Operation] = []
+        self.deletions: list[Operation] = []
         self._revisions = revisions
         self._random = random.Random(seed)
         self._next = seed * 1_000_000
@@ -230,12 +236,16 @@ class ItemRecorder:
         found = self._result(name, given, result)
         if found is None and isinstance(result, BaseException):
             return None  # nothing was written
-        self.history.append(operation := Operation(name, given, began, ended, found))
-        if name == "erase" and found is UNKNOWN:
-            self.history += [operation] * (STEPS - 1)
-        elif name == "erase":
-            more = Operation(name, given, began, ended, UNKNOWN, until=ended)
-            self.more_steps += [more] * (result - 1)
+        self.history.append(Operation(name, given, began, ended, found))
+        if name == "erase":
+            # It deletes item after item, and ends when there is none.
+            count = ERASED_AT_MOST if found is UNKNOWN else result
+            for place in range(len(PLACES)) if count else ():
+                one = Operation("erase one", given._replace(place=place), began, ended, UNKNOWN)
+                if found is UNKNOWN:
+                    self.history += [one] * count
+                else:
+                    self.deletions += [replace(one, until=ended)] * count
         return found
 
     def _result(self, name: str, given: Given, result: Any) -> Any:
@@ -280,7 +290,7 @@ def history_of(recorders: Iterable[ItemRecorder], *, one_store: bool = True) -> 
     history = [one for recorder in recorders for one in recorder.history]
     if one_store:
         history = bounded(history, _is_related)
-    return history + [one for recorder in recorders for one in recorder.more_steps]
+    return history + [one for recorder in recorders for one in recorder.deletions]
 
 
 def _is_related(one: Operation, other: Operation) -> bool:
@@ -291,6 +301,6 @@ def _places(operation: Operation) -> set[int]:
     given: Given = operation.argument
     if operation.name in ("list", "namespaces", "erase"):
         return set(range(len(PLACES)))
-    if operation.name == "get":
+    if operation.name in ("get", "erase one"):
         return {given.place}
     return {one.place for one in given.changes}

@@ -171,8 +171,11 @@ class _Search:
         operations = self._operations
         found = sorted(self._next(done), key=lambda n: (self._required[n], -operations[n].deadline))
         outcomes = [(n, self._apply(state, operations[n])) for n in found]
+        # A call that need not take effect, and changes nothing, is as good as none.
         return [
-            (done | 1 << n, outcome.state) for n, outcome in outcomes if self._explains(n, outcome)
+            (done | 1 << n, outcome.state)
+            for n, outcome in outcomes
+            if self._explains(n, outcome) and (self._required[n] or outcome.state != state)
         ]
 
     def _next(self, done: int) -> list[int]:

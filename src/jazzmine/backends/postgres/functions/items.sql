@@ -155,17 +155,22 @@ BEGIN
 END
 $body$;
 
--- Deletes up to `size` items of a user, and answers how many.
+-- Deletes up to `size` items of a user, and answers how many: 0 if none was left at some moment. A query
+-- that has waited for another call does not see what that has stored, so the next one looks again.
 CREATE FUNCTION $schema.jazzmine_erase_items(erased_user text, size bigint, $fence)
     RETURNS text LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
 DECLARE
     erased bigint;
 BEGIN
-    DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
-        SELECT path FROM $schema.memory_items WHERE user_id = erased_user
-        ORDER BY path LIMIT size FOR UPDATE));
-    GET DIAGNOSTICS erased = ROW_COUNT;
+    LOOP
+        DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
+            SELECT path FROM $schema.memory_items WHERE user_id = erased_user
+            ORDER BY path LIMIT size FOR UPDATE));
+        GET DIAGNOSTICS erased = ROW_COUNT;
+        EXIT WHEN erased > 0
+            OR NOT EXISTS (SELECT FROM $schema.memory_items WHERE user_id = erased_user);
+    END LOOP;
     $finish(erased::text, NULL)
 END
 $body$;
