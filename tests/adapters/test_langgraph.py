@@ -230,6 +230,52 @@ def test_the_writes_of_many_tasks_are_read_in_few_calls(
     assert len(calls) == 3
 
 
+def test_the_checkpoints_of_a_run_are_found_in_one_reading(
+    memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver, at = JazzmineSaver(memory), THREAD
+    for number in range(450):
+        made = checkpoint({"c": number}, {"c": number})
+        run = {"run_id": "r1" if number % 9 else "r2"}
+        at = saver.put(at, made, {"source": "loop", "step": 1, **run}, {"c": number})  # type: ignore[typeddict-unknown-key]
+    calls: list[Any] = []
+    read = memory.list_items
+
+    def read_and_count(*given: Any, **named: Any) -> Any:
+        if named.get("where"):
+            calls.append(named["after"])
+        return read(*given, **named)
+
+    monkeypatch.setattr(memory, "list_items", read_and_count)
+    saver.delete_for_runs(["r1"])
+
+    assert len(list(saver.list(THREAD))) == 50
+    assert len(calls) == 3
+    assert calls[1:] == sorted(calls[1:], key=lambda item: item.key)
+
+
+def test_a_checkpoint_that_is_deleted_meanwhile_takes_no_other_one_with_it(
+    memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = JazzmineSaver(memory)
+    older = put(saver, THREAD, "older")
+    newer = checkpoint({"c": 2}, {"c": "newer"})
+    saver.put(older, newer, {"source": "loop", "step": 2, "run_id": "r1"}, {"c": 2})  # type: ignore[typeddict-unknown-key]
+    read = memory.list_items
+
+    def delete_and_read(*given: Any, **named: Any) -> Any:
+        found = read(*given, **named)
+        if named.get("where"):
+            [item] = found
+            memory.delete(item.namespace, item.key)
+        return found
+
+    monkeypatch.setattr(memory, "list_items", delete_and_read)
+    saver.delete_for_runs(["r1"])
+
+    assert value_at(saver, THREAD) == "older"
+
+
 def test_a_reader_never_gets_a_checkpoint_without_values_that_are_being_pruned(
     memory: SyncLongTermMemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

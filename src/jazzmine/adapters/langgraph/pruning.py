@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -49,13 +49,15 @@ class Pruner:
         """Delete the checkpoints of runs."""
         threads = set()
         for run_id in run_ids:
-            while page := await self.items.list_items(
-                THREADS, where={"run_id": run_id}, limit=AT_ONCE, with_data=False
-            ):
+            # No index has the runs: this reads the metadata of all threads, once.
+            async for page in self._pages(THREADS, with_data=False, where={"run_id": run_id}):
                 for item in page:
                     threads.add(item.namespace[2])
-                    [entry] = await entries_in(self.items, item.namespace, first=item.key, count=1)
-                    await self._delete([entry.item, *entry.writes])
+                    for entry in await entries_in(
+                        self.items, item.namespace, first=item.key, count=1
+                    ):
+                        if entry.item.key == item.key:  # or else it was deleted meanwhile
+                            await self._delete([entry.item, *entry.writes])
         for thread in sorted(threads):
             await self._delete_unused_values(thread)
 
@@ -136,12 +138,16 @@ class Pruner:
                 continue
 
     async def _pages(
-        self, prefix: tuple[str, ...], *, with_data: bool = True
+        self,
+        prefix: tuple[str, ...],
+        *,
+        with_data: bool = True,
+        where: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[list[MemoryItem]]:
         page, last = [None] * AT_ONCE, None
         while len(page) == AT_ONCE:
             page = await self.items.list_items(
-                prefix, limit=AT_ONCE, after=last, with_data=with_data
+                prefix, where=where, limit=AT_ONCE, after=last, with_data=with_data
             )
             if page:
                 last = page[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from time import time_ns
 from typing import Any
 
@@ -261,6 +261,7 @@ def page(
             conditions.append(f"{name} = :{name}")
             values[name] = wanted
     if query.where:
+        conditions += _texts(query.where, values)
         conditions.append("jazzmine_has_values(value, :where)")
         values["where"] = json.dumps(query.where)
     if query.reads == "vectors":
@@ -278,6 +279,22 @@ def page(
         f" WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT :limit"
     )
     return _within(size, connection.execute(statement, values))
+
+
+def _texts(where: Mapping[str, Any], values: dict[str, Any]) -> list[str]:
+    """Return conditions of which SQLite needs no Python, for the plain texts among some values.
+
+    Args:
+        where: what the value of an item has to contain.
+        values: gets the parameters of the conditions.
+    """
+    conditions = []
+    for number, (key, wanted) in enumerate(where.items()):
+        if isinstance(wanted, str) and f"{key}{wanted}".isprintable() and not {*key} & {*'"\\'}:
+            found = f"CASE WHEN json_valid(value) THEN json_extract(value, :key{number}) END"
+            conditions.append(f"{found} = :text{number}")
+            values.update({f"key{number}": f'$."{key}"', f"text{number}": wanted})
+    return conditions
 
 
 def namespaces(
