@@ -79,6 +79,18 @@ async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageSt
         await searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
 
 
+async def test_a_limit_of_0_finds_nothing_and_checks_after(searched: MessageStore) -> None:
+    await store_texts(searched)
+
+    assert await ids(searched, "refund", limit=0) == []
+    assert await ids(searched, "refund", order="newest", limit=0) == []
+    assert await ids(searched, "refund", order="newest", limit=0, after="m3") == []
+    with pytest.raises(NotFoundError, match="after='m9'"):
+        await searched.search_messages("refund", order="newest", limit=0, after="m9")
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        await searched.search_messages("refund", limit=-1)
+
+
 async def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
     searched: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

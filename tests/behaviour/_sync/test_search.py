@@ -79,6 +79,18 @@ def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageStore) -
         searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
 
 
+def test_a_limit_of_0_finds_nothing_and_checks_after(searched: MessageStore) -> None:
+    store_texts(searched)
+
+    assert ids(searched, "refund", limit=0) == []
+    assert ids(searched, "refund", order="newest", limit=0) == []
+    assert ids(searched, "refund", order="newest", limit=0, after="m3") == []
+    with pytest.raises(NotFoundError, match="after='m9'"):
+        searched.search_messages("refund", order="newest", limit=0, after="m9")
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        searched.search_messages("refund", limit=-1)
+
+
 def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
     searched: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

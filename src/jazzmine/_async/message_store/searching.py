@@ -91,15 +91,15 @@ async def find_newest(
 ) -> dict[str, float]:
     """Return the ids of the newest messages that have all of a query."""
     found: dict[str, float] = {}
-    read, size = 0, limit
-    while len(found) < limit and read < MOST_READ:
+    read, size = 0, max(1, limit)  # a limit of 0 finds out whether there is an `after`
+    while read < MOST_READ:
         size = min(size, MOST_READ - read)
         rows = await backend.list_found(query.clauses, True, _terms(query), scope, size, after)
         for row in rows:
             entry = str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1]
             if matches(entry, query):
                 found[row_id(row)] = 0.0
-        if len(rows) < size:
+        if len(rows) < size or len(found) >= limit:
             break
         read += len(rows)
         size *= 2

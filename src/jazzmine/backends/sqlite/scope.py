@@ -18,8 +18,8 @@ __all__ = ["AnyConnection", "View", "require_seen", "require_storable"]
 
 # In the rest of a statement, these are meant by the names of the tables. A list of messages names a
 # user or a conversation, and the newest traces would be looked for among everybody's: the join lets
-# them be found by the conversations. An agent and an intent are everybody's, too: of two columns with
-# one name the first one counts, and an expression has no index.
+# them be found by the conversations. An agent and an intent are everybody's, too: of two columns
+# with one name the first one counts, and an expression has no index.
 _SEEN = """
 WITH RECURSIVE stored_conversations AS NOT MATERIALIZED (
     SELECT * FROM main.stored_conversations WHERE user_id = {viewer}
