@@ -726,6 +726,9 @@ class MongoDBBackend(MessageBackend):
     async def search_state(self) -> SearchState | None:
         return await self._search.state()
 
+    async def prepare_search(self) -> SearchState | None:
+        return await self._search.prepare()
+
     async def make_search(self, language: str | None) -> None:
         await self._search.make(language)
 

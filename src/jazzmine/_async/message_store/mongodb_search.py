@@ -53,6 +53,15 @@ class MongoDBSearch:
         self.analyser = None if noted is None else analyser_for(noted["language"])
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
 
+    async def prepare(self) -> SearchState | None:
+        """Return the same, after indexing what was stored by processes that do not know of it."""
+        state = await self.state()
+        if state is not None and state.is_complete:
+            while found := await self._pending(_PENDING_AT_ONCE):
+                if not await self._index(found):
+                    break
+        return state
+
     async def make(self, language: str | None) -> None:
         """Make an index for a language, or remove the index."""
         state = await self.state()
@@ -104,15 +113,8 @@ class MongoDBSearch:
         async with self._client.line([]):
             return await self._client.write(attempt)
 
-    async def _index_pending(self) -> None:
-        """Index what processes have stored that do not know of the index."""
-        while found := await self._pending(_PENDING_AT_ONCE):
-            if not await self._index(found):
-                return
-
     async def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those that have each clause."""
-        await self._index_pending()
         searched = words.scope_query(scope, await self._conversations(scope))
         total = await self._count(searched, MOST_MESSAGES_COUNTED)
         found = [
@@ -135,7 +137,6 @@ class MongoDBSearch:
         after: str | None,
     ) -> Sequence[Row]:
         """Return the ids and entries of messages, newest first."""
-        await self._index_pending()
         within = await self._conversations(scope)
         searched = words.scope_query(scope, within)
         query = words.found_query(clauses, every, without, searched)

@@ -410,6 +410,13 @@ class MessageBackend(Backend):
         """Return how the index was made, or None if the store has none; read anew each time."""
         return None
 
+    def prepare_search(self) -> SearchState | None:
+        """Return the same as `search_state`, before a search.
+
+        What processes have stored that do not know of the index is indexed first.
+        """
+        return self.search_state()
+
     def make_search(self, language: str | None) -> None:
         """Make an index for a language, in place of one for another language; None removes it.
 

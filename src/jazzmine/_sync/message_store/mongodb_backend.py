@@ -726,6 +726,9 @@ class MongoDBBackend(MessageBackend):
     def search_state(self) -> SearchState | None:
         return self._search.state()
 
+    def prepare_search(self) -> SearchState | None:
+        return self._search.prepare()
+
     def make_search(self, language: str | None) -> None:
         self._search.make(language)
 

@@ -41,7 +41,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGES
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError, StoreUnavailableError
 from jazzmine.records.base import FlaggedShown, RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.log import AnyMessage, Nothing
@@ -444,9 +444,22 @@ class PostgresBackend(MessageBackend):
     # Words
 
     def search_state(self) -> SearchState | None:
-        rows = self._client.rows(words.SEARCH_STATE)
+        return self._following(self._client.rows(words.SEARCH_STATE))
+
+    def _following(self, rows: Sequence[Any]) -> SearchState | None:
+        """Return the state of the index in the rows of a query, and follow it from now on."""
         state = words.read_state(rows[0][0]) if rows else None
         self._analyser = None if state is None else analyser_for(state.language)
+        return state
+
+    def prepare_search(self) -> SearchState | None:
+        try:
+            rows = self._client.rows(words.SEARCH_STATE_AND_PENDING)
+        except ConfigurationError:  # there is no table of words
+            return self.search_state()
+        state = self._following(rows)
+        if state is not None and state.is_complete and rows[0][1]:
+            self._index_pending()
         return state
 
     def make_search(self, language: str | None) -> None:
@@ -487,7 +500,6 @@ class PostgresBackend(MessageBackend):
                 return
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        self._index_pending()
         scope = scope._replace(viewer=self.viewer)
         parameters = {
             **words.scope_parameters(scope),
@@ -507,7 +519,6 @@ class PostgresBackend(MessageBackend):
         limit: int,
         after: str | None,
     ) -> Sequence[Row]:
-        self._index_pending()
         scope = scope._replace(viewer=self.viewer)
         parameters = {
             **words.scope_parameters(scope),

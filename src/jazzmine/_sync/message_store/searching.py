@@ -49,12 +49,12 @@ def _shown(language: str) -> str:
 
 
 def require_search(backend: MessageBackend) -> Analyser:
-    """Return the analyser of a store's index.
+    """Return the analyser of a store's index, which is up to date.
 
     Raises:
         ConfigurationError: the store has none, or it is not complete.
     """
-    state = backend.search_state()
+    state = backend.prepare_search()
     if state is None:
         raise ConfigurationError(
             "this store has no search; the command `jazzmine index` adds it, and the option"

@@ -437,6 +437,20 @@ class SQLiteBackend(MessageBackend):
         """Return how the index was made."""
         return self.client.read(lambda connection, _: search.read_state(connection))
 
+    def prepare_search(self) -> SearchState | None:
+        """Index what processes have stored that do not know of the index."""
+
+        def look(connection: sqlite3.Connection, _: int) -> tuple[SearchState | None, bool]:
+            state = search.read_state(connection)
+            is_complete = state is not None and state.is_complete
+            return state, is_complete and search.has_pending(connection)
+
+        state, has_pending = self.client.read(look)
+        if has_pending:
+            self.client.write(search.index_pending)
+            self.client.has_search = True
+        return state
+
     def make_search(self, language: str | None) -> None:
         """Make the index, or remove it."""
         at_once = self.indexed_at_once
@@ -455,7 +469,6 @@ class SQLiteBackend(MessageBackend):
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count messages by the index."""
-        self._index_pending()
         seen = scope._replace(viewer=self.viewer)
         return self.client.read(
             lambda connection, _: search.count_found(connection, clauses, seen), None
@@ -471,7 +484,6 @@ class SQLiteBackend(MessageBackend):
         after: str | None,
     ) -> Sequence[Row]:
         """Return messages that the index finds."""
-        self._index_pending()
         seen = scope._replace(viewer=self.viewer)
         return self.client.read(
             lambda connection, size: search.list_found(
@@ -479,12 +491,6 @@ class SQLiteBackend(MessageBackend):
             ),
             None,
         )
-
-    def _index_pending(self) -> None:
-        """Index what processes have stored that do not know of the index."""
-        if self.client.read(lambda connection, _: search.has_pending(connection)):
-            self.client.write(search.index_pending)
-            self.client.has_search = True
 
 
 def _forked_ids(salt: UUID, ids: Sequence[str]) -> dict[str, str]:
