@@ -17,7 +17,8 @@ from jazzmine import ConfigurationError, NotFoundError, ScopeError
 from jazzmine._async.message_store import searching
 from jazzmine.backends.sqlite import file_check, migrations, search
 from jazzmine.core import message_store as async_stores
-from jazzmine.search.query import spans_of
+from jazzmine.search.analyser import analyser_for
+from jazzmine.search.query import SearchScope, parse_query, spans_of
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
@@ -177,6 +178,37 @@ def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ran
     store: MessageStore,
 ) -> None:
     check_beyond_most_read(store)
+
+
+def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
+    path: Path, store: MessageStore
+) -> None:
+    def steps() -> int:
+        """How much SQLite does for a page of what all messages have."""
+        with closing(sqlite3.connect(path)) as connection:
+            count = 0
+
+            def counted() -> None:
+                nonlocal count
+                count += 1
+
+            connection.set_progress_handler(counted, 10)
+            clauses = parse_query("tea", analyser_for("")).clauses
+            found = search.list_found(connection, clauses, True, (), SearchScope(), 20, None)
+            connection.set_progress_handler(None, 0)
+            assert [row[0] for row in found] == [f"m{number - 1 - n}" for n in range(20)]
+            return count
+
+    number = 0
+    counts = []
+    for size in (2_500, 10_000):
+        new = range(number, size)
+        texts = [message(f"m{n}", original_content="tea", timestamp=n * 60_000) for n in new]
+        store.store_messages(texts)
+        number = size
+        counts.append(steps())
+
+    assert counts[1] < 2 * counts[0]
 
 
 def test_the_places_of_words_in_long_texts_are_found_beside_other_calls(path: Path) -> None:

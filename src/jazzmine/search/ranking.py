@@ -25,7 +25,7 @@ __all__ = [
 MOST_READ = 2000
 """How many messages a search reads."""
 
-MOST_MESSAGES_COUNTED, MOST_FOUND_COUNTED = 100_000, 50_000
+MOST_MESSAGES_COUNTED, MOST_FOUND_COUNTED = 20_000, 10_000
 """Up to how many the messages of a scope are counted, and those that have a clause."""
 
 Counts: TypeAlias = tuple[int, Sequence[int]]

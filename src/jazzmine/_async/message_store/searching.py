@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.errors import ConfigurationError
-from jazzmine.records.rows import are_many, row_id
+from jazzmine.records.rows import Row, are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.query import Query, SearchScope, Term, spans_of
-from jazzmine.search.ranking import MOST_READ, clauses_to_find, matches, ranked
+from jazzmine.search.query import Clause, Query, SearchScope, Term, spans_of
+from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
 __all__ = ["find_best", "find_newest", "find_spans", "require_search", "settle_search"]
 
@@ -72,11 +72,27 @@ async def find_best(
     backend: MessageBackend, query: Query, scope: SearchScope, limit: int
 ) -> dict[str, float]:
     """Return the ids of the messages that match a query best, with their scores."""
-    counts = await backend.count_found(query.clauses, scope)
-    needed = clauses_to_find(query.clauses, counts)
+
+    async def read(clauses: Sequence[Clause]) -> Sequence[Row]:
+        return await backend.list_found(clauses, False, _terms(query), scope, MOST_READ, None)
+
+    clauses = query.clauses
+    rows: Sequence[Row] = ()
+    if len(clauses) == 1:
+        # There is nothing to choose by counts; and if the list is whole, it is one itself.
+        rows = await read(clauses)
+        if not rows:
+            return {}
+    if 0 < len(rows) < MOST_READ and not query.excluded:
+        total, _ = await backend.count_found((), scope)
+        counts: Counts = total, [len(rows)]
+    else:
+        counts = await backend.count_found(clauses, scope)
+    needed = clauses_to_find(clauses, counts)
     if not needed:
         return {}
-    rows = await backend.list_found(needed, False, _terms(query), scope, MOST_READ, None)
+    if len(clauses) > 1:
+        rows = await read(needed)
     entries = [str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1] for row in rows]
     if are_many(rows):
         # Ranking them here would keep other calls waiting.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
@@ -43,23 +43,34 @@ AnyText: TypeAlias = str | bytes
 _TABLES = (
     # `next_seq`: the number of the next message to index, or NULL if all are.
     "CREATE TABLE search_state (language TEXT NOT NULL, next_seq INTEGER)",
-    # `entry` is NULL until the message is indexed. `scope` says whose message it is.
-    "CREATE TABLE search_entries (seq INTEGER PRIMARY KEY, scope TEXT, entry TEXT)",
+    # `entry` is NULL until the message is indexed. `scope` says whose message it is. With the id
+    # and the timestamp, so that a search reads nothing else of a message that it does not return.
+    """CREATE TABLE search_entries (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, timestamp INTEGER NOT NULL,
+    scope TEXT, entry TEXT)""",
     "CREATE INDEX idx_search_pending ON search_entries (seq) WHERE entry IS NULL",
     "CREATE TABLE search_removed (seq INTEGER NOT NULL, scope TEXT, entry TEXT)",
+    # The newest timestamp, or a newer one, of messages whose numbers follow each other: which of
+    # them may be newer than some that were stored later. It is counted in steps of about a minute,
+    # since most writes then leave it as it is.
+    "CREATE TABLE search_blocks (block INTEGER PRIMARY KEY, newest_minute INTEGER NOT NULL)",
     """CREATE VIRTUAL TABLE search_index USING fts5 (
     scope, entry, content = 'search_entries', content_rowid = 'seq', detail = none,
     columnsize = 0, tokenize = "ascii tokenchars '_.,:'''")""",
 )
 # A virtual table is not safe in the triggers of a file that another program may have made, so that
 # they only note what has to change in it.
+_MINUTE, _BLOCK = "timestamp >> 16", "seq >> 10"
+_NOTE_BLOCK = f"""INSERT INTO search_blocks VALUES (new.{_BLOCK}, new.{_MINUTE})
+    ON CONFLICT DO UPDATE SET newest_minute = excluded.newest_minute
+    WHERE newest_minute < excluded.newest_minute;"""
 _NOTE_REMOVED = "INSERT INTO search_removed VALUES (old.seq, old.scope, old.entry);"
 _TRIGGERS = {
     "search_stored": """AFTER INSERT ON stored_messages BEGIN
-    INSERT INTO search_entries (seq) VALUES (new.seq);
+    INSERT INTO search_entries (seq, id, timestamp) VALUES (new.seq, new.id, new.timestamp);
 END""",
-    "search_changed": """AFTER UPDATE OF user_id, body ON stored_messages BEGIN
-    UPDATE search_entries SET entry = NULL WHERE seq = new.seq;
+    "search_changed": """AFTER UPDATE OF user_id, timestamp, body ON stored_messages BEGIN
+    UPDATE search_entries SET timestamp = new.timestamp, entry = NULL WHERE seq = new.seq;
 END""",
     "search_moved": """AFTER UPDATE OF user_id ON stored_conversations
 WHEN new.user_id <> old.user_id BEGIN
@@ -68,6 +79,12 @@ WHEN new.user_id <> old.user_id BEGIN
 END""",
     "search_deleted": """AFTER DELETE ON stored_messages BEGIN
     DELETE FROM search_entries WHERE seq = old.seq;
+END""",
+    "search_dated": f"""AFTER INSERT ON search_entries BEGIN
+    {_NOTE_BLOCK}
+END""",
+    "search_dated_anew": f"""AFTER UPDATE OF timestamp ON search_entries BEGIN
+    {_NOTE_BLOCK}
 END""",
     "search_emptied": f"""AFTER UPDATE OF entry ON search_entries
 WHEN old.entry IS NOT NULL AND new.entry IS NULL BEGIN
@@ -104,11 +121,34 @@ _COPIES = "SELECT seq FROM stored_messages WHERE conversation_id = ? ORDER BY ti
 _SET_ENTRY = "UPDATE search_entries SET scope = ?, entry = ? WHERE seq = ?"
 _INDEX = "INSERT INTO search_index (scope, entry, rowid) VALUES (?, ?, ?)"
 _NOTE_SOME = """
-INSERT OR IGNORE INTO search_entries (seq)
-SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT ?
+INSERT OR IGNORE INTO search_entries (seq, id, timestamp)
+SELECT seq, id, timestamp FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT ?
 """
 _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFFSET ?"
 _LEFT = "SELECT count(*) FROM stored_messages WHERE seq >= ?"
+
+# The index has the messages in the order of their numbers. Mostly this is that of their timestamps:
+# the last ones that match are the newest, unless some were stored before them that are newer.
+_LIST = f"""
+WITH last AS MATERIALIZED (
+    SELECT entries.seq, entries.timestamp, entries.id, entries.entry $source
+    ORDER BY search_index.rowid DESC LIMIT ?
+), oldest AS MATERIALIZED (
+    SELECT min(seq) AS seq, min(timestamp) AS timestamp FROM last HAVING count(*) = ?
+), newer_blocks AS MATERIALIZED (
+    SELECT block FROM search_blocks, oldest
+    WHERE block <= oldest.{_BLOCK} AND newest_minute >= oldest.{_MINUTE}
+)
+SELECT id, entry FROM (
+    SELECT * FROM last
+    UNION ALL
+    SELECT entries.seq, entries.timestamp, entries.id, entries.entry $source
+        AND search_index.rowid >= coalesce((SELECT min(block) << 10 FROM newer_blocks), {MAX_INT})
+        AND search_index.rowid < coalesce((SELECT seq FROM oldest), 0)
+        AND search_index.rowid >> 10 IN newer_blocks
+        AND entries.timestamp > (SELECT timestamp FROM oldest))
+ORDER BY timestamp DESC, seq DESC LIMIT ?
+"""
 
 # So many pages at a time: others write in between.
 _MERGE = "INSERT INTO search_index (search_index, rank) VALUES ('merge', -500)"
@@ -132,8 +172,8 @@ def make(connection: sqlite3.Connection, language: str | None) -> None:
         return
     for trigger in _TRIGGERS:
         connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
-    for table in ("search_index", "search_entries", "search_removed", "search_state"):
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for table in ("index", "entries", "removed", "blocks", "state"):
+        connection.execute(f"DROP TABLE IF EXISTS search_{table}")
     # An older version refuses the database.
     connection.execute(f"PRAGMA user_version = {FORMAT if language is None else SEARCH_FORMAT}")
     if language is None:
@@ -306,22 +346,14 @@ def list_found(
         match = f"({match}) NOT ({' OR '.join(map(_alternatives, without))})"
     source, parameters = _source(match, scope)
     if after is not None:
-        source += " AND (messages.timestamp, messages.seq) < (?, ?)"
+        source += " AND (entries.timestamp, entries.seq) < (?, ?)"
         parameters += _cursor(connection, scope, after)
-    return connection.execute(
-        f"""
-        SELECT chosen.id, entries.entry FROM (
-            SELECT messages.id, messages.timestamp, messages.seq {source}
-            ORDER BY messages.timestamp DESC, messages.seq DESC LIMIT ?) AS chosen
-        CROSS JOIN search_entries AS entries ON entries.seq = chosen.seq
-        ORDER BY chosen.timestamp DESC, chosen.seq DESC""",
-        [*parameters, limit],
-    ).fetchall()
+    statement = _LIST.replace("$source", source)
+    return connection.execute(statement, [*parameters, limit, limit, *parameters, limit]).fetchall()
 
 
 def _cursor(connection: sqlite3.Connection, scope: SearchScope, after: str) -> list[Any]:
-    whose = scope._replace(roles=(), since=None, until=None)
-    source, parameters = _source("", whose)
+    source, parameters = _messages(scope._replace(roles=(), since=None, until=None))
     row = connection.execute(
         f"SELECT messages.timestamp, messages.seq {source} AND messages.id = ?",
         [*parameters, after],
@@ -332,7 +364,7 @@ def _cursor(connection: sqlite3.Connection, scope: SearchScope, after: str) -> l
 
 
 def _count(connection: sqlite3.Connection, match: str, scope: SearchScope, most: int) -> int:
-    source, parameters = _source(match, scope)
+    source, parameters = _source(match, scope) if match else _messages(scope)
     if match and not (scope.agent_id or scope.since is not None or scope.until is not None):
         source, parameters = "FROM search_index WHERE search_index MATCH ?", [match]
     row = connection.execute(
@@ -343,10 +375,31 @@ def _count(connection: sqlite3.Connection, match: str, scope: SearchScope, most:
 
 
 def _source(match: str, scope: SearchScope) -> tuple[str, list[Any]]:
-    """Return the rest of a query, and its parameters, for the messages that match in a scope."""
+    """Return the rest of a query, and its parameters, for the messages of a scope that match.
+
+    Args:
+        match: what they have in the index, with the tokens of the scope.
+        scope: which messages.
+    """
+    conditions = {
+        "search_index MATCH ?": match,
+        "conversations.agent_id = ?": scope.agent_id,
+        "entries.timestamp >= ?": scope.since,
+        "entries.timestamp < ?": scope.until,
+    }
+    tables = "search_index CROSS JOIN search_entries AS entries ON entries.seq = search_index.rowid"
+    if scope.agent_id is not None:
+        tables += """
+            CROSS JOIN stored_messages AS messages ON messages.seq = entries.seq
+            CROSS JOIN stored_conversations AS conversations
+                ON conversations.id = messages.conversation_id"""
+    return _where(tables, conditions)
+
+
+def _messages(scope: SearchScope) -> tuple[str, list[Any]]:
+    """Return the same for all messages of a scope, which does not name roles."""
     by_conversation = scope.conversation_id is not None
     conditions = {
-        "search_index MATCH ?": match or None,
         # A conversation has fewer messages than a user: its index is the one to use.
         f"{'+' * by_conversation}messages.user_id = ?": scope.user_id,
         "messages.conversation_id = ?": scope.conversation_id,
@@ -355,13 +408,15 @@ def _source(match: str, scope: SearchScope) -> tuple[str, list[Any]]:
         "messages.timestamp >= ?": scope.since,
         "messages.timestamp < ?": scope.until,
     }
-    given = {sql: value for sql, value in conditions.items() if value is not None}
     tables = "stored_messages AS messages"
-    if match:
-        tables = f"search_index CROSS JOIN {tables} ON messages.seq = search_index.rowid"
     if scope.agent_id is not None or scope.viewer is not None:
         tables += """ CROSS JOIN stored_conversations AS conversations
             ON conversations.id = messages.conversation_id"""
+    return _where(tables, conditions)
+
+
+def _where(tables: str, conditions: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    given = {sql: value for sql, value in conditions.items() if value is not None}
     return f"FROM {tables} WHERE {' AND '.join(given) or 'true'}", list(given.values())
 
 
