@@ -15,7 +15,7 @@ import pytest
 
 from jazzmine import ConfigurationError, NotFoundError, ScopeError
 from jazzmine._async.message_store import searching
-from jazzmine.backends.sqlite import file_check, migrations, search
+from jazzmine.backends.sqlite import file_check, migrations, search, search_queries
 from jazzmine.core import message_store as async_stores
 from jazzmine.search.analyser import analyser_for
 from jazzmine.search.query import SearchScope, parse_query, spans_of
@@ -194,7 +194,9 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
 
             connection.set_progress_handler(counted, 10)
             clauses = parse_query("tea", analyser_for("")).clauses
-            found = search.list_found(connection, clauses, True, (), SearchScope(), 20, None)
+            found = search_queries.list_found(
+                connection, clauses, True, (), SearchScope(), 20, None
+            )
             connection.set_progress_handler(None, 0)
             assert [row[0] for row in found] == [f"m{number - 1 - n}" for n in range(20)]
             return count

@@ -21,7 +21,7 @@ from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine._compat.async_concurrency import run_blocking
-from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
+from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
@@ -471,7 +471,7 @@ class SQLiteBackend(MessageBackend):
         """Count messages by the index."""
         seen = scope._replace(viewer=self.viewer)
         return await self.client.read(
-            lambda connection, _: search.count_found(connection, clauses, seen), None
+            lambda connection, _: search_queries.count_found(connection, clauses, seen), None
         )
 
     async def list_found(
@@ -486,7 +486,7 @@ class SQLiteBackend(MessageBackend):
         """Return messages that the index finds."""
         seen = scope._replace(viewer=self.viewer)
         return await self.client.read(
-            lambda connection, size: search.list_found(
+            lambda connection, size: search_queries.list_found(
                 connection, clauses, every, without, seen, limit, after
             ),
             None,
