@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from jazzmine.backends.mongodb.words import SEARCH_INDEXES
 from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
+from tests.backends.long_texts import AnalysingThreads, store_long_texts
 from tests.servers import mongodb
 
 Config = dict[str, Any]
@@ -137,3 +139,10 @@ def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
 
         assert found(other, "walked") == ["m1"]
         assert searched(config) == [{"id": "m1", "search_entry": "walking|walk"}]
+
+
+def test_the_words_of_long_texts_are_found_beside_other_calls(config: Config) -> None:
+    with AnalysingThreads() as threads:
+        asyncio.run(store_long_texts({**config, "search": True}))
+
+    assert threads.are_others(short=3, long=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Message
 from jazzmine.search.query import SearchScope
 from jazzmine.sync import MessageStore
+from tests.backends.long_texts import AnalysingThreads, store_long_texts
 from tests.backends.postgres_samples import bound, config, conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
 from tests.servers import postgres
@@ -238,6 +240,13 @@ def test_a_search_of_a_scoped_store_finds_its_messages_in_the_index_of_words(
     assert {one for (one,) in having_token()} == {"m1", *copies.values()}
     store.update_conversation(conversation("c1").model_copy(update={"user_id": "v"}))
     assert having_token() == [(copies["m1"],)]
+
+
+def test_the_words_of_long_texts_are_found_beside_other_calls(schema: str) -> None:
+    with AnalysingThreads() as threads:
+        asyncio.run(store_long_texts(config(schema, search=True)))
+
+    assert threads.are_others(short=3, long=3)
 
 
 def _indexes(admin: Admin, schema: str) -> list[Any]:

@@ -29,8 +29,6 @@ from jazzmine.backends.mongodb.documents import (
     document_of,
     escaped,
     id_of,
-    message_document,
-    message_documents,
     stored_fields,
     to_row,
     to_rows,
@@ -233,7 +231,7 @@ class MongoDBBackend(MessageBackend):
         trace: Snapshot[TurnTrace] | None,
     ) -> None:
         owners = [message.record.conversation_id for message in messages]
-        documents = message_documents(messages, self._search.analyser)
+        documents = await self._search.documents(messages)
         ids = list(owners)
         first = None if conversation is None else conversation_document(conversation)
         last = None if trace is None else trace_document(trace)
@@ -448,8 +446,7 @@ class MongoDBBackend(MessageBackend):
         trace: Snapshot[TurnTrace] | None,
         replace_after: str | Nothing | None,
     ) -> int | Refusal:
-        analyser = self._search.analyser
-        documents = [message_document(message, analyser) for message in messages]
+        documents = await self._search.documents(messages)
         of_turn = None if trace is None else trace_document(trace)
         given = steps.Append(
             conversation_id, documents, expected_last, of_turn, replace_after, self.viewer

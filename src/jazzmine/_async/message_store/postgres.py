@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from jazzmine._async.clients.postgres import new_client
@@ -15,7 +15,7 @@ from jazzmine._async.message_store.backend import (
     MessageOwner,
     TraceKey,
 )
-from jazzmine._async.message_store.searching import settle_search
+from jazzmine._async.message_store.searching import run_analysis, settle_search, texts_of
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.store import limited_copy
 from jazzmine._async.views.seal import sealed_messages
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
+T = TypeVar("T")
 
 _PENDING_AT_ONCE = 500
 
@@ -158,6 +159,13 @@ class PostgresBackend(MessageBackend):
 
     # Writes
 
+    async def _analysed(
+        self, messages: Sequence[Snapshot[Message]], function: Callable[..., T], *args: Any
+    ) -> T:
+        """Return the parameters that a function makes of messages, with what is indexed of them."""
+        texts = () if self._analyser is None else texts_of(messages)
+        return await run_analysis(texts, function, *args, self._analyser)
+
     async def store(
         self,
         conversation: Snapshot[Conversation] | None,
@@ -166,11 +174,11 @@ class PostgresBackend(MessageBackend):
     ) -> None:
         if conversation is None and trace is None and len(messages) == 1:
             owner = to_text(messages[0].record.conversation_id)
-            message = message_json(messages[0], self._analyser)
+            message = await self._analysed(messages, message_json, messages[0])
             given: dict[str, object] = {"owner": owner, "message": message}
             await self._write(sql.STORE_MESSAGE, given, line=owner)
             return
-        parameters = store_parameters(conversation, messages, trace, self._analyser)
+        parameters = await self._analysed(messages, store_parameters, conversation, messages, trace)
         line = ""
         if conversation is not None:
             line = to_text(conversation.record.id)
@@ -190,7 +198,7 @@ class PostgresBackend(MessageBackend):
             parameters = {"conversations": many_json(conversations), "traces": None}
             await self._client.write(sql.STORE_MANY, parameters)
         if messages:
-            turn = store_parameters(None, messages, None, self._analyser)
+            turn = await self._analysed(messages, store_parameters, None, messages, None)
             await self._client.write(sql.STORE, turn)
         if traces:
             parameters = {"conversations": None, "traces": many_json(traces)}
@@ -253,8 +261,14 @@ class PostgresBackend(MessageBackend):
         trace: Snapshot[TurnTrace] | None,
         replace_after: str | Nothing | None,
     ) -> int | Refusal:
-        parameters = append_parameters(
-            conversation_id, messages, expected_last, trace, replace_after, self._analyser
+        parameters = await self._analysed(
+            messages,
+            append_parameters,
+            conversation_id,
+            messages,
+            expected_last,
+            trace,
+            replace_after,
         )
         owner = to_text(conversation_id)
         while True:
@@ -490,7 +504,8 @@ class PostgresBackend(MessageBackend):
         """Index messages, each given as its id, its text and its version; return how many."""
         if self._analyser is None:
             return 0
-        entries = words.entries_json(rows, self._analyser)
+        texts = [row[1] for row in rows]
+        entries = await run_analysis(texts, words.entries_json, rows, self._analyser)
         return int(await self._client.write(words.INDEX, {"entries": entries}))
 
     async def _index_pending(self) -> None:

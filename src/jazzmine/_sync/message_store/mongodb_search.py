@@ -12,11 +12,20 @@ from pymongo import UpdateOne
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Session
+from jazzmine._sync.message_store.searching import run_analysis, texts_of
 from jazzmine.backends.mongodb import words
-from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
+from jazzmine.backends.mongodb.documents import (
+    HIDDEN,
+    Document,
+    id_of,
+    message_documents,
+    searched_fields,
+)
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import equal
 from jazzmine.errors import NotFoundError
+from jazzmine.records.base import Snapshot
+from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.index import SearchState
@@ -26,6 +35,10 @@ from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, C
 __all__ = ["MongoDBSearch"]
 
 _PENDING_AT_ONCE = 500
+
+
+def _all_searched_fields(texts: Sequence[Any], analyser: Analyser) -> list[Document]:
+    return [searched_fields(text, analyser) for text in texts]
 
 
 class MongoDBSearch:
@@ -71,6 +84,11 @@ class MongoDBSearch:
         self._unindexed = None
         self.state()
 
+    def documents(self, messages: Sequence[Snapshot[Message]]) -> list[Document]:
+        """Return the documents of messages, with what is indexed of them."""
+        texts = () if self.analyser is None else texts_of(messages)
+        return run_analysis(texts, message_documents, messages, self.analyser)
+
     def fill(self, size: int) -> tuple[int, int]:
         """Index some messages that are not yet; return how many, and about how many are left."""
         state = self.state()
@@ -99,11 +117,15 @@ class MongoDBSearch:
     def _index(self, found: Sequence[Document]) -> int:
         """Add the entries of messages whose text is still the same; return how many."""
         assert self.analyser is not None
-        updates = []
-        for document in found:
-            text = document.get("original_content")
-            unchanged = {"_id": document["_id"], "original_content": {"$eq": text}}
-            updates.append(UpdateOne(unchanged, {"$set": searched_fields(text, self.analyser)}))
+        texts = [document.get("original_content") for document in found]
+        some = [text for text in texts if isinstance(text, str)]
+        fields = run_analysis(some, _all_searched_fields, texts, self.analyser)
+        updates = [
+            UpdateOne(
+                {"_id": document["_id"], "original_content": {"$eq": text}}, {"$set": searched}
+            )
+            for document, text, searched in zip(found, texts, fields, strict=True)
+        ]
         messages = self._client.collection(MESSAGES)
 
         def attempt(session: Session | None) -> int:

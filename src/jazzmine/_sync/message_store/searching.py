@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.errors import ConfigurationError
+from jazzmine.records.base import Snapshot
+from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row, are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.query import Clause, Query, SearchScope, Term, spans_of
 from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
-__all__ = ["find_best", "find_newest", "find_spans", "require_search", "settle_search"]
+__all__ = [
+    "find_best",
+    "find_newest",
+    "find_spans",
+    "require_search",
+    "run_analysis",
+    "settle_search",
+    "texts_of",
+]
 
-# The words of so many characters are found in a few milliseconds.
-_FEW_CHARACTERS = 50_000
+T = TypeVar("T")
+
+# The words of so many characters are found in a few milliseconds, with their stems, too.
+_FEW_CHARACTERS = 5_000
 
 
 def settle_search(backend: MessageBackend, language: str | None) -> None:
@@ -131,10 +144,21 @@ def find_spans(
     def spans() -> list[list[tuple[int, int]]]:
         return [spans_of(query, text, analyser) for text in texts]
 
+    return run_analysis(texts, spans)
+
+
+def run_analysis(texts: Iterable[str], function: Callable[..., T], *args: Any) -> T:
+    """Return the result of a function that finds the words of some texts."""
     if sum(map(len, texts)) > _FEW_CHARACTERS:
         # Finding them here would keep other calls waiting.
-        return run_blocking(spans)
-    return spans()
+        result: T = run_blocking(function, *args)
+        return result
+    return function(*args)
+
+
+def texts_of(messages: Iterable[Snapshot[Message]]) -> list[str]:
+    """Return the texts of messages whose words are indexed."""
+    return [message.record.original_content for message in messages]
 
 
 def _terms(query: Query) -> list[Term]:
