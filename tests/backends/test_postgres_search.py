@@ -14,6 +14,7 @@ import pytest
 from jazzmine.backends.postgres import doctor, word_index
 from jazzmine.backends.postgres.rows import message_json
 from jazzmine.backends.postgres.schema import migrations
+from jazzmine.cli.searching import check_search
 from jazzmine.errors import JazzmineError
 from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Message
@@ -240,6 +241,22 @@ def test_a_search_of_a_scoped_store_finds_its_messages_in_the_index_of_words(
     assert {one for (one,) in having_token()} == {"m1", *copies.values()}
     store.update_conversation(conversation("c1").model_copy(update={"user_id": "v"}))
     assert having_token() == [(copies["m1"],)]
+
+
+def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    store.store_messages([message(f"m{number}", at=number) for number in range(3)])
+    assert [one.level for one in check_search(store)] == ["ok"]
+    admin.execute(bound("DELETE FROM $schema.message_words WHERE message_id = 'm1'", schema))
+
+    [finding] = check_search(store)
+    assert (finding.level, finding.cure) == ("warning", "jazzmine index")
+    assert "by 1 message" in finding.text
+    while store.backend.fill_search(10) != (0, 0):
+        pass
+    assert [one.level for one in check_search(store)] == ["ok"]
+    assert found(store, "hello") == ["m2", "m1", "m0"]
 
 
 def test_the_words_of_long_texts_are_found_beside_other_calls(schema: str) -> None:

@@ -196,6 +196,7 @@ async def test_an_index_is_added_in_steps_changed_and_removed(searched: MessageS
         await searched.search_messages("refund")
 
     await hooks.make_search("")
+    assert await hooks.count_unindexed() == len(TEXTS)
     await searched.store_message(message("m5", original_content="refund"))
     while (await hooks.fill_search(1)) != (0, 0):
         await searched.delete_message("m4")
@@ -250,6 +251,7 @@ async def test_the_answers_are_those_of_reading_every_message(
         assert found(best) == model.best(query, **scope), query
         newest = await store.search_messages(query, **limits, order="newest")
         assert found(newest) == model.newest(query, **scope)[:20], query
+    assert await searched.backend.count_unindexed() == 0
 
 
 CHANGES = (

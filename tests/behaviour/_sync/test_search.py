@@ -196,6 +196,7 @@ def test_an_index_is_added_in_steps_changed_and_removed(searched: MessageStore) 
         searched.search_messages("refund")
 
     hooks.make_search("")
+    assert hooks.count_unindexed() == len(TEXTS)
     searched.store_message(message("m5", original_content="refund"))
     while (hooks.fill_search(1)) != (0, 0):
         searched.delete_message("m4")
@@ -250,6 +251,7 @@ def test_the_answers_are_those_of_reading_every_message(
         assert found(best) == model.best(query, **scope), query
         newest = store.search_messages(query, **limits, order="newest")
         assert found(newest) == model.newest(query, **scope)[:20], query
+    assert searched.backend.count_unindexed() == 0
 
 
 CHANGES = (

@@ -732,6 +732,9 @@ class MongoDBBackend(MessageBackend):
     async def fill_search(self, size: int) -> tuple[int, int]:
         return await self._search.fill(size)
 
+    async def count_unindexed(self) -> int:
+        return await self._search.count_unindexed()
+
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         return await self._search.count(clauses, scope._replace(viewer=self.viewer))
 

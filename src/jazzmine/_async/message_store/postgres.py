@@ -486,7 +486,7 @@ class PostgresBackend(MessageBackend):
         if state is None:
             return 0, 0
         if self._unindexed is None:
-            self._unindexed = (await self._client.rows(words.COUNT_UNINDEXED))[0][0]
+            self._unindexed = await self.count_unindexed()
         page = {"after": self._filled, "limit": size}
         rows = await self._client.rows(words.UNINDEXED, page)
         if not rows and self._filled:
@@ -499,6 +499,10 @@ class PostgresBackend(MessageBackend):
         indexed = await self._index(rows)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
+
+    async def count_unindexed(self) -> int:
+        unindexed: int = (await self._client.rows(words.COUNT_UNINDEXED))[0][0]
+        return unindexed
 
     async def _index(self, rows: Sequence[Row]) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""

@@ -467,6 +467,10 @@ class SQLiteBackend(MessageBackend):
         """Index some messages."""
         return await self.client.write(lambda connection: search.fill(connection, size))
 
+    async def count_unindexed(self) -> int:
+        """Compare how many messages and how many entries there are."""
+        return await self.client.read(lambda connection, _: search.count_unindexed(connection))
+
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count messages by the index."""
         seen = scope._replace(viewer=self.viewer)

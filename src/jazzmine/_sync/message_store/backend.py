@@ -434,6 +434,10 @@ class MessageBackend(Backend):
         """
         raise ConfigurationError(f"{self.system_name} has no search")
 
+    def count_unindexed(self) -> int:
+        """Count the messages that the index lacks, and those that it has left over."""
+        raise ConfigurationError(f"{self.system_name} has no search")
+
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those of them that have all terms of each clause.
 

@@ -732,6 +732,9 @@ class MongoDBBackend(MessageBackend):
     def fill_search(self, size: int) -> tuple[int, int]:
         return self._search.fill(size)
 
+    def count_unindexed(self) -> int:
+        return self._search.count_unindexed()
+
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         return self._search.count(clauses, scope._replace(viewer=self.viewer))
 

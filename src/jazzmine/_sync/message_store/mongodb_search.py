@@ -94,9 +94,8 @@ class MongoDBSearch:
         state = self.state()
         if state is None:
             return 0, 0
-        query, messages = words.pending(state.language), self._client.collection(MESSAGES)
         if self._unindexed is None:
-            self._unindexed = self._client.read(lambda: messages.count_documents(query))
+            self._unindexed = self.count_unindexed()
         found = self._pending(size)
         if not found:
             self._client.complete_search(state.language)
@@ -104,6 +103,12 @@ class MongoDBSearch:
         indexed = self._index(found)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
+
+    def count_unindexed(self) -> int:
+        """Count the messages that are not indexed."""
+        assert self.analyser is not None
+        query, messages = words.pending(self.analyser.language), self._client.collection(MESSAGES)
+        return self._client.read(lambda: messages.count_documents(query))
 
     def _pending(self, size: int) -> list[Document]:
         if self.analyser is None:

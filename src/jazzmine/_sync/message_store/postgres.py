@@ -486,7 +486,7 @@ class PostgresBackend(MessageBackend):
         if state is None:
             return 0, 0
         if self._unindexed is None:
-            self._unindexed = (self._client.rows(words.COUNT_UNINDEXED))[0][0]
+            self._unindexed = self.count_unindexed()
         page = {"after": self._filled, "limit": size}
         rows = self._client.rows(words.UNINDEXED, page)
         if not rows and self._filled:
@@ -499,6 +499,10 @@ class PostgresBackend(MessageBackend):
         indexed = self._index(rows)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
+
+    def count_unindexed(self) -> int:
+        unindexed: int = (self._client.rows(words.COUNT_UNINDEXED))[0][0]
+        return unindexed
 
     def _index(self, rows: Sequence[Row]) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""

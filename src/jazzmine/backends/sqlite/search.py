@@ -29,6 +29,7 @@ __all__ = [
     "MINUTE",
     "conversation_token",
     "copy_entries",
+    "count_unindexed",
     "fill",
     "has_pending",
     "index_changes",
@@ -137,6 +138,19 @@ _NOTE_SOME = """
 INSERT OR IGNORE INTO search_entries (seq, id, timestamp)
 SELECT seq, id, timestamp FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT ?
 """
+_NOTE_LACKING = """
+INSERT INTO search_entries (seq, id, timestamp)
+SELECT seq, id, timestamp FROM stored_messages AS messages
+WHERE NOT EXISTS (SELECT 1 FROM search_entries WHERE seq = messages.seq)
+"""
+_REMOVE_LEFT_OVER = """
+DELETE FROM search_entries
+WHERE NOT EXISTS (SELECT 1 FROM stored_messages WHERE seq = search_entries.seq)
+"""
+_COUNT_UNINDEXED = """
+SELECT abs((SELECT count(*) FROM stored_messages)
+    - (SELECT count(*) FROM search_entries WHERE entry IS NOT NULL))
+"""
 _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFFSET ?"
 _LEFT = "SELECT count(*) FROM stored_messages WHERE seq >= ?"
 
@@ -180,7 +194,7 @@ def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
     """Index some of the messages that are not; return how many, and how many are left."""
     _, first = connection.execute(_STATE).fetchone()
     if first is None:
-        return 0, 0
+        return _mend(connection), 0
     indexed = connection.execute(_NOTE_SOME, [first, size]).rowcount
     index_pending(connection)
     row = connection.execute(_NEXT, [first, min(size, MAX_INT)]).fetchone()
@@ -188,6 +202,22 @@ def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
     connection.execute("UPDATE search_state SET next_seq = ?", [following])
     left = 0 if following is None else connection.execute(_LEFT, [following]).fetchone()[0]
     return indexed, left
+
+
+def _mend(connection: sqlite3.Connection) -> int:
+    """Make the entries those of the messages; return how many were not."""
+    if not count_unindexed(connection):
+        return 0
+    mended = connection.execute(_REMOVE_LEFT_OVER).rowcount
+    mended += connection.execute(_NOTE_LACKING).rowcount
+    index_pending(connection)
+    return mended
+
+
+def count_unindexed(connection: sqlite3.Connection) -> int:
+    """Return by how many the numbers of messages and of their entries differ."""
+    count: int = connection.execute(_COUNT_UNINDEXED).fetchone()[0]
+    return count
 
 
 def has_pending(connection: sqlite3.Connection) -> bool:
