@@ -259,6 +259,27 @@ def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it
     assert found(store, "hello") == ["m2", "m1", "m0"]
 
 
+def test_a_search_of_a_word_is_four_queries(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.store_message(message())
+    backend: Any = store.backend
+    rows = backend._client.rows
+    queries: list[str] = []
+
+    def noted(sql: str, *arguments: Any, **options: Any) -> Any:
+        queries.append(sql)
+        return rows(sql, *arguments, **options)
+
+    monkeypatch.setattr(backend._client, "rows", noted)
+
+    assert found(store, "hello") == ["m1"]
+    assert len(queries) == 4
+    queries.clear()
+    assert [one.message.id for one in store.search_messages("hello", order="newest")] == ["m1"]
+    assert len(queries) == 3
+
+
 def test_the_words_of_long_texts_are_found_beside_other_calls(schema: str) -> None:
     with AnalysingThreads() as threads:
         asyncio.run(store_long_texts(config(schema, search=True)))
