@@ -213,8 +213,20 @@ def test_a_fork_is_indexed_as_its_source_without_analysing_it(
 
 
 def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ranked(
-    store: MessageStore,
+    path: Path, store: MessageStore
 ) -> None:
+    def blocks() -> list[Any]:
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute("SELECT * FROM search_blocks ORDER BY block").fetchall()
+
+    check_beyond_most_read(store)
+    as_stored = blocks()
+    store.backend.make_search(None)
+    store.backend.make_search("")
+    while store.backend.fill_search(1_000) != (0, 0):
+        pass
+
+    assert blocks() == as_stored
     check_beyond_most_read(store)
 
 

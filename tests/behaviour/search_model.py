@@ -77,14 +77,16 @@ def check_beyond_most_read(store: Any) -> None:
         best = model.best(query)
         assert found(store.search_messages(query, limit=4_000)) == best
         assert len(best) == count
+        newest = store.search_messages(query, order="newest", limit=20)
+        assert found(newest) == model.newest(query)[:20]
     assert "m0" not in dict(model.best("tea"))
 
 
 def _late(number: int) -> int:
     """The minute of a message: the order of some is not that in which they are stored."""
-    if number and not number % 40:
-        return number + (2_500 if number < 1_500 else -2_500)
-    return number
+    if not number or number % 37:
+        return number
+    return number + (4_300 if number < 1_000 else 2_500 if number < 2_000 else -1_500)
 
 
 class SearchModel:
