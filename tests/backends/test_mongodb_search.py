@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from jazzmine.backends.mongodb.words import SEARCH_INDEXES
+from jazzmine.cli.searching import check_search
 from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
+from tests.backends.long_texts import AnalysingThreads, store_long_texts
 from tests.servers import mongodb
 
 Config = dict[str, Any]
@@ -137,3 +140,26 @@ def test_an_index_for_another_language_takes_no_entry_of_the_one_before(
 
         assert found(other, "walked") == ["m1"]
         assert searched(config) == [{"id": "m1", "search_entry": "walking|walk"}]
+
+
+def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it(
+    config: Config, store: MessageStore
+) -> None:
+    store.store_messages([message(f"m{number}", number) for number in range(3)])
+    assert [one.level for one in check_search(store)] == ["ok"]
+    lost = {"search_entry": "", "search_terms": "", "search_language": ""}
+    database(config)["messages"].update_one({"id": "m1"}, {"$unset": lost})
+
+    [finding] = check_search(store)
+    assert (finding.level, finding.cure) == ("warning", "jazzmine index")
+    assert "by 1 message" in finding.text
+    fill(store)
+    assert [one.level for one in check_search(store)] == ["ok"]
+    assert found(store, "hello") == ["m2", "m1", "m0"]
+
+
+def test_the_words_of_long_texts_are_found_beside_other_calls(config: Config) -> None:
+    with AnalysingThreads() as threads:
+        asyncio.run(store_long_texts({**config, "search": True}))
+
+    assert threads.are_others(short=3, long=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -13,11 +14,13 @@ import pytest
 from jazzmine.backends.postgres import doctor, word_index
 from jazzmine.backends.postgres.rows import message_json
 from jazzmine.backends.postgres.schema import migrations
+from jazzmine.cli.searching import check_search
 from jazzmine.errors import JazzmineError
 from jazzmine.records.base import snapshot
 from jazzmine.records.messages import Message
 from jazzmine.search.query import SearchScope
 from jazzmine.sync import MessageStore
+from tests.backends.long_texts import AnalysingThreads, store_long_texts
 from tests.backends.postgres_samples import bound, config, conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
 from tests.servers import postgres
@@ -238,6 +241,50 @@ def test_a_search_of_a_scoped_store_finds_its_messages_in_the_index_of_words(
     assert {one for (one,) in having_token()} == {"m1", *copies.values()}
     store.update_conversation(conversation("c1").model_copy(update={"user_id": "v"}))
     assert having_token() == [(copies["m1"],)]
+
+
+def test_the_doctor_finds_messages_that_the_index_lacks_and_the_command_mends_it(
+    admin: Admin, schema: str, store: MessageStore
+) -> None:
+    store.store_messages([message(f"m{number}", at=number) for number in range(3)])
+    assert [one.level for one in check_search(store)] == ["ok"]
+    admin.execute(bound("DELETE FROM $schema.message_words WHERE message_id = 'm1'", schema))
+
+    [finding] = check_search(store)
+    assert (finding.level, finding.cure) == ("warning", "jazzmine index")
+    assert "by 1 message" in finding.text
+    while store.backend.fill_search(10) != (0, 0):
+        pass
+    assert [one.level for one in check_search(store)] == ["ok"]
+    assert found(store, "hello") == ["m2", "m1", "m0"]
+
+
+def test_a_search_of_a_word_is_four_queries(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.store_message(message())
+    backend: Any = store.backend
+    rows = backend._client.rows
+    queries: list[str] = []
+
+    def noted(sql: str, *arguments: Any, **options: Any) -> Any:
+        queries.append(sql)
+        return rows(sql, *arguments, **options)
+
+    monkeypatch.setattr(backend._client, "rows", noted)
+
+    assert found(store, "hello") == ["m1"]
+    assert len(queries) == 4
+    queries.clear()
+    assert [one.message.id for one in store.search_messages("hello", order="newest")] == ["m1"]
+    assert len(queries) == 3
+
+
+def test_the_words_of_long_texts_are_found_beside_other_calls(schema: str) -> None:
+    with AnalysingThreads() as threads:
+        asyncio.run(store_long_texts(config(schema, search=True)))
+
+    assert threads.are_others(short=3, long=3)
 
 
 def _indexes(admin: Admin, schema: str) -> list[Any]:

@@ -15,9 +15,11 @@ import pytest
 
 from jazzmine import ConfigurationError, NotFoundError, ScopeError
 from jazzmine._async.message_store import searching
-from jazzmine.backends.sqlite import file_check, migrations, search
+from jazzmine.backends.sqlite import file_check, migrations, search, search_queries
+from jazzmine.cli.searching import check_search
 from jazzmine.core import message_store as async_stores
-from jazzmine.search.query import spans_of
+from jazzmine.search.analyser import analyser_for
+from jazzmine.search.query import SearchScope, parse_query, spans_of
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
@@ -131,7 +133,10 @@ def test_what_a_store_writes_that_was_open_before_is_found(path: Path) -> None:
         late.store_message(message("m4", original_content="tea"))
 
 
-def test_the_index_is_consistent_with_its_entries(path: Path, store: MessageStore) -> None:
+def test_the_index_is_consistent_with_its_entries(
+    path: Path, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_MOST_WAITING", 7)
     for number in range(50):
         store.store_message(message(f"m{number % 20}", original_content=f"word{number} a"))
         if not number % 7:
@@ -140,9 +145,43 @@ def test_the_index_is_consistent_with_its_entries(path: Path, store: MessageStor
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("INSERT INTO search_index (search_index) VALUES ('integrity-check')")
         assert not search.has_pending(connection)
+        (last,) = connection.execute("SELECT last_seq FROM search_state").fetchone()
+        all_of_them = "SELECT rowid FROM search_index WHERE search_index MATCH 'a' ORDER BY rowid"
+        until_last = "SELECT seq FROM search_entries WHERE seq <= ? ORDER BY seq"
+        indexed = connection.execute(all_of_them).fetchall()
+        assert indexed == connection.execute(until_last, [last]).fetchall() != []
         (entries,) = connection.execute("SELECT count(*) FROM search_entries").fetchone()
         (messages,) = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
         assert entries == messages > 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM search_entries WHERE id IN ('m3', 'm59')",
+        "DELETE FROM stored_messages WHERE id IN ('m3', 'm59')",
+    ],
+    ids=["entries", "messages"],
+)
+def test_the_doctor_finds_a_damaged_index_and_the_command_mends_it(
+    path: Path, store: MessageStore, damage: str
+) -> None:
+    store.store_messages([message(f"m{n}", original_content="tea", timestamp=n) for n in range(60)])
+    store.store_message(message("n1", original_content="milk", timestamp=99))
+    assert [one.level for one in check_search(store)] == ["ok"]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TRIGGER search_deleted")
+        connection.execute(damage)
+
+    [finding] = check_search(store)
+    assert (finding.level, finding.cure) == ("warning", "jazzmine index")
+    assert "by 2 messages" in finding.text
+    while store.backend.fill_search(10) != (0, 0):
+        pass
+    assert [one.level for one in check_search(store)] == ["ok"]
+    stored = [one.id for one in store.get_messages_by_conversation_id("c1")]
+    found = store.search_messages("tea", order="newest", limit=100)
+    assert [one.message.id for one in found] == [one for one in reversed(stored) if one != "n1"]
 
 
 def test_a_fork_is_indexed_as_its_source_without_analysing_it(
@@ -174,9 +213,54 @@ def test_a_fork_is_indexed_as_its_source_without_analysing_it(
 
 
 def test_of_more_messages_than_are_read_the_newest_with_the_rarest_words_are_ranked(
-    store: MessageStore,
+    path: Path, store: MessageStore
 ) -> None:
+    def blocks() -> list[Any]:
+        with closing(sqlite3.connect(path)) as connection:
+            return connection.execute("SELECT * FROM search_blocks ORDER BY block").fetchall()
+
     check_beyond_most_read(store)
+    as_stored = blocks()
+    store.backend.make_search(None)
+    store.backend.make_search("")
+    while store.backend.fill_search(1_000) != (0, 0):
+        pass
+
+    assert blocks() == as_stored
+    check_beyond_most_read(store)
+
+
+def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
+    path: Path, store: MessageStore
+) -> None:
+    def steps() -> int:
+        """How much SQLite does for a page of what all messages have."""
+        with closing(sqlite3.connect(path)) as connection:
+            count = 0
+
+            def counted() -> None:
+                nonlocal count
+                count += 1
+
+            connection.set_progress_handler(counted, 10)
+            clauses = parse_query("tea", analyser_for("")).clauses
+            found = search_queries.list_found(
+                connection, clauses, True, (), SearchScope(), 20, None
+            )
+            connection.set_progress_handler(None, 0)
+            assert [row[0] for row in found] == [f"m{number - 1 - n}" for n in range(20)]
+            return count
+
+    number = 0
+    counts = []
+    for size in (2_500, 10_000):
+        new = range(number, size)
+        texts = [message(f"m{n}", original_content="tea", timestamp=n * 60_000) for n in new]
+        store.store_messages(texts)
+        number = size
+        counts.append(steps())
+
+    assert counts[1] < 2 * counts[0]
 
 
 def test_the_places_of_words_in_long_texts_are_found_beside_other_calls(path: Path) -> None:

@@ -59,6 +59,8 @@ def found(messages: Sequence[FoundMessage]) -> Found:
 def check_beyond_most_read(store: Any) -> None:
     """Compare searches of 4,300 messages, of which many have the words, with the model.
 
+    Some of them are stored long before, or long after, those of about the same time.
+
     Args:
         store: a sync store with an index for no language, and the conversation "c1".
     """
@@ -67,7 +69,7 @@ def check_beyond_most_read(store: Any) -> None:
     for number in range(4_300):
         has_tea, has_milk = number % 50 in range(3, 50, 2), number % 3 == 0
         text = "tea " * has_tea + "milk " * has_milk + "word" if number else "tea tea"
-        new = message(f"m{number}", original_content=text, timestamp=number)
+        new = message(f"m{number}", original_content=text, timestamp=_late(number) * 60_000)
         model.messages[new.id] = new
     store.store_messages(list(model.messages.values()))
 
@@ -75,7 +77,16 @@ def check_beyond_most_read(store: Any) -> None:
         best = model.best(query)
         assert found(store.search_messages(query, limit=4_000)) == best
         assert len(best) == count
+        newest = store.search_messages(query, order="newest", limit=20)
+        assert found(newest) == model.newest(query)[:20]
     assert "m0" not in dict(model.best("tea"))
+
+
+def _late(number: int) -> int:
+    """The minute of a message: the order of some is not that in which they are stored."""
+    if not number or number % 37:
+        return number
+    return number + (4_300 if number < 1_000 else 2_500 if number < 2_000 else -1_500)
 
 
 class SearchModel:

@@ -165,7 +165,13 @@ def check_search(store: MessageStore) -> Iterator[Finding]:
     if state is None:
         return
     language = f" with the stems of {state.language}" if state.language else ""
-    if state.is_complete:
-        yield fine(f"messages are found by words{language}")
-    else:
+    if not state.is_complete:
         yield warning(f"the index of words{language} is not complete", "jazzmine index")
+    elif unindexed := store.backend.count_unindexed():
+        yield warning(
+            f"the index of words{language} differs from what is stored, by"
+            f" {counted(unindexed, 'messages')}",
+            "jazzmine index",
+        )
+    else:
+        yield fine(f"messages are found by words{language}")

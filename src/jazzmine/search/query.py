@@ -32,14 +32,14 @@ class Term(NamedTuple):
 
     def is_in(self, form: str) -> bool:
         """Return whether a word in an index entry counts."""
-        if form in self.forms:
+        if form in self.forms or (self.is_prefix and form.startswith(self.forms)):
             return True
-        if not self.is_prefix and "|" not in form:
+        if "|" not in form:
             return False
         parts = form.split("|")
         if self.is_prefix:
             return any(part.startswith(self.forms) for part in parts)
-        return len(parts) > 1 and not set(parts).isdisjoint(self.forms)
+        return not set(parts).isdisjoint(self.forms)
 
 
 class Clause(NamedTuple):

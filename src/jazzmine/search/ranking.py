@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from jazzmine.search.analyser import Analyser
-from jazzmine.search.query import Clause, Query, parse_query
+from jazzmine.search.query import Clause, Query, Term, parse_query
 
 __all__ = [
     "MOST_FOUND_COUNTED",
@@ -25,7 +25,7 @@ __all__ = [
 MOST_READ = 2000
 """How many messages a search reads."""
 
-MOST_MESSAGES_COUNTED, MOST_FOUND_COUNTED = 100_000, 50_000
+MOST_MESSAGES_COUNTED, MOST_FOUND_COUNTED = 20_000, 10_000
 """Up to how many the messages of a scope are counted, and those that have a clause."""
 
 Counts: TypeAlias = tuple[int, Sequence[int]]
@@ -75,44 +75,70 @@ def ranked(
         The places of the entries with their scores, best first.
     """
     texts = [entry.split() for entry in entries]
-    forms = set(chain.from_iterable(texts))
-    average = sum(map(len, texts)) / len(texts) if texts else 0.0
-    rarity = {
-        clause: _rarity(counts[0], n) for clause, n in zip(query.clauses, counts[1], strict=True)
-    }
-    count = {clause: _counter(clause, forms) for clause in query.clauses}
-    ranking = []
-    for place, text in enumerate(texts):
-        found = {clause: count[clause](text) for clause in query.clauses}
-        if any(found[clause] for clause in needed) and not _is_excluded(text, query):
-            norm = _K1 * (1 - _B + _B * len(text) / average)
-            score = sum(rarity[clause] * n * (_K1 + 1) / (n + norm) for clause, n in found.items())
-            ranking.append((place, score))
+    lengths = list(map(len, texts))
+    average = sum(lengths) / max(1, len(lengths)) or 1.0  # without any word, all score 0
+    norms = [_K1 * (1 - _B + _B * length / average) for length in lengths]
+    forms_of = _FormsOf(texts)
+    scores, chosen = [0.0] * len(texts), set[int]()
+    for clause, count in zip(query.clauses, counts[1], strict=True):
+        rarity = _rarity(counts[0], count)
+        found = _counted([forms_of(term) for term in clause.terms], texts)
+        for place, n in enumerate(found):
+            if n:
+                scores[place] += rarity * n * (_K1 + 1) / (n + norms[place])
+        if clause in needed:
+            chosen.update(place for place, n in enumerate(found) if n)
+    if query.excluded:
+        chosen = {place for place in chosen if not _is_excluded(texts[place], query)}
+    ranking = [(place, scores[place]) for place in sorted(chosen)]
     return sorted(ranking, key=lambda pair: -pair[1])
 
 
-def _counter(clause: Clause, forms: set[str]) -> Callable[[Sequence[str]], int]:
-    """Return a function that counts a clause in a text.
+class _FormsOf:
+    """Returns the forms of some texts that count as a term.
 
-    Each form is compared with a term once, however many texts have it.
-
-    Args:
-        clause: what is counted.
-        forms: all forms of the texts.
+    Each form is compared with a term at most once, however many texts have it.
     """
-    first, *others = ({form for form in forms if term.is_in(form)} for term in clause.terms)
+
+    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
+        self._texts = texts
+
+    def __call__(self, term: Term) -> set[str]:
+        """Return the forms that count."""
+        if term.is_prefix:
+            return {form for form in self._forms if term.is_in(form)}
+        return set(term.forms).union(*(self._with_part.get(form, ()) for form in term.forms))
+
+    @cached_property
+    def _forms(self) -> set[str]:
+        return set().union(*self._texts)
+
+    @cached_property
+    def _with_part(self) -> dict[str, set[str]]:
+        """For each word and each stem, the forms that are both."""
+        found: dict[str, set[str]] = {}
+        for form in self._forms:
+            if "|" in form:
+                for part in form.split("|"):
+                    found.setdefault(part, set()).add(form)
+        return found
+
+
+def _counted(terms: Sequence[set[str]], texts: Sequence[Sequence[str]]) -> list[int]:
+    """Count in each text what has a form of each of the terms, one directly after another."""
+    first, *others = terms
+    return [0 if first.isdisjoint(text) else _count(first, others, text) for text in texts]
+
+
+def _count(first: set[str], others: Sequence[set[str]], text: Sequence[str]) -> int:
     if not others:
-        return lambda text: sum([form in first for form in text])
-
-    def count(text: Sequence[str]) -> int:
-        starts = [place for place, form in enumerate(text) if form in first]
-        return sum(
-            len(text) - place > len(others)
-            and all(text[place + n] in wanted for n, wanted in enumerate(others, 1))
-            for place in starts
-        )
-
-    return count
+        return sum(map(first.__contains__, text))
+    return sum(
+        len(text) - place > len(others)
+        and all(text[place + n] in wanted for n, wanted in enumerate(others, 1))
+        for place, form in enumerate(text)
+        if form in first
+    )
 
 
 def matches(entry: str, query: Query) -> bool:

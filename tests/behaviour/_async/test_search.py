@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine import ConfigurationError, NotFoundError
+from jazzmine.backends.sqlite import search
 from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, message
@@ -77,6 +78,18 @@ async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageSt
         await searched.search_messages("refund", after="m3")
     with pytest.raises(ValueError, match='"relevance" or "newest"'):
         await searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
+
+
+async def test_a_limit_of_0_finds_nothing_and_checks_after(searched: MessageStore) -> None:
+    await store_texts(searched)
+
+    assert await ids(searched, "refund", limit=0) == []
+    assert await ids(searched, "refund", order="newest", limit=0) == []
+    assert await ids(searched, "refund", order="newest", limit=0, after="m3") == []
+    with pytest.raises(NotFoundError, match="after='m9'"):
+        await searched.search_messages("refund", order="newest", limit=0, after="m9")
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        await searched.search_messages("refund", limit=-1)
 
 
 async def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
@@ -183,6 +196,7 @@ async def test_an_index_is_added_in_steps_changed_and_removed(searched: MessageS
         await searched.search_messages("refund")
 
     await hooks.make_search("")
+    assert await hooks.count_unindexed() == len(TEXTS)
     await searched.store_message(message("m5", original_content="refund"))
     while (await hooks.fill_search(1)) != (0, 0):
         await searched.delete_message("m4")
@@ -212,8 +226,10 @@ async def test_a_store_keeps_the_search_that_it_was_made_with(search_config: Con
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(4))
 async def test_the_answers_are_those_of_reading_every_message(
-    searched: MessageStore, seed: int
+    searched: MessageStore, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # How many of the last messages are not in the FTS5 table of SQLite yet.
+    monkeypatch.setattr(search, "_MOST_WAITING", (1, 3, 10, 50)[seed])
     draw, model = random.Random(seed), SearchModel()
     for number in (1, 2, 3):
         record = conversation(f"c{number}", user_id=f"u{number % 2 + 1}", agent_id=f"a{number}")
@@ -235,6 +251,7 @@ async def test_the_answers_are_those_of_reading_every_message(
         assert found(best) == model.best(query, **scope), query
         newest = await store.search_messages(query, **limits, order="newest")
         assert found(newest) == model.newest(query, **scope)[:20], query
+    assert await searched.backend.count_unindexed() == 0
 
 
 CHANGES = (

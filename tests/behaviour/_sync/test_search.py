@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine import ConfigurationError, NotFoundError
+from jazzmine.backends.sqlite import search
 from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, message
@@ -77,6 +78,18 @@ def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageStore) -
         searched.search_messages("refund", after="m3")
     with pytest.raises(ValueError, match='"relevance" or "newest"'):
         searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
+
+
+def test_a_limit_of_0_finds_nothing_and_checks_after(searched: MessageStore) -> None:
+    store_texts(searched)
+
+    assert ids(searched, "refund", limit=0) == []
+    assert ids(searched, "refund", order="newest", limit=0) == []
+    assert ids(searched, "refund", order="newest", limit=0, after="m3") == []
+    with pytest.raises(NotFoundError, match="after='m9'"):
+        searched.search_messages("refund", order="newest", limit=0, after="m9")
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        searched.search_messages("refund", limit=-1)
 
 
 def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
@@ -183,6 +196,7 @@ def test_an_index_is_added_in_steps_changed_and_removed(searched: MessageStore) 
         searched.search_messages("refund")
 
     hooks.make_search("")
+    assert hooks.count_unindexed() == len(TEXTS)
     searched.store_message(message("m5", original_content="refund"))
     while (hooks.fill_search(1)) != (0, 0):
         searched.delete_message("m4")
@@ -212,8 +226,10 @@ def test_a_store_keeps_the_search_that_it_was_made_with(search_config: Config) -
 @pytest.mark.smoke
 @pytest.mark.parametrize("seed", range(4))
 def test_the_answers_are_those_of_reading_every_message(
-    searched: MessageStore, seed: int
+    searched: MessageStore, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # How many of the last messages are not in the FTS5 table of SQLite yet.
+    monkeypatch.setattr(search, "_MOST_WAITING", (1, 3, 10, 50)[seed])
     draw, model = random.Random(seed), SearchModel()
     for number in (1, 2, 3):
         record = conversation(f"c{number}", user_id=f"u{number % 2 + 1}", agent_id=f"a{number}")
@@ -235,6 +251,7 @@ def test_the_answers_are_those_of_reading_every_message(
         assert found(best) == model.best(query, **scope), query
         newest = store.search_messages(query, **limits, order="newest")
         assert found(newest) == model.newest(query, **scope)[:20], query
+    assert searched.backend.count_unindexed() == 0
 
 
 CHANGES = (

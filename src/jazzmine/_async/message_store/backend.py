@@ -344,6 +344,13 @@ class MessageBackend(Backend):
         """Return how the index was made, or None if the store has none; read anew each time."""
         return None
 
+    async def prepare_search(self) -> SearchState | None:
+        """Return the same as `search_state`, before a search.
+
+        What processes have stored that do not know of the index is indexed first.
+        """
+        return await self.search_state()
+
     async def make_search(self, language: str | None) -> None:
         """Make an index for a language, in place of one for another language; None removes it.
 
@@ -359,6 +366,10 @@ class MessageBackend(Backend):
             How many were indexed, and about how many are left; the index is complete if both
             are 0.
         """
+        raise ConfigurationError(f"{self.system_name} has no search")
+
+    async def count_unindexed(self) -> int:
+        """Count the messages that the index lacks, and those that it has left over."""
         raise ConfigurationError(f"{self.system_name} has no search")
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:

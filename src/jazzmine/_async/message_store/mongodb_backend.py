@@ -695,11 +695,17 @@ class MongoDBBackend(MessageBackend):
     async def search_state(self) -> SearchState | None:
         return await self._search.state()
 
+    async def prepare_search(self) -> SearchState | None:
+        return await self._search.prepare()
+
     async def make_search(self, language: str | None) -> None:
         await self._search.make(language)
 
     async def fill_search(self, size: int) -> tuple[int, int]:
         return await self._search.fill(size)
+
+    async def count_unindexed(self) -> int:
+        return await self._search.count_unindexed()
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         return await self._search.count(clauses, scope._replace(viewer=self.viewer))

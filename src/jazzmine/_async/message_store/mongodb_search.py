@@ -12,8 +12,14 @@ from pymongo import UpdateOne
 
 from jazzmine._async.clients.mongodb.client import MongoDBClient
 from jazzmine._async.clients.mongodb.types import Session
+from jazzmine._async.message_store.searching import run_analysis
 from jazzmine.backends.mongodb import words
-from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
+from jazzmine.backends.mongodb.documents import (
+    HIDDEN,
+    Document,
+    id_of,
+    searched_fields,
+)
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import equal
 from jazzmine.errors import NotFoundError
@@ -26,6 +32,10 @@ from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, C
 __all__ = ["MongoDBSearch"]
 
 _PENDING_AT_ONCE = 500
+
+
+def _all_searched_fields(texts: Sequence[Any], analyser: Analyser) -> list[Document]:
+    return [searched_fields(text, analyser) for text in texts]
 
 
 class MongoDBSearch:
@@ -53,6 +63,15 @@ class MongoDBSearch:
         self.analyser = None if noted is None else analyser_for(noted["language"])
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
 
+    async def prepare(self) -> SearchState | None:
+        """Return the same, after indexing what was stored by processes that do not know of it."""
+        state = await self.state()
+        if state is not None and state.is_complete:
+            while found := await self._pending(_PENDING_AT_ONCE):
+                if not await self._index(found):
+                    break
+        return state
+
     async def make(self, language: str | None) -> None:
         """Make an index for a language, or remove the index."""
         state = await self.state()
@@ -67,9 +86,8 @@ class MongoDBSearch:
         state = await self.state()
         if state is None:
             return 0, 0
-        query, messages = words.pending(state.language), self._client.collection(MESSAGES)
         if self._unindexed is None:
-            self._unindexed = await self._client.read(lambda: messages.count_documents(query))
+            self._unindexed = await self.count_unindexed()
         found = await self._pending(size)
         if not found:
             await self._client.complete_search(state.language)
@@ -77,6 +95,12 @@ class MongoDBSearch:
         indexed = await self._index(found)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
+
+    async def count_unindexed(self) -> int:
+        """Count the messages that are not indexed."""
+        assert self.analyser is not None
+        query, messages = words.pending(self.analyser.language), self._client.collection(MESSAGES)
+        return await self._client.read(lambda: messages.count_documents(query))
 
     async def _pending(self, size: int) -> list[Document]:
         if self.analyser is None:
@@ -90,11 +114,15 @@ class MongoDBSearch:
     async def _index(self, found: Sequence[Document]) -> int:
         """Add the entries of messages whose text is still the same; return how many."""
         assert self.analyser is not None
-        updates = []
-        for document in found:
-            text = document.get("original_content")
-            unchanged = {"_id": document["_id"], "original_content": {"$eq": text}}
-            updates.append(UpdateOne(unchanged, {"$set": searched_fields(text, self.analyser)}))
+        texts = [document.get("original_content") for document in found]
+        some = [text for text in texts if isinstance(text, str)]
+        fields = await run_analysis(some, _all_searched_fields, texts, self.analyser)
+        updates = [
+            UpdateOne(
+                {"_id": document["_id"], "original_content": {"$eq": text}}, {"$set": searched}
+            )
+            for document, text, searched in zip(found, texts, fields, strict=True)
+        ]
         messages = self._client.collection(MESSAGES)
 
         async def attempt(session: Session | None) -> int:
@@ -104,15 +132,8 @@ class MongoDBSearch:
         async with self._client.line([]):
             return await self._client.write(attempt)
 
-    async def _index_pending(self) -> None:
-        """Index what processes have stored that do not know of the index."""
-        while found := await self._pending(_PENDING_AT_ONCE):
-            if not await self._index(found):
-                return
-
     async def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those that have each clause."""
-        await self._index_pending()
         searched = words.scope_query(scope, await self._conversations(scope))
         total = await self._count(searched, MOST_MESSAGES_COUNTED)
         found = [
@@ -135,7 +156,6 @@ class MongoDBSearch:
         after: str | None,
     ) -> Sequence[Row]:
         """Return the ids and entries of messages, newest first."""
-        await self._index_pending()
         within = await self._conversations(scope)
         searched = words.scope_query(scope, within)
         query = words.found_query(clauses, every, without, searched)

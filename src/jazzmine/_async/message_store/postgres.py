@@ -12,7 +12,7 @@ from jazzmine._async.message_store.backend import (
     MessageBackend,
     TraceKey,
 )
-from jazzmine._async.message_store.searching import settle_search
+from jazzmine._async.message_store.searching import run_analysis, settle_search
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
@@ -37,7 +37,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGES
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.errors import ConflictError, NotFoundError, StoreUnavailableError
+from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError, StoreUnavailableError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal
 from jazzmine.records.hook_arguments import (
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from jazzmine._async.clients.postgres.client import PostgresClient
 
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
-
 
 _PENDING_AT_ONCE = 500
 
@@ -415,9 +414,22 @@ class PostgresBackend(MessageBackend):
     # Words
 
     async def search_state(self) -> SearchState | None:
-        rows = await self._client.rows(words.SEARCH_STATE)
+        return self._following(await self._client.rows(words.SEARCH_STATE))
+
+    def _following(self, rows: Sequence[Any]) -> SearchState | None:
+        """Return the state of the index in the rows of a query, and follow it from now on."""
         state = words.read_state(rows[0][0]) if rows else None
         self._analyser = None if state is None else analyser_for(state.language)
+        return state
+
+    async def prepare_search(self) -> SearchState | None:
+        try:
+            rows = await self._client.rows(words.SEARCH_STATE_AND_PENDING)
+        except ConfigurationError:  # there is no table of words
+            return await self.search_state()
+        state = self._following(rows)
+        if state is not None and state.is_complete and rows[0][1]:
+            await self._index_pending()
         return state
 
     async def make_search(self, language: str | None) -> None:
@@ -430,7 +442,7 @@ class PostgresBackend(MessageBackend):
         if state is None:
             return 0, 0
         if self._unindexed is None:
-            self._unindexed = (await self._client.rows(words.COUNT_UNINDEXED))[0][0]
+            self._unindexed = await self.count_unindexed()
         page = {"after": self._filled, "limit": size}
         rows = await self._client.rows(words.UNINDEXED, page)
         if not rows and self._filled:
@@ -444,11 +456,16 @@ class PostgresBackend(MessageBackend):
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
 
+    async def count_unindexed(self) -> int:
+        unindexed: int = (await self._client.rows(words.COUNT_UNINDEXED))[0][0]
+        return unindexed
+
     async def _index(self, rows: Sequence[Row]) -> int:
         """Index messages, each given as its id, its text and its version; return how many."""
         if self._analyser is None:
             return 0
-        entries = words.entries_json(rows, self._analyser)
+        texts = [row[1] for row in rows]
+        entries = await run_analysis(texts, words.entries_json, rows, self._analyser)
         return int(await self._client.write(words.INDEX, {"entries": entries}))
 
     async def _index_pending(self) -> None:
@@ -458,7 +475,6 @@ class PostgresBackend(MessageBackend):
                 return
 
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        await self._index_pending()
         scope = scope._replace(viewer=self.viewer)
         parameters = {
             **words.scope_parameters(scope),
@@ -478,7 +494,6 @@ class PostgresBackend(MessageBackend):
         limit: int,
         after: str | None,
     ) -> Sequence[Row]:
-        await self._index_pending()
         scope = scope._replace(viewer=self.viewer)
         parameters = {
             **words.scope_parameters(scope),

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.hook_arguments import ConversationPage
-from jazzmine.records.rows import are_many, row_id
+from jazzmine.records.rows import Row, are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.query import Query, SearchScope, Term, spans_of
-from jazzmine.search.ranking import MOST_READ, clauses_to_find, matches, ranked
+from jazzmine.search.query import Clause, Query, SearchScope, Term, spans_of
+from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
-__all__ = ["find_best", "find_newest", "find_spans", "require_search", "settle_search"]
+__all__ = [
+    "find_best",
+    "find_newest",
+    "find_spans",
+    "require_search",
+    "run_analysis",
+    "settle_search",
+]
 
-# The words of so many characters are found in a few milliseconds.
-_FEW_CHARACTERS = 50_000
+T = TypeVar("T")
+
+# The words of so many characters are found in a few milliseconds, with their stems, too.
+_FEW_CHARACTERS = 5_000
 
 
 async def settle_search(backend: MessageBackend, language: str | None) -> None:
@@ -50,12 +60,12 @@ def _shown(language: str) -> str:
 
 
 async def require_search(backend: MessageBackend) -> Analyser:
-    """Return the analyser of a store's index.
+    """Return the analyser of a store's index, which is up to date.
 
     Raises:
         ConfigurationError: the store has none, or it is not complete.
     """
-    state = await backend.search_state()
+    state = await backend.prepare_search()
     if state is None:
         raise ConfigurationError(
             "this store has no search; the command `jazzmine index` adds it, and the option"
@@ -73,11 +83,27 @@ async def find_best(
     backend: MessageBackend, query: Query, scope: SearchScope, limit: int
 ) -> dict[str, float]:
     """Return the ids of the messages that match a query best, with their scores."""
-    counts = await backend.count_found(query.clauses, scope)
-    needed = clauses_to_find(query.clauses, counts)
+
+    async def read(clauses: Sequence[Clause]) -> Sequence[Row]:
+        return await backend.list_found(clauses, False, _terms(query), scope, MOST_READ, None)
+
+    clauses = query.clauses
+    rows: Sequence[Row] = ()
+    if len(clauses) == 1:
+        # There is nothing to choose by counts; and if the list is whole, it is one itself.
+        rows = await read(clauses)
+        if not rows:
+            return {}
+    if 0 < len(rows) < MOST_READ and not query.excluded:
+        total, _ = await backend.count_found((), scope)
+        counts: Counts = total, [len(rows)]
+    else:
+        counts = await backend.count_found(clauses, scope)
+    needed = clauses_to_find(clauses, counts)
     if not needed:
         return {}
-    rows = await backend.list_found(needed, False, _terms(query), scope, MOST_READ, None)
+    if len(clauses) > 1:
+        rows = await read(needed)
     entries = [str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1] for row in rows]
     if are_many(rows):
         # Ranking them here would keep other calls waiting.
@@ -92,15 +118,15 @@ async def find_newest(
 ) -> dict[str, float]:
     """Return the ids of the newest messages that have all of a query."""
     found: dict[str, float] = {}
-    read, size = 0, limit
-    while len(found) < limit and read < MOST_READ:
+    read, size = 0, max(1, limit)  # a limit of 0 finds out whether there is an `after`
+    while read < MOST_READ:
         size = min(size, MOST_READ - read)
         rows = await backend.list_found(query.clauses, True, _terms(query), scope, size, after)
         for row in rows:
             entry = str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1]
             if matches(entry, query):
                 found[row_id(row)] = 0.0
-        if len(rows) < size:
+        if len(rows) < size or len(found) >= limit:
             break
         read += len(rows)
         size *= 2
@@ -116,10 +142,16 @@ async def find_spans(
     def spans() -> list[list[tuple[int, int]]]:
         return [spans_of(query, text, analyser) for text in texts]
 
+    return await run_analysis(texts, spans)
+
+
+async def run_analysis(texts: Iterable[str], function: Callable[..., T], *args: Any) -> T:
+    """Return the result of a function that finds the words of some texts."""
     if sum(map(len, texts)) > _FEW_CHARACTERS:
         # Finding them here would keep other calls waiting.
-        return await run_blocking(spans)
-    return spans()
+        result: T = await run_blocking(function, *args)
+        return result
+    return function(*args)
 
 
 def _terms(query: Query) -> list[Term]:

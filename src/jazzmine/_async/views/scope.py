@@ -278,6 +278,10 @@ class ScopedMessages(MessageBackend):
         """Return how the index was made."""
         return await self._backend.search_state()
 
+    async def prepare_search(self) -> SearchState | None:
+        """Return how the index was made, which is up to date afterwards."""
+        return await self._backend.prepare_search()
+
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count messages that are seen."""
         require_own(self._user_id, scope.user_id)

@@ -695,11 +695,17 @@ class MongoDBBackend(MessageBackend):
     def search_state(self) -> SearchState | None:
         return self._search.state()
 
+    def prepare_search(self) -> SearchState | None:
+        return self._search.prepare()
+
     def make_search(self, language: str | None) -> None:
         self._search.make(language)
 
     def fill_search(self, size: int) -> tuple[int, int]:
         return self._search.fill(size)
+
+    def count_unindexed(self) -> int:
+        return self._search.count_unindexed()
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         return self._search.count(clauses, scope._replace(viewer=self.viewer))

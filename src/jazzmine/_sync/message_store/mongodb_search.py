@@ -12,8 +12,14 @@ from pymongo import UpdateOne
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.clients.mongodb.types import Session
+from jazzmine._sync.message_store.searching import run_analysis
 from jazzmine.backends.mongodb import words
-from jazzmine.backends.mongodb.documents import HIDDEN, Document, id_of, searched_fields
+from jazzmine.backends.mongodb.documents import (
+    HIDDEN,
+    Document,
+    id_of,
+    searched_fields,
+)
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES
 from jazzmine.backends.mongodb.queries import equal
 from jazzmine.errors import NotFoundError
@@ -26,6 +32,10 @@ from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, C
 __all__ = ["MongoDBSearch"]
 
 _PENDING_AT_ONCE = 500
+
+
+def _all_searched_fields(texts: Sequence[Any], analyser: Analyser) -> list[Document]:
+    return [searched_fields(text, analyser) for text in texts]
 
 
 class MongoDBSearch:
@@ -53,6 +63,15 @@ class MongoDBSearch:
         self.analyser = None if noted is None else analyser_for(noted["language"])
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
 
+    def prepare(self) -> SearchState | None:
+        """Return the same, after indexing what was stored by processes that do not know of it."""
+        state = self.state()
+        if state is not None and state.is_complete:
+            while found := self._pending(_PENDING_AT_ONCE):
+                if not self._index(found):
+                    break
+        return state
+
     def make(self, language: str | None) -> None:
         """Make an index for a language, or remove the index."""
         state = self.state()
@@ -67,9 +86,8 @@ class MongoDBSearch:
         state = self.state()
         if state is None:
             return 0, 0
-        query, messages = words.pending(state.language), self._client.collection(MESSAGES)
         if self._unindexed is None:
-            self._unindexed = self._client.read(lambda: messages.count_documents(query))
+            self._unindexed = self.count_unindexed()
         found = self._pending(size)
         if not found:
             self._client.complete_search(state.language)
@@ -77,6 +95,12 @@ class MongoDBSearch:
         indexed = self._index(found)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
+
+    def count_unindexed(self) -> int:
+        """Count the messages that are not indexed."""
+        assert self.analyser is not None
+        query, messages = words.pending(self.analyser.language), self._client.collection(MESSAGES)
+        return self._client.read(lambda: messages.count_documents(query))
 
     def _pending(self, size: int) -> list[Document]:
         if self.analyser is None:
@@ -90,11 +114,15 @@ class MongoDBSearch:
     def _index(self, found: Sequence[Document]) -> int:
         """Add the entries of messages whose text is still the same; return how many."""
         assert self.analyser is not None
-        updates = []
-        for document in found:
-            text = document.get("original_content")
-            unchanged = {"_id": document["_id"], "original_content": {"$eq": text}}
-            updates.append(UpdateOne(unchanged, {"$set": searched_fields(text, self.analyser)}))
+        texts = [document.get("original_content") for document in found]
+        some = [text for text in texts if isinstance(text, str)]
+        fields = run_analysis(some, _all_searched_fields, texts, self.analyser)
+        updates = [
+            UpdateOne(
+                {"_id": document["_id"], "original_content": {"$eq": text}}, {"$set": searched}
+            )
+            for document, text, searched in zip(found, texts, fields, strict=True)
+        ]
         messages = self._client.collection(MESSAGES)
 
         def attempt(session: Session | None) -> int:
@@ -104,15 +132,8 @@ class MongoDBSearch:
         with self._client.line([]):
             return self._client.write(attempt)
 
-    def _index_pending(self) -> None:
-        """Index what processes have stored that do not know of the index."""
-        while found := self._pending(_PENDING_AT_ONCE):
-            if not self._index(found):
-                return
-
     def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those that have each clause."""
-        self._index_pending()
         searched = words.scope_query(scope, self._conversations(scope))
         total = self._count(searched, MOST_MESSAGES_COUNTED)
         found = [
@@ -135,7 +156,6 @@ class MongoDBSearch:
         after: str | None,
     ) -> Sequence[Row]:
         """Return the ids and entries of messages, newest first."""
-        self._index_pending()
         within = self._conversations(scope)
         searched = words.scope_query(scope, within)
         query = words.found_query(clauses, every, without, searched)

@@ -18,7 +18,7 @@ from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.views.seal import sealed_messages
 from jazzmine._compat.sync_concurrency import run_blocking
-from jazzmine.backends.sqlite import erasure, log_changes, queries, search, writes
+from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
@@ -405,6 +405,20 @@ class SQLiteBackend(MessageBackend):
         """Return how the index was made."""
         return self.client.read(lambda connection, _: search.read_state(connection))
 
+    def prepare_search(self) -> SearchState | None:
+        """Index what processes have stored that do not know of the index."""
+
+        def look(connection: sqlite3.Connection, _: int) -> tuple[SearchState | None, bool]:
+            state = search.read_state(connection)
+            is_complete = state is not None and state.is_complete
+            return state, is_complete and search.has_pending(connection)
+
+        state, has_pending = self.client.read(look)
+        if has_pending:
+            self.client.write(search.index_pending)
+            self.client.has_search = True
+        return state
+
     def make_search(self, language: str | None) -> None:
         """Make the index, or remove it."""
         at_once = self.indexed_at_once
@@ -421,12 +435,15 @@ class SQLiteBackend(MessageBackend):
         """Index some messages."""
         return self.client.write(lambda connection: search.fill(connection, size))
 
+    def count_unindexed(self) -> int:
+        """Compare how many messages and how many entries there are."""
+        return self.client.read(lambda connection, _: search.count_unindexed(connection))
+
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count messages by the index."""
-        self._index_pending()
         seen = scope._replace(viewer=self.viewer)
         return self.client.read(
-            lambda connection, _: search.count_found(connection, clauses, seen), None
+            lambda connection, _: search_queries.count_found(connection, clauses, seen), None
         )
 
     def list_found(
@@ -439,20 +456,13 @@ class SQLiteBackend(MessageBackend):
         after: str | None,
     ) -> Sequence[Row]:
         """Return messages that the index finds."""
-        self._index_pending()
         seen = scope._replace(viewer=self.viewer)
         return self.client.read(
-            lambda connection, size: search.list_found(
+            lambda connection, size: search_queries.list_found(
                 connection, clauses, every, without, seen, limit, after
             ),
             None,
         )
-
-    def _index_pending(self) -> None:
-        """Index what processes have stored that do not know of the index."""
-        if self.client.read(lambda connection, _: search.has_pending(connection)):
-            self.client.write(search.index_pending)
-            self.client.has_search = True
 
 
 def _forked_ids(salt: UUID, ids: Sequence[str]) -> dict[str, str]:

@@ -687,7 +687,7 @@ class MessageStore(Store[MessageBackend]):
             None if since is None else require_time("since", since),
             None if until is None else require_time("until", until),
         )
-        if not size or (roles is not None and not scope.roles):
+        if (not size and last is None) or (roles is not None and not scope.roles):
             return []
         analyser = require_search(self.backend)
         wanted = parse_query(text, analyser)

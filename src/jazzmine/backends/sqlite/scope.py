@@ -16,7 +16,8 @@ __all__ = ["AnyConnection", "View", "require_seen", "require_storable"]
 
 # In the rest of a statement, these are meant by the names of the tables. A list of messages names a
 # user or a conversation, and the newest traces would be looked for among everybody's: the join lets
-# them be found by the conversations.
+# them be found by the conversations. An agent and an intent are everybody's, too: of two columns
+# with one name the first one counts, and an expression has no index.
 _SEEN = """
 WITH RECURSIVE stored_conversations AS NOT MATERIALIZED (
     SELECT * FROM main.stored_conversations WHERE user_id = {viewer}
@@ -25,7 +26,8 @@ WITH RECURSIVE stored_conversations AS NOT MATERIALIZED (
         SELECT 1 FROM main.stored_conversations AS owners
         WHERE owners.id = records.conversation_id AND owners.user_id = {viewer})
 ), stored_turn_traces AS NOT MATERIALIZED (
-    SELECT records.* FROM main.stored_conversations AS owners
+    SELECT +records.agent_id AS agent_id, +records.detected_intent AS detected_intent, records.*
+    FROM main.stored_conversations AS owners
     JOIN main.stored_turn_traces AS records ON records.conversation_id = owners.id
     WHERE owners.user_id = {viewer}
 )"""

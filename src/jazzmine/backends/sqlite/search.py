@@ -1,8 +1,12 @@
-"""The index of words: an FTS5 table over what the analyser has made of each message.
+"""The index of words: what the analyser has made of each message, and an FTS5 table over that.
 
 Triggers note each message that is stored, changed or deleted, and what is noted is indexed in the
 same transaction. So what a process stores that has not learned of the index yet is not lost: the
 next one that writes or searches indexes it.
+
+A transaction that adds one message to an FTS5 table writes twice as many pages as one that stores
+it. So the entries of the last messages, which are few, wait for each other, and searches read them
+as they are (see `search_queries`).
 
 https://www.sqlite.org/fts5.html#external_content_tables
 """
@@ -16,50 +20,65 @@ from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from jazzmine.backends.sqlite.file_check import FORMAT, SEARCH_FORMAT
-from jazzmine.errors import NotFoundError
-from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
-from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 __all__ = [
+    "BLOCK",
+    "MINUTE",
+    "conversation_token",
     "copy_entries",
-    "count_found",
+    "count_unindexed",
     "fill",
     "has_pending",
     "index_changes",
     "index_pending",
-    "list_found",
     "make",
     "merge",
     "read_state",
+    "role_token",
+    "user_token",
+    "viewer_token",
 ]
 
 # Connections for reading give text as UTF-8.
 AnyText: TypeAlias = str | bytes
 
 _TABLES = (
-    # `next_seq`: the number of the next message to index, or NULL if all are.
-    "CREATE TABLE search_state (language TEXT NOT NULL, next_seq INTEGER)",
-    # `entry` is NULL until the message is indexed. `scope` says whose message it is.
-    "CREATE TABLE search_entries (seq INTEGER PRIMARY KEY, scope TEXT, entry TEXT)",
+    # `next_seq`: the number of the next message to index, or NULL if all are. `last_seq`: that of
+    # the last message in the FTS5 table; the entries of those after it wait.
+    """CREATE TABLE search_state (
+    language TEXT NOT NULL, next_seq INTEGER, last_seq INTEGER NOT NULL)""",
+    # `entry` is NULL until the message is indexed. `scope` says whose message it is. With the id
+    # and the timestamp, so that a search reads nothing else of a message that it does not return.
+    """CREATE TABLE search_entries (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL, timestamp INTEGER NOT NULL,
+    scope TEXT, entry TEXT)""",
     "CREATE INDEX idx_search_pending ON search_entries (seq) WHERE entry IS NULL",
     "CREATE TABLE search_removed (seq INTEGER NOT NULL, scope TEXT, entry TEXT)",
+    # The newest timestamp, or a newer one, of messages whose numbers follow each other: which of
+    # them may be newer than some that were stored later. It is counted in steps of about a minute,
+    # since most writes then leave it as it is.
+    "CREATE TABLE search_blocks (block INTEGER PRIMARY KEY, newest_minute INTEGER NOT NULL)",
     """CREATE VIRTUAL TABLE search_index USING fts5 (
     scope, entry, content = 'search_entries', content_rowid = 'seq', detail = none,
     columnsize = 0, tokenize = "ascii tokenchars '_.,:'''")""",
 )
 # A virtual table is not safe in the triggers of a file that another program may have made, so that
 # they only note what has to change in it.
+MINUTE, BLOCK = "timestamp >> 16", "seq >> 10"
+_NOTE_BLOCK = f"""INSERT INTO search_blocks VALUES (new.{BLOCK}, new.{MINUTE})
+    ON CONFLICT DO UPDATE SET newest_minute = excluded.newest_minute
+    WHERE newest_minute < excluded.newest_minute;"""
+_IS_INDEXED = "old.seq <= (SELECT last_seq FROM search_state)"
 _NOTE_REMOVED = "INSERT INTO search_removed VALUES (old.seq, old.scope, old.entry);"
 _TRIGGERS = {
     "search_stored": """AFTER INSERT ON stored_messages BEGIN
-    INSERT INTO search_entries (seq) VALUES (new.seq);
+    INSERT INTO search_entries (seq, id, timestamp) VALUES (new.seq, new.id, new.timestamp);
 END""",
-    "search_changed": """AFTER UPDATE OF user_id, body ON stored_messages BEGIN
-    UPDATE search_entries SET entry = NULL WHERE seq = new.seq;
+    "search_changed": """AFTER UPDATE OF user_id, timestamp, body ON stored_messages BEGIN
+    UPDATE search_entries SET timestamp = new.timestamp, entry = NULL WHERE seq = new.seq;
 END""",
     "search_moved": """AFTER UPDATE OF user_id ON stored_conversations
 WHEN new.user_id <> old.user_id BEGIN
@@ -69,11 +88,18 @@ END""",
     "search_deleted": """AFTER DELETE ON stored_messages BEGIN
     DELETE FROM search_entries WHERE seq = old.seq;
 END""",
+    "search_dated": f"""AFTER INSERT ON search_entries BEGIN
+    {_NOTE_BLOCK}
+END""",
+    "search_dated_anew": f"""AFTER UPDATE OF timestamp ON search_entries BEGIN
+    {_NOTE_BLOCK}
+END""",
     "search_emptied": f"""AFTER UPDATE OF entry ON search_entries
-WHEN old.entry IS NOT NULL AND new.entry IS NULL BEGIN
+WHEN old.entry IS NOT NULL AND new.entry IS NULL AND {_IS_INDEXED} BEGIN
     {_NOTE_REMOVED}
 END""",
-    "search_removed": f"""AFTER DELETE ON search_entries WHEN old.entry IS NOT NULL BEGIN
+    "search_removed": f"""AFTER DELETE ON search_entries
+WHEN old.entry IS NOT NULL AND {_IS_INDEXED} BEGIN
     {_NOTE_REMOVED}
 END""",
 }
@@ -103,18 +129,36 @@ ORDER BY messages.timestamp, messages.seq
 _COPIES = "SELECT seq FROM stored_messages WHERE conversation_id = ? ORDER BY timestamp, seq"
 _SET_ENTRY = "UPDATE search_entries SET scope = ?, entry = ? WHERE seq = ?"
 _INDEX = "INSERT INTO search_index (scope, entry, rowid) VALUES (?, ?, ?)"
+_LAST = """
+SELECT last_seq, (SELECT count(*) FROM search_entries WHERE seq > last_seq) FROM search_state
+"""
+_WAITING = "SELECT scope, entry, seq FROM search_entries WHERE seq > ? AND entry IS NOT NULL"
+_SET_LAST = "UPDATE search_state SET last_seq = (SELECT max(seq) FROM search_entries)"
 _NOTE_SOME = """
-INSERT OR IGNORE INTO search_entries (seq)
-SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT ?
+INSERT OR IGNORE INTO search_entries (seq, id, timestamp)
+SELECT seq, id, timestamp FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT ?
+"""
+_NOTE_LACKING = """
+INSERT INTO search_entries (seq, id, timestamp)
+SELECT seq, id, timestamp FROM stored_messages AS messages
+WHERE NOT EXISTS (SELECT 1 FROM search_entries WHERE seq = messages.seq)
+"""
+_REMOVE_LEFT_OVER = """
+DELETE FROM search_entries
+WHERE NOT EXISTS (SELECT 1 FROM stored_messages WHERE seq = search_entries.seq)
+"""
+_COUNT_UNINDEXED = """
+SELECT abs((SELECT count(*) FROM stored_messages)
+    - (SELECT count(*) FROM search_entries WHERE entry IS NOT NULL))
 """
 _NEXT = "SELECT seq FROM stored_messages WHERE seq >= ? ORDER BY seq LIMIT 1 OFFSET ?"
 _LEFT = "SELECT count(*) FROM stored_messages WHERE seq >= ?"
 
+# A search reads so many entries in a fraction of a millisecond.
+_MOST_WAITING = 50
+
 # So many pages at a time: others write in between.
 _MERGE = "INSERT INTO search_index (search_index, rank) VALUES ('merge', -500)"
-
-
-# What is indexed
 
 
 def read_state(connection: sqlite3.Connection) -> SearchState | None:
@@ -132,8 +176,8 @@ def make(connection: sqlite3.Connection, language: str | None) -> None:
         return
     for trigger in _TRIGGERS:
         connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
-    for table in ("search_index", "search_entries", "search_removed", "search_state"):
-        connection.execute(f"DROP TABLE IF EXISTS {table}")
+    for table in ("index", "entries", "removed", "blocks", "state"):
+        connection.execute(f"DROP TABLE IF EXISTS search_{table}")
     # An older version refuses the database.
     connection.execute(f"PRAGMA user_version = {FORMAT if language is None else SEARCH_FORMAT}")
     if language is None:
@@ -143,14 +187,14 @@ def make(connection: sqlite3.Connection, language: str | None) -> None:
     for name, trigger in _TRIGGERS.items():
         connection.execute(f"CREATE TRIGGER {name} {trigger}")
     first = connection.execute("SELECT min(seq) FROM stored_messages").fetchone()[0]
-    connection.execute("INSERT INTO search_state VALUES (?, ?)", [language, first])
+    connection.execute("INSERT INTO search_state VALUES (?, ?, 0)", [language, first])
 
 
 def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
     """Index some of the messages that are not; return how many, and how many are left."""
     _, first = connection.execute(_STATE).fetchone()
     if first is None:
-        return 0, 0
+        return _mend(connection), 0
     indexed = connection.execute(_NOTE_SOME, [first, size]).rowcount
     index_pending(connection)
     row = connection.execute(_NEXT, [first, min(size, MAX_INT)]).fetchone()
@@ -158,6 +202,22 @@ def fill(connection: sqlite3.Connection, size: int) -> tuple[int, int]:
     connection.execute("UPDATE search_state SET next_seq = ?", [following])
     left = 0 if following is None else connection.execute(_LEFT, [following]).fetchone()[0]
     return indexed, left
+
+
+def _mend(connection: sqlite3.Connection) -> int:
+    """Make the entries those of the messages; return how many were not."""
+    if not count_unindexed(connection):
+        return 0
+    mended = connection.execute(_REMOVE_LEFT_OVER).rowcount
+    mended += connection.execute(_NOTE_LACKING).rowcount
+    index_pending(connection)
+    return mended
+
+
+def count_unindexed(connection: sqlite3.Connection) -> int:
+    """Return by how many the numbers of messages and of their entries differ."""
+    count: int = connection.execute(_COUNT_UNINDEXED).fetchone()[0]
+    return count
 
 
 def has_pending(connection: sqlite3.Connection) -> bool:
@@ -186,8 +246,17 @@ def index_pending(connection: sqlite3.Connection) -> None:
     if rows:
         analyser = analyser_for(_text(connection.execute(_STATE).fetchone()[0]))
         entries = [_entry(analyser, *row) for row in rows]
-        connection.executemany(_SET_ENTRY, entries)
-        connection.executemany(_INDEX, entries)
+        _index(connection, entries)
+
+
+def _index(connection: sqlite3.Connection, entries: Sequence[tuple[str, str, int]]) -> None:
+    """Store entries, each with its scope and its number, and index them unless they may wait."""
+    connection.executemany(_SET_ENTRY, entries)
+    last, waiting = connection.execute(_LAST).fetchone()
+    connection.executemany(_INDEX, [entry for entry in entries if entry[2] <= last])
+    if waiting >= _MOST_WAITING:
+        connection.executemany(_INDEX, connection.execute(_WAITING, [last]).fetchall())
+        connection.execute(_SET_LAST)
 
 
 def copy_entries(
@@ -204,15 +273,14 @@ def copy_entries(
     """
     if read_state(connection) is None:
         return
-    whose = f" {_conversation(copy)} {_viewer(owner)} "
+    whose = f" {conversation_token(copy)} {viewer_token(owner)} "
     entries = []
     sources = connection.execute(_SOURCES, [source, *last]).fetchall()
     for (scope, entry), (seq,) in zip(sources, connection.execute(_COPIES, [copy]), strict=True):
         if entry is not None:
             user, _, _, role = scope.split(" ")
             entries.append((user + whose + role, entry, seq))
-    connection.executemany(_SET_ENTRY, entries)
-    connection.executemany(_INDEX, entries)
+    _index(connection, entries)
 
 
 def merge(connection: sqlite3.Connection) -> bool:
@@ -239,26 +307,35 @@ def _entry(
         text, role = str(fields["original_content"]), str(fields["role"])
     except (ValueError, KeyError, TypeError, RecursionError):  # of another program
         text, role = "", ""
-    scope = (_user(user_id), _conversation(conversation_id), _viewer(owner or ""), _role(role))
+    scope = (
+        user_token(user_id),
+        conversation_token(conversation_id),
+        viewer_token(owner or ""),
+        role_token(role),
+    )
     return " ".join(scope), analyser.entry(text), seq
 
 
 # No word begins with a colon: the beginning of a word finds none of these.
 
 
-def _user(user_id: AnyText) -> str:
+def user_token(user_id: AnyText) -> str:
+    """Return the word in the scope of a user's messages."""
     return f":u{_digest(user_id)}"
 
 
-def _conversation(conversation_id: AnyText) -> str:
+def conversation_token(conversation_id: AnyText) -> str:
+    """Return the word in the scope of a conversation's messages."""
     return f":c{_digest(conversation_id)}"
 
 
-def _viewer(user_id: AnyText) -> str:
+def viewer_token(user_id: AnyText) -> str:
+    """Return the word in the scope of the messages in a user's conversations."""
     return f":v{_digest(user_id)}"
 
 
-def _role(role: AnyText) -> str:
+def role_token(role: AnyText) -> str:
+    """Return the word in the scope of an author's messages."""
     return f":r{_digest(role)}"
 
 
@@ -269,125 +346,3 @@ def _digest(value: AnyText) -> str:
 
 def _text(stored: AnyText) -> str:
     return stored if isinstance(stored, str) else stored.decode()
-
-
-# Queries
-
-
-def count_found(
-    connection: sqlite3.Connection, clauses: Sequence[Clause], scope: SearchScope
-) -> Counts:
-    """Count the messages of a scope, and those of them that have each clause."""
-    in_scope = " AND ".join(_scope_tokens(scope))
-    indexed = in_scope if scope.roles or scope.viewer is not None else ""
-    total = _count(connection, indexed, scope, MOST_MESSAGES_COUNTED)
-    found = [
-        _count(connection, _both(_held(clause), in_scope), scope, MOST_FOUND_COUNTED)
-        for clause in clauses
-    ]
-    return total, found
-
-
-def list_found(
-    connection: sqlite3.Connection,
-    clauses: Sequence[Clause],
-    every: bool,
-    without: Sequence[Term],
-    scope: SearchScope,
-    limit: int,
-    after: str | None,
-) -> list[Row]:
-    """Return the ids and entries of messages that have the clauses, newest first."""
-    match = _both(
-        f"({(' AND ' if every else ' OR ').join(map(_held, clauses))})",
-        " AND ".join(_scope_tokens(scope)),
-    )
-    if without:
-        match = f"({match}) NOT ({' OR '.join(map(_alternatives, without))})"
-    source, parameters = _source(match, scope)
-    if after is not None:
-        source += " AND (messages.timestamp, messages.seq) < (?, ?)"
-        parameters += _cursor(connection, scope, after)
-    return connection.execute(
-        f"""
-        SELECT chosen.id, entries.entry FROM (
-            SELECT messages.id, messages.timestamp, messages.seq {source}
-            ORDER BY messages.timestamp DESC, messages.seq DESC LIMIT ?) AS chosen
-        CROSS JOIN search_entries AS entries ON entries.seq = chosen.seq
-        ORDER BY chosen.timestamp DESC, chosen.seq DESC""",
-        [*parameters, limit],
-    ).fetchall()
-
-
-def _cursor(connection: sqlite3.Connection, scope: SearchScope, after: str) -> list[Any]:
-    whose = scope._replace(roles=(), since=None, until=None)
-    source, parameters = _source("", whose)
-    row = connection.execute(
-        f"SELECT messages.timestamp, messages.seq {source} AND messages.id = ?",
-        [*parameters, after],
-    ).fetchone()
-    if row is None:
-        raise NotFoundError(f"after={after!r} is no message of what is searched")
-    return list(row)
-
-
-def _count(connection: sqlite3.Connection, match: str, scope: SearchScope, most: int) -> int:
-    source, parameters = _source(match, scope)
-    if match and not (scope.agent_id or scope.since is not None or scope.until is not None):
-        source, parameters = "FROM search_index WHERE search_index MATCH ?", [match]
-    row = connection.execute(
-        f"SELECT count(*) FROM (SELECT 1 {source} LIMIT ?)", [*parameters, most]
-    ).fetchone()
-    count: int = row[0]
-    return count
-
-
-def _source(match: str, scope: SearchScope) -> tuple[str, list[Any]]:
-    """Return the rest of a query, and its parameters, for the messages that match in a scope."""
-    by_conversation = scope.conversation_id is not None
-    conditions = {
-        "search_index MATCH ?": match or None,
-        # A conversation has fewer messages than a user: its index is the one to use.
-        f"{'+' * by_conversation}messages.user_id = ?": scope.user_id,
-        "messages.conversation_id = ?": scope.conversation_id,
-        "conversations.agent_id = ?": scope.agent_id,
-        "conversations.user_id = ?": scope.viewer,
-        "messages.timestamp >= ?": scope.since,
-        "messages.timestamp < ?": scope.until,
-    }
-    given = {sql: value for sql, value in conditions.items() if value is not None}
-    tables = "stored_messages AS messages"
-    if match:
-        tables = f"search_index CROSS JOIN {tables} ON messages.seq = search_index.rowid"
-    if scope.agent_id is not None or scope.viewer is not None:
-        tables += """ CROSS JOIN stored_conversations AS conversations
-            ON conversations.id = messages.conversation_id"""
-    return f"FROM {tables} WHERE {' AND '.join(given) or 'true'}", list(given.values())
-
-
-def _scope_tokens(scope: SearchScope) -> list[str]:
-    tokens = []
-    if scope.user_id is not None:
-        tokens.append(f'"{_user(scope.user_id)}"')
-    if scope.conversation_id is not None:
-        tokens.append(f'"{_conversation(scope.conversation_id)}"')
-    if scope.viewer is not None:
-        tokens.append(f'"{_viewer(scope.viewer)}"')
-    if scope.roles:
-        tokens.append(
-            f"({' OR '.join(f'{chr(34)}{_role(role)}{chr(34)}' for role in scope.roles)})"
-        )
-    return tokens
-
-
-def _both(match: str, scope: str) -> str:
-    return f"{match} AND {scope}" if scope else match
-
-
-def _held(clause: Clause) -> str:
-    return f"({' AND '.join(map(_alternatives, clause.terms))})"
-
-
-def _alternatives(term: Term) -> str:
-    star = " *" if term.is_prefix else ""
-    return f"({' OR '.join(f'{chr(34)}{form}{chr(34)}{star}' for form in term.forms)})"

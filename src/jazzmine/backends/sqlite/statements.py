@@ -249,7 +249,7 @@ SELECT id, body FROM stored_turn_traces WHERE conversation_id = ? ORDER BY turn_
 
 # The traces that are left out are counted in the index, and not read.
 TRACES_OF_AGENT = """
-SELECT id, body FROM stored_turn_traces WHERE seq IN (
+SELECT id, body FROM main.stored_turn_traces WHERE seq IN (
     SELECT seq FROM stored_turn_traces WHERE agent_id = ?
     ORDER BY started_at_ms DESC, seq DESC LIMIT ? OFFSET ?)
 ORDER BY started_at_ms DESC, seq DESC
