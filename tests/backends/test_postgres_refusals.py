@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
@@ -45,7 +45,7 @@ def test_what_the_server_refuses_is_our_error(schema: str, code: str) -> None:
         stores.messages.store_conversation(conversation())
         stores.long_term_memory.put(item)
         stores.working_memory.get_or_create("c", "u", "agent")
-        calls = [
+        calls: list[Callable[[], object]] = [
             lambda: stores.messages.append_messages("c1", [message()]),
             lambda: stores.long_term_memory.put(item),
             lambda: stores.working_memory.end_turn("c", "Hello", "greet"),

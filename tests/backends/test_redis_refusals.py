@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ REFUSALS: dict[str, tuple[Callable[[Server], Any], str]] = {
     "replica": (replica, "read only replica"),
     "foreign_keys": (foreign_keys, "WRONGTYPE"),
     **{
-        f"without_{right}": (lambda server, right=right: without(server, right), "permission|can't")
+        f"without_{right}": (partial(without, right=right), "permission|can't")
         for right in ("evalsha", "hmget", "hget", "hset", "get", "set", "scan", "ping", "del")
     },
 }
@@ -121,10 +122,10 @@ def test_what_the_server_refuses_is_our_error(api: Any, server: Server, name: st
                     errors.append(error)
         assert server.client.keys("wm_corrupt:*") == []
         assert errors
-        for error in errors:
-            assert f"127.0.0.1:{server.port}" in str(error)
-            assert error.__cause__ is not None
-            assert not str(error).endswith(": ")
+        for raised in errors:
+            assert f"127.0.0.1:{server.port}" in str(raised)
+            assert raised.__cause__ is not None
+            assert not str(raised).endswith(": ")
         with pytest.raises(StoreUnavailableError, match=reason):
             raise errors[0]
 

@@ -4,6 +4,9 @@ Each is a transaction of its own, and may be repeated. Times are in ms, if nothi
 row that has expired counts as one without a mark and without data. What a statement decides, it
 decides by the newest version of the row, which it waits for: so `now()`, when it began, is the time
 for all of its columns.
+
+The row is locked until the server has sent the reply of a statement that changes it, which takes as
+long as the network needs. So such a reply has no large state: `LOAD` reads it afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +35,14 @@ SWEPT_AT_ONCE = 500
 _IS_LIVE = "memory.expires_at > now()"
 _MARK = f"CASE WHEN {_IS_LIVE} THEN memory.mark ELSE '' END"
 _USER = f"CASE WHEN {_IS_LIVE} THEN memory.user_id END"
-_STORED = f"{_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, {_USER}"
+
+# The longest state, in bytes, that is sent while the row is locked.
+_LONGEST = 65_536
+_IS_LARGE = f"coalesce({_IS_LIVE} AND octet_length(memory.data) > {_LONGEST}, false)"
+_DATA = f"CASE WHEN {_IS_LIVE} AND NOT {_IS_LARGE} THEN memory.data END"
+
+# What is stored: the mark, the state, its user, and whether the state was left out.
+_STORED = f"{_MARK}, {_DATA}, {_USER}, {_IS_LARGE}"
 
 # Another store holds the lock.
 _IS_LOCKED = """coalesce(
@@ -95,7 +105,7 @@ UPDATE $schema.working_memory AS memory SET {_CHANGES}
 WHERE conversation_id = %(id)s
 RETURNING {_IS_DONE}, {_IS_LOCKED}, {_LOCK},
     CASE WHEN NOT {_IS_DONE} THEN {_MARK} END,
-    CASE WHEN NOT {_IS_DONE} AND {_IS_LIVE} THEN memory.data END, {_USER},
+    CASE WHEN NOT {_IS_DONE} THEN {_DATA} END, {_USER}, {_IS_LARGE},
     CASE WHEN NOT {_IS_DONE} THEN {_NO_FLUSH} END
 """
 
@@ -108,7 +118,10 @@ VALUES (%(id)s, {", ".join(_WRITTEN.values())}, {_NUMBER})
 ON CONFLICT (conversation_id) DO UPDATE SET""",
 ).replace("WHERE conversation_id = %(id)s\n", "")
 
-LOAD = f"SELECT {_STORED} FROM $schema.working_memory AS memory WHERE conversation_id = %(id)s"
+LOAD = f"""
+SELECT {_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, {_USER}, false
+FROM $schema.working_memory AS memory WHERE conversation_id = %(id)s
+"""
 
 # A tombstone is not renewed.
 RENEW = f"""
