@@ -167,6 +167,9 @@ class PostgresBackend(WorkingMemoryBackend):
     ) -> None:
         for statement in (sql.DELETE_SET_ASIDE, sql.EMPTY_EXPIRED):
             self._client.rows(statement, {"user": to_text(user_id)}, deadline=deadline)
+        # The ids of conversations that were erased before may be of the user's name.
+        while len(self._client.rows(sql.SWEEP, deadline=deadline)) == sql.SWEPT_AT_ONCE:
+            pass
 
     def _stored(
         self, conversation_id: str, columns: Sequence[Any], deadline: Deadline

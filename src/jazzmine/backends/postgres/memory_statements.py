@@ -73,6 +73,7 @@ def _later(ms: str) -> str:
     return f"now() + %({ms})s * interval '1 millisecond'"
 
 
+# Most saves leave this column, which has an index, as it is.
 def _full_hour(ms: str) -> str:
     return f"date_trunc('hour', {_later(ms)} + interval '1 hour')"
 
@@ -86,7 +87,8 @@ _WRITTEN = {
     "user_id": "%(user)s",
     "format": "%(format)s::integer",
     "expires_at": _later("ttl"),
-    "sweep_after": _full_hour("swept"),
+    "sweep_after": f"CASE WHEN %(data)s::bytea IS NULL THEN {_later('swept')}"
+    f" ELSE {_full_hour('swept')} END",
 }
 _FITS = f"{_MARK} = %(read)s AND NOT {_IS_LOCKED} AND NOT {_IS_DONE}"
 _CHANGES = ",\n    ".join(
@@ -135,10 +137,11 @@ RETURNING {_STORED}
 # Raise the last number of a store, release its lock, renew a state or leave it as it is, and read.
 TAKE_BACK = f"""
 INSERT INTO $schema.working_memory AS memory (conversation_id, sweep_after, writers)
-VALUES (%(id)s, {_full_hour("kept")}, {_NUMBER})
+VALUES (%(id)s, {_later("kept")}, {_NUMBER})
 ON CONFLICT (conversation_id) DO UPDATE
 SET writers = CASE WHEN {_IS_DONE} THEN memory.writers ELSE {_NUMBERED} END,
-    sweep_after = greatest(memory.sweep_after, {_full_hour("swept")}),
+    sweep_after = greatest(memory.sweep_after,
+        CASE WHEN memory.data IS NULL THEN {_later("kept")} ELSE {_full_hour("swept")} END),
     expires_at = CASE WHEN %(renews)s AND memory.data IS NOT NULL AND {_IS_LIVE}
         THEN {_later("ttl")} ELSE memory.expires_at END,
     lock = CASE WHEN memory.lock ->> 'store' = %(store)s::text
@@ -206,14 +209,16 @@ DELETE FROM $schema.working_memory_corrupt WHERE user_id = %(user)s RETURNING 1
 
 # The numbers of the writers stay, so that nothing that was given up is done yet.
 EMPTY_EXPIRED = """
-UPDATE $schema.working_memory SET data = NULL, user_id = NULL
+UPDATE $schema.working_memory SET data = NULL, user_id = NULL, sweep_after = now()
 WHERE user_id = %(user)s AND expires_at <= now() RETURNING 1
 """
 
 SWEEP = f"""
 DELETE FROM $schema.working_memory WHERE conversation_id IN (
     SELECT conversation_id FROM $schema.working_memory
-    WHERE sweep_after < now() AND expires_at < now()
+    WHERE sweep_after < now() AND expires_at < now() AND NOT EXISTS (
+        SELECT FROM jsonb_each(writers) AS writer
+        WHERE (writer.value ->> 1)::float8 > extract(epoch FROM now()))
     ORDER BY sweep_after LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
 RETURNING 1
 """
