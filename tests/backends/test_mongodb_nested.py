@@ -16,7 +16,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "read": lambda store: store.get_message_by_id("m1"),
     "ping": lambda store: store.ping(),
 }
-NESTED = [*CALLS.values(), lambda store: store.close()]
+NESTED: list[Callable[[Any], object]] = [*CALLS.values(), lambda store: store.close()]
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from jazzmine._sync.message_store.backend import (
     MessageBackend,
     TraceKey,
 )
+from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.views.seal import sealed_messages
@@ -162,11 +163,11 @@ class PostgresBackend(MessageBackend):
         conversation, messages, trace = turn
         if conversation is None and trace is None and len(messages) == 1:
             owner = to_text(messages[0].record.conversation_id)
-            message = message_json(messages[0], self._analyser)
+            message = built(lambda: message_json(messages[0], self._analyser), messages)
             given: dict[str, object] = {"owner": owner, "message": message}
             self._write(sql.STORE_MESSAGE, given, line=owner)
             return
-        parameters = store_parameters(turn, self._analyser)
+        parameters = built(lambda: store_parameters(turn, self._analyser), messages)
         line = ""
         if conversation is not None:
             line = to_text(conversation.record.id)
@@ -186,8 +187,9 @@ class PostgresBackend(MessageBackend):
             parameters = {"conversations": many_json(conversations), "traces": None}
             self._client.write(sql.STORE_MANY, parameters)
         if messages:
-            turn = store_parameters(Turn(messages=messages), self._analyser)
-            self._client.write(sql.STORE, turn)
+            turn = Turn(messages=messages)
+            stored = built(lambda: store_parameters(turn, self._analyser), messages)
+            self._client.write(sql.STORE, stored)
         if traces:
             parameters = {"conversations": None, "traces": many_json(traces)}
             self._client.write(sql.STORE_MANY, parameters)
@@ -242,7 +244,7 @@ class PostgresBackend(MessageBackend):
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
-        parameters = append_parameters(given, self._analyser)
+        parameters = built(lambda: append_parameters(given, self._analyser), given.messages)
         owner = to_text(given.conversation_id)
         while True:
             answer = self._write(sql.APPEND, parameters, line=owner)
