@@ -58,7 +58,7 @@ class InvalidAddressError(ConfigurationError, ConnectionError):
 
 
 class StoreUnavailableError(JazzmineError, ConnectionError):
-    """The server cannot be reached or the connection was lost; the call may have taken effect."""
+    """The server cannot be reached, was lost or refused; the call may have taken effect."""
 
 
 class IntegrityError(JazzmineError):

@@ -89,6 +89,10 @@ class Locks(ABC):
         """Have all states and tombstones expire in so many s."""
 
     @abstractmethod
+    def elapse(self, seconds: float) -> None:
+        """Have all that is stored expire so many s earlier."""
+
+    @abstractmethod
     def lasts(self) -> float:
         """Return for how long the state is kept, in s."""
 
@@ -130,6 +134,10 @@ class RedisLocks(Locks):
     def expire(self, seconds: float = -1) -> None:
         for key in (*self._client.keys("wm:*"), *self._client.keys("wm_deleted:*")):
             self._client.pexpire(key, int(seconds * 1000))
+
+    def elapse(self, seconds: float) -> None:
+        for key in self._client.keys("*"):
+            self._client.pexpire(key, self._client.pttl(key) - int(seconds * 1000))
 
     def lasts(self) -> float:
         return float(self._client.pttl("wm:{c}")) / 1000
@@ -224,6 +232,15 @@ class PostgresRows(Rows):
             cursor = connection.execute(sql.replace("?", "%s").encode(), parameters)
             return cursor.fetchall() if cursor.description else []
 
+    def elapse(self, seconds: float) -> None:
+        self.run(
+            "UPDATE working_memory SET expires_at = expires_at - ? * interval '1 second',"
+            " sweep_after = sweep_after - ? * interval '1 second', writers = ("
+            " SELECT coalesce(jsonb_object_agg(key, jsonb_build_array("
+            " value -> 0, (value ->> 1)::float8 - ?)), '{}') FROM jsonb_each(writers))",
+            *[seconds] * 3,
+        )
+
     def after(self, seconds: float) -> Any:
         return self.run("SELECT clock_timestamp() + ? * interval '1 second'", seconds)[0][0]
 
@@ -248,6 +265,12 @@ class SQLiteRows(Rows):
     def run(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
             return connection.execute(sql, parameters).fetchall()
+
+    def elapse(self, seconds: float) -> None:
+        self.run(
+            "UPDATE working_memory SET expires_at = expires_at - ?, sweep_after = sweep_after - ?",
+            *[seconds] * 2,
+        )
 
     def after(self, seconds: float) -> Any:
         return time.time() + seconds

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from jazzmine.backends.json import database, durable_file
 from jazzmine.backends.json.lock import FileMutex
 from jazzmine.core import message_store as core
 from jazzmine.errors import LockTimeoutError
@@ -366,6 +367,36 @@ def test_a_thread_whose_message_the_disk_cannot_take_fails_alone(
 
     assert outcomes_of(results) == (["stored"] * 3 + ["OSError"]) * 4
     assert len(store.get_messages_by_conversation_id("c1")) == 12
+
+
+def test_a_full_disk_costs_many_threads_one_attempt_each(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = 0
+
+    def replace_file(*arguments: Any, **options: Any) -> Any:
+        nonlocal attempts
+        attempts += 1
+        return durable_file.replace_file(*arguments, **options)
+
+    monkeypatch.setattr(database, "replace_file", replace_file)
+    store = MessageStore.initialize({"path": str(path), "lock_timeout": 60})
+    store.store_conversation(conversation("c1"))
+
+    def write(number: int) -> None:
+        store.store_message(message(f"m{number}", original_content="x" * 1000))
+
+    with files_no_larger_than(20_000), ThreadPoolExecutor(300) as threads:
+        with held_elsewhere(path):
+            work = [threads.submit(write, number) for number in range(300)]
+            time.sleep(0.1)
+        results = [each.exception() for each in work]
+
+    stored = len(store.get_messages_by_conversation_id("c1"))
+    store.close()
+    assert 0 < stored < 20
+    assert sorted(outcomes_of(results)) == ["OSError"] * (300 - stored) + ["stored"] * stored
+    assert attempts <= 2 * 300
 
 
 async def test_a_message_is_stored_with_the_conversation_of_its_flush_or_not_at_all(

@@ -188,9 +188,10 @@ def test_a_lock_file_that_is_removed_during_a_write_loses_no_write_of_another(
     assert [one.id for one in found] == ["another's", "own"]
 
 
-def test_a_store_that_is_dropped_leaves_no_file_open(path: Path) -> None:
+@pytest.mark.parametrize("fsync", [True, False])
+def test_a_store_that_is_dropped_leaves_no_file_open(path: Path, fsync: bool) -> None:
     def use() -> None:
-        store = MessageStore.initialize({"path": str(path)})
+        store = MessageStore.initialize({"path": str(path), "fsync": fsync})
         store.store_conversation(conversation("c1"))
 
     use()

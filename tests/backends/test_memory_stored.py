@@ -24,6 +24,7 @@ from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync.message_store import MessageStore
 from tests.backends.memory_tables import APIS, Config, Locks, opened_backend
 from tests.behaviour.samples import conversation
+from tests.behaviour.stored import everything
 from tests.servers.redis import eventually
 
 UNREADABLE = [b"", b"not JSON", b'{"conversation_id": 7}', b"\xff\x00", b"[]", b"null"]
@@ -180,15 +181,31 @@ def test_a_save_sweeps_what_has_expired(
     store = open_store()
     for number in range(20):
         store.get_or_create(f"old {number}", "user", "agent")
-    rows.run("UPDATE working_memory SET expires_at = ?", rows.after(-7200))
-    before = rows.after(-7200)
-    due = int(before) if isinstance(before, float) else before
-    rows.run("UPDATE working_memory SET sweep_after = ?", due)
+    rows.elapse(3 * 3600)
 
     store.get_or_create("c", "user", "agent")
     store.end_turn("c", "Hello", "greet")
 
     eventually(lambda: rows.run("SELECT conversation_id FROM working_memory") == [("c",)])
+
+
+@pytest.mark.parametrize("ending", ["erased", "expired"])
+def test_a_conversation_that_is_named_after_its_user_is_erased_again_after_a_while(
+    open_store: Callable[..., Any], rows: Locks, config: Config, ending: str
+) -> None:
+    """The tombstones with its id last for twice `timeout`."""
+    store = open_store(timeout=10, ttl_seconds=10)
+    for name in ("chat of ann-9f3c", "another of ann-9f3c", "a third of ann-9f3c"):
+        store.get_or_create(name, "ann-9f3c", "agent")
+    store.delete("a third of ann-9f3c")
+    if ending == "expired":
+        rows.elapse(10)
+    assert store.erase_user("ann-9f3c") == (2 if ending == "erased" else 0)
+
+    rows.elapse(20)
+    assert store.erase_user("ann-9f3c") == 0
+
+    assert b"ann-9f3c" not in everything(dict(config))
 
 
 @pytest.mark.parametrize("data", UNREADABLE)

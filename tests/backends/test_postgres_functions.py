@@ -6,7 +6,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -377,39 +376,6 @@ def test_a_large_answer_is_read_after_the_commit(admin: Admin, schema: str) -> N
         store.erase_user("u")
         kept = bound("SELECT count(*) FROM $schema.jazzmine_leases WHERE users IS NOT NULL", schema)
         assert admin.execute(kept).fetchone() == (0,)
-
-
-LARGE = "x" * 10_000_000
-LARGE_REPLIES: dict[str, Callable[[MessageStore], object]] = {
-    "a pop": lambda store: store.pop_message("c1"),
-    "an edit": lambda store: store.edit_conversation("c1", title="new"),
-    "a found conversation": lambda store: store.get_or_create_conversation(conversation()),
-    "a refused append": lambda store: store.append_messages("c1", [said("another text")]),
-}
-
-
-@pytest.mark.parametrize("call", LARGE_REPLIES.values(), ids=LARGE_REPLIES)
-def test_a_large_reply_that_the_network_does_not_carry_keeps_no_conversation_locked(
-    schema: str, call: Callable[[MessageStore], object]
-) -> None:
-    large = conversation().model_copy(update={"metadata": {"text": LARGE}})
-    with (
-        Proxy(postgres.port_of(postgres.dsn())) as proxy,
-        MessageStore.initialize(behind(proxy, schema, timeout=2.0)) as store,
-        MessageStore.initialize(config(schema)) as other,
-        ThreadPoolExecutor(1) as thread,
-    ):
-        other.store_turn(conversation=large, messages=[said(LARGE)])
-        proxy.drip = 60.0
-        calling = thread.submit(call, store)
-        time.sleep(1.0)
-
-        other.append_messages("c1", [message("m2")])
-
-        assert not calling.done()
-        with pytest.raises(StoreUnavailableError):
-            calling.result()
-        proxy.drip = 0.0
 
 
 def test_an_id_of_another_conversation_is_refused_in_each_write(schema: str) -> None:

@@ -86,11 +86,13 @@ def _postgres_bytes(config: Config) -> bytes:
     with postgres.connect(str(config["dsn"]), prepare_threshold=None) as connection:
         query = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
         names = [name for (name,) in connection.execute(query, [schema])]
-        rows = [
-            connection.execute(f'SELECT one::text FROM "{schema}"."{name}" AS one'.encode())
-            for name in names
-        ]
-        return repr([found.fetchall() for found in rows]).encode()
+        with connection.transaction():
+            connection.execute("SET LOCAL bytea_output = escape")  # its text is found as such
+            rows = [
+                connection.execute(f'SELECT one::text FROM "{schema}"."{name}" AS one'.encode())
+                for name in names
+            ]
+            return repr([found.fetchall() for found in rows]).encode()
 
 
 def _json(config: Config, sections: dict[str, list[Raw]]) -> None:

@@ -20,6 +20,8 @@ class Proxy:
     Attributes:
         delay: the delay of each reply in s.
         drip: the time in s between two bytes of a reply; 0 forwards replies at once.
+        largest: the size in bytes above which it stops reading replies of a connection, until this
+            is 0 again; 0 for no limit.
         bandwidth: how many bytes it forwards in a second, all in all; 0 for no limit.
         forwarded: how many bytes it has received to be forwarded.
         swallow_requests: drop the data of clients.
@@ -39,6 +41,7 @@ class Proxy:
         self.connections = 0
         self.delay = 0.0
         self.drip = 0.0
+        self.largest = 0
         self.bandwidth = 0.0
         self.forwarded = 0
         self._line = threading.Lock()
@@ -270,6 +273,8 @@ class Connection:
             self._proxy._carry(len(data))
             if self._proxy.delay:
                 time.sleep(self._proxy.delay)
+            while 0 < self._proxy.largest < len(data):
+                time.sleep(0.02)
             if self._proxy._is_reply_lost(self):
                 break
             self._replies_are_lost |= self._proxy.swallow_replies

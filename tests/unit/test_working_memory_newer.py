@@ -150,7 +150,8 @@ def test_a_transition_keeps_them_in_the_records_that_stay(update: Update) -> Non
     update.on_memory(memory)
 
     kept = {record["new"]["number"] for record in records_of(stored(memory)) if "new" in record}
-    gone = {"begin_turn": 2}.get(update.name, 0)  # the turn's cache and its call
+    # The turn's cache, its call, and the entity that was known before it.
+    gone = {"begin_turn": 3}.get(update.name, 0)
     if update.name in ("start_flow", "complete_flow", "cancel_flow", "fail_flow"):
         gone = 5  # the flow, its call and its two slots, and the question
     elif update.name in ("request_confirmation", "confirm_action"):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jazzmine.records.enums import ConversationStatus
 from jazzmine.records.flow import ActiveFlowState
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
+from jazzmine.records.working_memory import WorkingMemory
 from tests.behaviour.memory_samples import REPEATABLE_UPDATES, Update, busy
 from tests.unit.memories import flow_of, in_flow, new_memory
 
@@ -66,13 +71,65 @@ def test_a_turn_that_begins_again_counts_only_new_mentions() -> None:
     }
 
 
-def test_a_mention_with_other_attributes_counts_once_when_a_turn_begins_again() -> None:
+def test_a_turn_that_begins_again_has_the_mentions_of_its_last_beginning_alone() -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, raw_entities=[{"name": "Ada", "attributes": ["kind"]}]))
 
     memory.begin_turn(TurnCache(1, raw_entities=[{"name": " Ada", "attributes": ["tall"]}]))
 
-    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["kind", "tall"], 1, 1, 1)}
+    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["tall"], 1, 1, 1)}
+
+
+def test_an_entity_that_goes_and_comes_back_while_a_turn_begins_again_counts_once() -> None:
+    memory = new_memory()
+    ada = {"name": "Ada", "attributes": []}
+
+    for mentioned in ([ada], [], [ada]):
+        memory.begin_turn(TurnCache(1, raw_entities=mentioned))
+
+    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", [], 1, 1, 1)}
+
+
+mentions = st.lists(
+    st.fixed_dictionaries(
+        {
+            "name": st.sampled_from("ABC "),
+            "attributes": st.lists(st.sampled_from("xyz"), max_size=3),
+        }
+    ),
+    max_size=4,
+)
+
+
+@given(turns=st.lists(st.tuples(st.integers(1, 9), st.lists(mentions, min_size=1)), max_size=6))
+def test_a_turn_that_begins_again_and_again_knows_what_its_last_beginning_says(
+    turns: list[tuple[int, list[list[dict[str, Any]]]]],
+) -> None:
+    """Whatever the turns before have mentioned, and however often each has begun."""
+    memory, once = new_memory(), new_memory()
+    memory.entity_max_age_turns = once.entity_max_age_turns = 2
+    number = 0
+    for skipped, beginnings in turns:
+        number += skipped
+        for mentioned in beginnings:
+            memory.begin_turn(TurnCache(number, raw_entities=mentioned))
+            memory = WorkingMemory.from_dict(memory.to_dict())
+        once.begin_turn(TurnCache(number, raw_entities=beginnings[-1]))
+
+        assert memory.salient_entities == once.salient_entities
+        assert list(memory.entity_workspace) == list(once.entity_workspace)
+
+
+def test_a_turn_that_an_earlier_version_began_keeps_its_entities_when_it_begins_again() -> None:
+    memory = new_memory()
+    memory.begin_turn(TurnCache(1, raw_entities=[{"name": "Ada", "attributes": []}]))
+    stored = memory.to_dict()
+    del stored["current_turn"]["entities_before"]
+    memory = WorkingMemory.from_dict(stored)
+
+    memory.begin_turn(TurnCache(1))
+
+    assert list(memory.entity_workspace) == ["Ada"]
 
 
 def test_more_attributes_than_are_kept_stay_the_same_when_a_turn_begins_again() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -69,6 +68,8 @@ class TurnCache(MemoryRecord):
         unresolved_flow_ids: the ids that were selected and are those of no flow.
         flow_candidates: data of the application, which is not read.
         tool_calls: the calls of this turn, in order.
+        entities_before: the entities that were known before the turn, by name, from which a
+            turn that begins again starts; `begin_turn` sets it.
     """
 
     turn_number: Int64
@@ -86,6 +87,9 @@ class TurnCache(MemoryRecord):
     unresolved_flow_ids: list[Text] = field(default_factory=list)
     flow_candidates: list[JsonObject] = field(default_factory=list)
     tool_calls: list[ToolCallRecord] = field(default_factory=list)
+    entities_before: dict[Text, WorkspaceEntity] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     @classmethod
     def from_enhancer_and_selector(
@@ -164,7 +168,6 @@ def merge_entities(
     turn_number: int,
     max_age_turns: int,
     max_attributes: int,
-    counted: Collection[Mapping[str, Any]] = (),
 ) -> dict[str, WorkspaceEntity]:
     """Return the entities known after a turn; the arguments are not changed.
 
@@ -173,15 +176,15 @@ def merge_entities(
             optionally `attributes`; each dict is a mention.
         max_age_turns: an entity that was not seen for more turns than this is dropped.
         max_attributes: the number of newest attributes of an entity to keep.
-        counted: earlier mentions of the same turn: as many of the same names do not count again.
 
     Raises:
         ValidationError: a name is not a string, or the attributes are not a list of strings.
     """
     merged = dict(known)
-    uncounted = Counter(map(_name, counted)) if counted else {}
     for raw in mentioned:
-        name = _name(raw)
+        name = raw.get("name") or ""
+        if isinstance(name, str):
+            name = name.strip()
         if name == "":
             continue
         mention = WorkspaceEntity(name, raw.get("attributes") or [], turn_number, turn_number)
@@ -190,9 +193,6 @@ def merge_entities(
             attributes = before.attributes + attributes
             mention = shallow_copy(before)
             count = before.mention_count + 1
-            if uncounted.get(name, 0) > 0:
-                uncounted[name] -= 1
-                count -= 1
         unique = list(dict.fromkeys(attributes))
         kept = unique[max(0, len(unique) - max_attributes) :]
         set_unvalidated(mention, attributes=kept, mention_count=count, last_seen_turn=turn_number)
@@ -202,8 +202,3 @@ def merge_entities(
         for name, entity in merged.items()
         if turn_number - entity.last_seen_turn <= max_age_turns
     }
-
-
-def _name(mention: Mapping[str, Any]) -> Any:
-    name = mention.get("name") or ""
-    return name.strip() if isinstance(name, str) else name

@@ -147,26 +147,26 @@ class WorkingMemory(ConversationState):
         confirmation that belongs to no flow.
 
         A cache with the `turn_number` of the current turn replaces the turn's cache, and doubles
-        nothing: an entity that the turn has mentioned gets new attributes only, and a topic that
-        it has begun stays the only one.
+        nothing: the entities are those that were known before the turn, merged with the cache's,
+        and a topic that the turn has begun stays the only one.
         """
         cache = checked_copy(turn_cache, TurnCache, "turn_cache")
         turn, shifts, cancels = cache.turn_number, not cache.is_continuation, cache.is_cancellation
-        mentioned, counted = cache.raw_entities, list[dict[str, Any]]()
+        known = self.entity_workspace
         repeated = self.current_turn if self.turn_number == turn else None
         if repeated is not None:
-            counted = [raw for raw in repeated.raw_entities if raw not in mentioned]
-            mentioned = [raw for raw in mentioned if raw not in repeated.raw_entities]
+            if repeated.entities_before is not None:  # or else an earlier version began the turn
+                known = repeated.entities_before
             began_topic = self.topic_history and self.topic_history[-1].turn_number == turn
             shifts = shifts and not began_topic
             cancels = cancels and not repeated.is_cancellation
+        set_unvalidated(cache, entities_before=known)
         entities = merge_entities(
-            self.entity_workspace,
-            mentioned,
+            known,
+            cache.raw_entities,
             turn,
             self.entity_max_age_turns,
             self.max_entity_attributes,
-            counted,
         )
         changes: dict[str, Any] = {
             "turn_number": turn,

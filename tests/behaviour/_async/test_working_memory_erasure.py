@@ -12,6 +12,7 @@ from jazzmine.deadline import Deadline
 from jazzmine.errors import LockTimeoutError, NotFoundError
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import busy
+from tests.behaviour.stored import everything
 from tests.behaviour.support.async_support import Started, pause
 
 STRANGE = ["{", "}", "%7B", "wm:{a}", "{a}{b}", "%257D", "é \U0001f600", "*", "a\nb\0", "?[x]"]
@@ -31,6 +32,25 @@ async def test_all_of_a_user_s_working_memories_are_deleted(
     assert await memory_store.get("a2") is None
     assert await memory_store.get("b1") == kept
     assert await memory_store.active_count() == 1
+
+
+async def test_nothing_of_the_user_is_left(
+    memory_config: Config, memory_store: WorkingMemoryStore
+) -> None:
+    for name in ("c1", "c2"):
+        await memory_store.get_or_create(name, "ann-9f3c", "agent")
+        await memory_store.end_turn(name, "the secret of Ann", "greet")
+    async with memory_store.locked("c1") as memory:
+        memory.end_turn("the secret of Ann, too", "greet")
+    if memory_config["storage"] != "memory":
+        assert b"ann-9f3c" in everything(memory_config)
+        assert b"the secret" in everything(memory_config)
+
+    assert await memory_store.erase_user("ann-9f3c") == 2
+
+    if memory_config["storage"] != "memory":
+        assert b"ann-9f3c" not in everything(memory_config)
+        assert b"the secret" not in everything(memory_config)
 
 
 async def test_erasing_again_finds_nothing(memory_store: WorkingMemoryStore) -> None:

@@ -16,6 +16,7 @@ from jazzmine._async.message_store.backend import (
     MessageBackend,
     TraceKey,
 )
+from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._compat.async_concurrency import Work
@@ -25,7 +26,6 @@ from jazzmine.backends.mongodb.documents import (
     document_of,
     escaped,
     id_of,
-    message_document,
     message_documents,
     stored_fields,
     to_row,
@@ -229,7 +229,7 @@ class MongoDBBackend(MessageBackend):
     async def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
         owners = [message.record.conversation_id for message in messages]
-        documents = message_documents(messages, self._search.analyser)
+        documents = await built(message_documents, messages, messages, self._search.analyser)
         ids = list(owners)
         first = None if conversation is None else conversation_document(conversation)
         last = None if trace is None else trace_document(trace)
@@ -438,7 +438,7 @@ class MongoDBBackend(MessageBackend):
 
     async def append(self, given: Append) -> int | Refusal:
         analyser, conversation_id = self._search.analyser, given.conversation_id
-        documents = [message_document(message, analyser) for message in given.messages]
+        documents = await built(message_documents, given.messages, given.messages, analyser)
         of_turn = None if given.trace is None else trace_document(given.trace)
         expected, replaced = given.expected_last, given.replace_after
         appended = steps.AppendDocuments(

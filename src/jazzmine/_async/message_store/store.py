@@ -764,10 +764,12 @@ class MessageStore(Store[MessageBackend]):
         rows = await hook(page._replace(limit=size, after=last))
         records, wanted = await self._decoded(decoder, rows), size
         while size is not None and len(records) < size and len(rows) == wanted:
-            wanted = size - len(records)
+            # What cannot be read may go on for long: larger pages, which are decoded in a thread.
+            if not are_many(rows):
+                wanted *= 2
             rows = await hook(page._replace(limit=wanted, after=row_id(rows[-1])))
             records += await self._decoded(decoder, rows)
-        return records
+        return records[:size]
 
     async def _decoded(
         self, decoder: RowDecoder[AnyRecord], rows: Sequence[Row]

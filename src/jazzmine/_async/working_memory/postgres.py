@@ -97,7 +97,7 @@ class PostgresBackend(WorkingMemoryBackend):
         elif renew:
             statement, parameters = sql.RENEW, self._saved
         row = await self._row(statement, conversation_id, parameters, deadline, taken_back)
-        return _stored(*row[:3])
+        return await self._stored(conversation_id, row, deadline)
 
     async def write(
         self, save: Save, again: Again, deadline: Deadline
@@ -121,7 +121,9 @@ class PostgresBackend(WorkingMemoryBackend):
         is_written, is_locked, *lock = row[:4]
         if is_written:
             return Written()
-        return Locked(*lock) if is_locked else _stored(*row[4:7])
+        if is_locked:
+            return Locked(*lock)
+        return await self._stored(save.conversation_id, row[4:], deadline)
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         parameters = {"lock": milliseconds(lock.seconds), "holder": lock.holder}
@@ -129,7 +131,9 @@ class PostgresBackend(WorkingMemoryBackend):
         if not row:
             return Stored()
         is_locked, *holder = row[:3]
-        return Locked(*holder) if is_locked else _stored(*row[3:6])
+        if is_locked:
+            return Locked(*holder)
+        return await self._stored(lock.conversation_id, row[3:], deadline)
 
     async def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
         await self._row(sql.SET_ASIDE, conversation_id, {"mark": mark}, deadline)
@@ -163,6 +167,20 @@ class PostgresBackend(WorkingMemoryBackend):
     ) -> None:
         for statement in (sql.DELETE_SET_ASIDE, sql.EMPTY_EXPIRED):
             await self._client.rows(statement, {"user": to_text(user_id)}, deadline=deadline)
+        # The ids of conversations that were erased before may be of the user's name.
+        while len(await self._client.rows(sql.SWEEP, deadline=deadline)) == sql.SWEPT_AT_ONCE:
+            pass
+
+    async def _stored(
+        self, conversation_id: str, columns: Sequence[Any], deadline: Deadline
+    ) -> Stored:
+        """Return what a statement says is stored, with a state that its reply has left out."""
+        if not columns:
+            return Stored()
+        mark, data, user_id, is_left_out = columns[:4]
+        if is_left_out:
+            return await self.load(conversation_id, deadline)
+        return Stored(mark, data, "" if user_id is None else from_text(user_id))
 
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
@@ -188,7 +206,3 @@ class PostgresBackend(WorkingMemoryBackend):
             about |= mark._asdict()
         rows = await self._client.rows(statement, about, deadline=deadline)
         return rows[0] if rows else ()
-
-
-def _stored(mark: str = "", data: bytes | None = None, user_id: str | None = None) -> Stored:
-    return Stored(mark, data, "" if user_id is None else from_text(user_id))

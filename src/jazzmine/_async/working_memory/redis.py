@@ -169,12 +169,10 @@ class _Redis(WorkingMemoryBackend):
         """Read with a plain command, or with a script that does more in the same step."""
         keys = keys_of(conversation_id)
         if taken_back is None and not renew:
-            # A key of another type is left to the script.
-            with suppress(redis_driver().ResponseError):
-                fields = await self._redis.execute(deadline, "hmget", keys.memory, *_FIELDS)
-                if fields[1] is not None:
-                    return _stored(*fields)
-                return await self._or_predecessor(keys, Stored(), deadline)
+            fields = await self._redis.read(deadline, "hmget", keys.memory, *_FIELDS)
+            if fields is not None:  # or else the script says what is wrong with the key
+                stored = Stored() if fields[1] is None else _stored(*fields)
+                return await self._or_predecessor(keys, stored, deadline)
         store, number = taken_back or ("", 0)
         arguments = (store, number, self._kept, self._ttl if renew else 0)
         reply = await self._redis.run(layout.READ, keys.of_store(store), arguments, deadline)
@@ -279,10 +277,8 @@ class _Redis(WorkingMemoryBackend):
         outcome: Stored = stored
         if outcome.exists or not keys.predecessor:
             return outcome
-        data = None
-        with suppress(redis_driver().ResponseError):  # it is another program's
-            data = await self._redis.execute(deadline, "get", keys.predecessor)
-        if data is None:
+        data = await self._redis.read(deadline, "get", keys.predecessor)
+        if data is None:  # a key of another type is another program's
             return outcome
         return Stored(layout.mark_of(layout.PREDECESSOR, data), data, _user_in(data))
 

@@ -14,6 +14,8 @@ from jazzmine._compat.sync_redis import AnyRedis, AnyTimeoutError, time_limit
 from jazzmine.backends.redis.driver import (
     Remedy,
     is_cluster,
+    is_of_another_type,
+    is_unknown_script,
     max_connections,
     redis_driver,
     remedy_for,
@@ -21,7 +23,7 @@ from jazzmine.backends.redis.driver import (
 )
 from jazzmine.backends.redis.keys import Script
 from jazzmine.deadline import Deadline, backoff
-from jazzmine.errors import StoreClosedError
+from jazzmine.errors import StoreClosedError, StoreUnavailableError
 
 __all__ = ["RedisClient"]
 
@@ -91,8 +93,19 @@ class RedisClient:
         operands = (len(keys), *keys, *arguments)
         try:
             return self.execute(deadline, "EVALSHA", script.digest, *operands)
-        except redis_driver().exceptions.NoScriptError:
-            return self.execute(deadline, "EVAL", script.text, *operands)
+        except StoreUnavailableError as error:
+            if not is_unknown_script(error.__cause__):
+                raise
+        return self.execute(deadline, "EVAL", script.text, *operands)
+
+    def read(self, deadline: Deadline, name: str, *arguments: str | bytes) -> Any:
+        """Send a command that reads a key, and return its reply; None for a key of another type."""
+        try:
+            return self.execute(deadline, name, *arguments)
+        except StoreUnavailableError as error:
+            if not is_of_another_type(error.__cause__):
+                raise
+            return None
 
     def execute(self, deadline: Deadline, name: str, *arguments: str | bytes | int) -> Any:
         """Send a command, and return its reply, with bytes for text.
@@ -119,8 +132,10 @@ class RedisClient:
             info = self.retry_until(
                 deadline, lambda: ask("INFO", "cluster"), seconds, repeat=False
             )
-        except redis_driver().ResponseError:  # the user may not ask
-            return False
+        except StoreUnavailableError as error:
+            if not isinstance(error.__cause__, redis_driver().ResponseError):
+                raise
+            return False  # the user may not ask
         return bool(info.get("cluster_enabled"))
 
     def ping(self, deadline: Deadline) -> None:
@@ -156,7 +171,7 @@ class RedisClient:
             pipeline.execute_command("HGET", key, name.encode(), NEVER_DECODE=True)
         replies = pipeline.execute(raise_on_error=False)
         for reply in replies:
-            if isinstance(reply, Exception) and remedy_for(reply) is not Remedy.RAISE:
+            if isinstance(reply, Exception) and not is_of_another_type(reply):
                 raise reply
         return [reply if isinstance(reply, bytes) else None for reply in replies]
 
@@ -175,9 +190,10 @@ class RedisClient:
             repeat: whether to try again where no connection can be had.
 
         Raises:
-            StoreUnavailableError: there was no reply before the deadline.
+            StoreUnavailableError: there was no reply before the deadline, or the reply is an
+                error, which is the `__cause__` then.
+            ConfigurationError: the server has no such database, or is a node of a cluster.
             StoreClosedError: `close` was called before there was a reply.
-            ResponseError: the server's answer is an error.
         """
         known, pauses = redis_driver().exceptions, None
         while not self._closed:
@@ -191,8 +207,6 @@ class RedisClient:
                 if self._closed:
                     break
                 remedy = remedy_for(error)
-                if remedy is Remedy.RAISE:
-                    raise
                 if remedy is Remedy.RECONNECT:
                     self._reconnect(error)
                 if isinstance(error, self._time_outs):

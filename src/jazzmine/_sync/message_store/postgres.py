@@ -12,6 +12,7 @@ from jazzmine._sync.message_store.backend import (
     MessageBackend,
     TraceKey,
 )
+from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.searching import run_analysis, settle_search
 from jazzmine._sync.message_store.store import MessageStore
 from jazzmine._sync.views.seal import sealed_messages
@@ -161,11 +162,11 @@ class PostgresBackend(MessageBackend):
         conversation, messages, trace = turn
         if conversation is None and trace is None and len(messages) == 1:
             owner = to_text(messages[0].record.conversation_id)
-            message = message_json(messages[0], self._analyser)
+            message = built(message_json, messages[0], messages, self._analyser)
             given: dict[str, object] = {"owner": owner, "message": message}
             self._write(sql.STORE_MESSAGE, given, line=owner)
             return
-        parameters = store_parameters(turn, self._analyser)
+        parameters = built(store_parameters, turn, messages, self._analyser)
         line = ""
         if conversation is not None:
             line = to_text(conversation.record.id)
@@ -185,8 +186,9 @@ class PostgresBackend(MessageBackend):
             parameters = {"conversations": many_json(conversations), "traces": None}
             self._client.write(sql.STORE_MANY, parameters)
         if messages:
-            turn = store_parameters(Turn(messages=messages), self._analyser)
-            self._client.write(sql.STORE, turn)
+            turn = Turn(messages=messages)
+            stored = built(store_parameters, turn, messages, self._analyser)
+            self._client.write(sql.STORE, stored)
         if traces:
             parameters = {"conversations": None, "traces": many_json(traces)}
             self._client.write(sql.STORE_MANY, parameters)
@@ -241,7 +243,7 @@ class PostgresBackend(MessageBackend):
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
-        parameters = append_parameters(given, self._analyser)
+        parameters = built(append_parameters, given, given.messages, self._analyser)
         owner = to_text(given.conversation_id)
         while True:
             answer = self._write(sql.APPEND, parameters, line=owner)

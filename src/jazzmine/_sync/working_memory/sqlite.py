@@ -178,6 +178,9 @@ class SQLiteBackend(WorkingMemoryBackend):
         self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
     ) -> None:
         self._change(deadline, partial(memory.erase_leftovers, user_id=user_id))
+        # The ids of conversations that were erased before may be of the user's name.
+        while self._change(deadline, memory.sweep):
+            pass
         self.purge()
 
     def _sweep(self) -> None:

@@ -4,6 +4,9 @@ Each is a transaction of its own, and may be repeated. Times are in ms, if nothi
 row that has expired counts as one without a mark and without data. What a statement decides, it
 decides by the newest version of the row, which it waits for: so `now()`, when it began, is the time
 for all of its columns.
+
+The row is locked until the server has sent the reply of a statement that changes it, which takes as
+long as the network needs. So such a reply has no large state: `LOAD` reads it afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +35,14 @@ SWEPT_AT_ONCE = 500
 _IS_LIVE = "memory.expires_at > now()"
 _MARK = f"CASE WHEN {_IS_LIVE} THEN memory.mark ELSE '' END"
 _USER = f"CASE WHEN {_IS_LIVE} THEN memory.user_id END"
-_STORED = f"{_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, {_USER}"
+
+# The longest state, in bytes, that is sent while the row is locked.
+_LONGEST = 65_536
+_IS_LARGE = f"coalesce({_IS_LIVE} AND octet_length(memory.data) > {_LONGEST}, false)"
+_DATA = f"CASE WHEN {_IS_LIVE} AND NOT {_IS_LARGE} THEN memory.data END"
+
+# What is stored: the mark, the state, its user, and whether the state was left out.
+_STORED = f"{_MARK}, {_DATA}, {_USER}, {_IS_LARGE}"
 
 # Another store holds the lock.
 _IS_LOCKED = """coalesce(
@@ -63,6 +73,7 @@ def _later(ms: str) -> str:
     return f"now() + %({ms})s * interval '1 millisecond'"
 
 
+# Most saves leave this column, which has an index, as it is.
 def _full_hour(ms: str) -> str:
     return f"date_trunc('hour', {_later(ms)} + interval '1 hour')"
 
@@ -76,7 +87,8 @@ _WRITTEN = {
     "user_id": "%(user)s",
     "format": "%(format)s::integer",
     "expires_at": _later("ttl"),
-    "sweep_after": _full_hour("swept"),
+    "sweep_after": f"CASE WHEN %(data)s::bytea IS NULL THEN {_later('swept')}"
+    f" ELSE {_full_hour('swept')} END",
 }
 _FITS = f"{_MARK} = %(read)s AND NOT {_IS_LOCKED} AND NOT {_IS_DONE}"
 _CHANGES = ",\n    ".join(
@@ -95,7 +107,7 @@ UPDATE $schema.working_memory AS memory SET {_CHANGES}
 WHERE conversation_id = %(id)s
 RETURNING {_IS_DONE}, {_IS_LOCKED}, {_LOCK},
     CASE WHEN NOT {_IS_DONE} THEN {_MARK} END,
-    CASE WHEN NOT {_IS_DONE} AND {_IS_LIVE} THEN memory.data END, {_USER},
+    CASE WHEN NOT {_IS_DONE} THEN {_DATA} END, {_USER}, {_IS_LARGE},
     CASE WHEN NOT {_IS_DONE} THEN {_NO_FLUSH} END
 """
 
@@ -108,7 +120,10 @@ VALUES (%(id)s, {", ".join(_WRITTEN.values())}, {_NUMBER})
 ON CONFLICT (conversation_id) DO UPDATE SET""",
 ).replace("WHERE conversation_id = %(id)s\n", "")
 
-LOAD = f"SELECT {_STORED} FROM $schema.working_memory AS memory WHERE conversation_id = %(id)s"
+LOAD = f"""
+SELECT {_MARK}, CASE WHEN {_IS_LIVE} THEN memory.data END, {_USER}, false
+FROM $schema.working_memory AS memory WHERE conversation_id = %(id)s
+"""
 
 # A tombstone is not renewed.
 RENEW = f"""
@@ -122,10 +137,11 @@ RETURNING {_STORED}
 # Raise the last number of a store, release its lock, renew a state or leave it as it is, and read.
 TAKE_BACK = f"""
 INSERT INTO $schema.working_memory AS memory (conversation_id, sweep_after, writers)
-VALUES (%(id)s, {_full_hour("kept")}, {_NUMBER})
+VALUES (%(id)s, {_later("kept")}, {_NUMBER})
 ON CONFLICT (conversation_id) DO UPDATE
 SET writers = CASE WHEN {_IS_DONE} THEN memory.writers ELSE {_NUMBERED} END,
-    sweep_after = greatest(memory.sweep_after, {_full_hour("swept")}),
+    sweep_after = greatest(memory.sweep_after,
+        CASE WHEN memory.data IS NULL THEN {_later("kept")} ELSE {_full_hour("swept")} END),
     expires_at = CASE WHEN %(renews)s AND memory.data IS NOT NULL AND {_IS_LIVE}
         THEN {_later("ttl")} ELSE memory.expires_at END,
     lock = CASE WHEN memory.lock ->> 'store' = %(store)s::text
@@ -193,14 +209,16 @@ DELETE FROM $schema.working_memory_corrupt WHERE user_id = %(user)s RETURNING 1
 
 # The numbers of the writers stay, so that nothing that was given up is done yet.
 EMPTY_EXPIRED = """
-UPDATE $schema.working_memory SET data = NULL, user_id = NULL
+UPDATE $schema.working_memory SET data = NULL, user_id = NULL, sweep_after = now()
 WHERE user_id = %(user)s AND expires_at <= now() RETURNING 1
 """
 
 SWEEP = f"""
 DELETE FROM $schema.working_memory WHERE conversation_id IN (
     SELECT conversation_id FROM $schema.working_memory
-    WHERE sweep_after < now() AND expires_at < now()
+    WHERE sweep_after < now() AND expires_at < now() AND NOT EXISTS (
+        SELECT FROM jsonb_each(writers) AS writer
+        WHERE (writer.value ->> 1)::float8 > extract(epoch FROM now()))
     ORDER BY sweep_after LIMIT {SWEPT_AT_ONCE} FOR UPDATE SKIP LOCKED)
 RETURNING 1
 """

@@ -26,8 +26,7 @@ def redis_driver() -> ModuleType:
 class Remedy(Enum):
     """What to do about a command that failed."""
 
-    GIVE_UP = auto()  # nothing helps: wrong credentials or database, or not the client of a cluster
-    RAISE = auto()  # it is the server's answer
+    GIVE_UP = auto()  # nothing helps: the server has refused it, or the client's credentials
     RECONNECT = auto()  # repeat it over another connection
     WAIT = auto()  # repeat it
 
@@ -51,8 +50,18 @@ def remedy_for(error: BaseException) -> Remedy:
         return Remedy.WAIT
     passing = isinstance(error, (known.ClusterError, known.ReadOnlyError, known.TryAgainError))
     if isinstance(error, known.ResponseError) and not passing and not _PASSING.search(str(error)):
-        return Remedy.RAISE
+        return Remedy.GIVE_UP
     return Remedy.RECONNECT
+
+
+def is_unknown_script(error: BaseException | None) -> bool:
+    """Whether a server does not have a script, whose text it needs then."""
+    return isinstance(error, redis_driver().exceptions.NoScriptError)
+
+
+def is_of_another_type(error: BaseException | None) -> bool:
+    """Whether a command failed because a key holds another type than the command reads."""
+    return isinstance(error, redis_driver().ResponseError) and str(error).startswith("WRONGTYPE ")
 
 
 def lacks_database(error: BaseException) -> bool:
@@ -104,7 +113,9 @@ def translated(error: BaseException, client: Any) -> Exception:
         return ConfigurationError(f"{where} is a node of a cluster: pass a RedisCluster client")
     if lacks_database(error):
         return ConfigurationError(f"{where} has no database of that number: {error}")
-    return StoreUnavailableError(f"{where} is not available: {error or 'no reply in time'}")
+    if isinstance(error, redis_driver().ResponseError):
+        return StoreUnavailableError(f"{where} refused a command: {error}")
+    return StoreUnavailableError(f"{where} is not available: {str(error) or 'no reply in time'}")
 
 
 def make_connections_of(pool: Any, kind: type) -> Any:

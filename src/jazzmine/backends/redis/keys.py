@@ -107,14 +107,14 @@ class Script:
         self.digest: str = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _script(*names: str) -> Script:
+def _script(name: str) -> Script:
     folder = files("jazzmine.backends.redis") / "scripts"
-    return Script("\n".join((folder / f"{name}.lua").read_text("utf-8") for name in names))
+    return Script("\n".join((folder / f"{n}.lua").read_text("utf-8") for n in ("common", name)))
 
 
-LOCK = _script("common", "lock")
+LOCK = _script("lock")
 OWNER = _script("owner")
-READ = _script("common", "read")
-REPLACE = _script("common", "replace")
-SET_ASIDE = _script("common", "set_aside")
-WRITE = _script("common", "write")
+READ = _script("read")
+REPLACE = _script("replace")
+SET_ASIDE = _script("set_aside")
+WRITE = _script("write")

@@ -104,7 +104,8 @@ def write(
         None if it was written, or else who holds the lock, or what is stored.
     """
     now = time.time()
-    values = [row.user_id, format_number, now + ttl, _full_hour(now + ttl), row.mark, row.data]
+    sweep_after = now + ttl if row.data is None else _full_hour(now + ttl)
+    values = [row.user_id, format_number, now + ttl, sweep_after, row.mark, row.data]
     if read_mark:
         about = [conversation_id, now, read_mark, conversation_id]
         if connection.execute(_REPLACE_UNLOCKED, [*values, *about]).rowcount:
@@ -289,5 +290,6 @@ def _text(value: str | bytes) -> str:
     return value if isinstance(value, str) else str(value, "utf-8")
 
 
+# Most saves leave this column, which has an index, as it is.
 def _full_hour(moment: float) -> int:
     return int(min(moment, 1e15) // 3600 + 1) * 3600

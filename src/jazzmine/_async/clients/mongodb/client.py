@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import pymongo
@@ -16,7 +16,7 @@ from jazzmine._async.background import BackgroundTask
 from jazzmine._async.clients.mongodb.schema import Schema
 from jazzmine._async.clients.mongodb.types import Client, Collection, Session
 from jazzmine._async.keyed_locks import KeyedLocks
-from jazzmine._compat.async_concurrency import Work, sleep
+from jazzmine._compat.async_concurrency import Work, current_caller, sleep
 from jazzmine.backends.mongodb.driver import (
     DURABLE,
     LENIENT,
@@ -93,6 +93,9 @@ class MongoDBClient:
         self._client = client
         self._collections: dict[str, Collection] = {}
         self._doubtful: deque[Session] = deque()
+        # What is making a call of the driver, and what has a line.
+        self._calling: set[object] = set()
+        self._in_line: set[object] = set()
         self._lines: KeyedLocks[object] = KeyedLocks()
         # Writes that wait at the server for a locked record leave a connection for reads.
         connections = client.options.pool_options.max_pool_size
@@ -115,6 +118,7 @@ class MongoDBClient:
 
     async def close(self) -> None:
         """Close all connections."""
+        self._refuse_nested(self._calling)
         await self._background.close(0.0)
         if self._doubtful:
             await self._retire_quietly()
@@ -187,14 +191,38 @@ class MongoDBClient:
         """
         deadline, owner = self.deadline(), object()
         keys = sorted(set(ids))  # in one order everywhere: no two calls wait for each other
+        self._refuse_nested(self._calling)
+        with self._noted(self._in_line):
+            try:
+                for key in keys:
+                    if not await self._lines.acquire(key, owner, deadline.remaining()):
+                        raise self._unanswered()
+                yield
+            finally:
+                for key in keys:
+                    self._lines.release(key, owner)
+
+    @contextmanager
+    def _noted(self, callers: set[object]) -> Iterator[None]:
+        """Note what makes a call, for its duration; refuse a call within another one."""
+        self._refuse_nested(callers)
+        caller = current_caller()
         try:
-            for key in keys:
-                if not await self._lines.acquire(key, owner, deadline.remaining()):
-                    raise self._unanswered()
+            callers.add(caller)
             yield
         finally:
-            for key in keys:
-                self._lines.release(key, owner)
+            callers.discard(caller)
+
+    def _refuse_nested(self, callers: set[object]) -> None:
+        """Raise `RuntimeError` if a signal handler makes this call within another one.
+
+        It would wait for that, or for one of the driver's locks, which has no time limit.
+        """
+        if current_caller() in callers:
+            raise RuntimeError(
+                "a call of a MongoDB store was made within another one, by a signal handler: it"
+                " would wait for itself"
+            )
 
     def _unanswered(self) -> StoreUnavailableError:
         """Return the error of a call that waited for another one until its deadline."""
@@ -215,7 +243,8 @@ class MongoDBClient:
         Raises:
             StoreUnavailableError: the server did not answer in time.
         """
-        return await self._run(self.deadline(), work)
+        with self._noted(self._calling):
+            return await self._run(self.deadline(), work)
 
     async def write(self, work: Work[T]) -> T:
         """Call `work`, which may be repeated; after a transient error again, until the deadline.
@@ -227,8 +256,10 @@ class MongoDBClient:
         Raises:
             StoreUnavailableError: the server did not answer in time.
         """
-        deadline = self.deadline()
+        with self._noted(self._calling):
+            return await self._write(work, self.deadline())
 
+    async def _write(self, work: Work[T], deadline: Deadline) -> T:
         async def attempt(session: Session | None) -> T:
             owner = object()
             try:

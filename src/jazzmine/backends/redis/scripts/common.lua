@@ -1,9 +1,20 @@
 -- What several scripts share. The first four of their keys are the same.
 local MEMORY, LOCK, DELETED, LAST = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
+-- Return the reply of a command that reads a key, or the error that the key has another type.
+-- Any other error says nothing about what is stored (a right may be missing), and ends the script.
+local function read_key(...)
+    local reply = redis.pcall(...)
+    local problem = type(reply) == 'table' and reply.err
+    if problem and not string.find(problem, 'WRONGTYPE', 1, true) then
+        error(problem, 0)
+    end
+    return reply
+end
+
 -- Return the mark of what is stored: of a deletion where there is no state, '' for nothing at all.
 local function stored_mark()
-    local mark = redis.pcall('HGET', MEMORY, 'mark')
+    local mark = read_key('HGET', MEMORY, 'mark')
     if type(mark) == 'string' then
         return mark
     end
@@ -16,7 +27,7 @@ end
 -- Return what is stored: its mark, the JSON and the user (nil for none), and why it is
 -- no JSON at all.
 local function stored()
-    local fields, problem = redis.pcall('HMGET', MEMORY, 'data', 'user'), ''
+    local fields, problem = read_key('HMGET', MEMORY, 'data', 'user'), ''
     if fields.err then
         fields, problem = {}, 'a key of another type'
     elseif not fields[1] and redis.call('EXISTS', MEMORY) == 1 then
@@ -33,7 +44,7 @@ end
 -- Return the parts of the lock: the store and the number of its mark, since when, and the holder.
 -- A value that is not ours is a lock of nobody known.
 local function lock_parts()
-    local lock = redis.pcall('GET', LOCK)
+    local lock = read_key('GET', LOCK)
     if not lock then
         return nil
     end

@@ -4,13 +4,13 @@
 --
 -- KEYS: a key with a state. ARGV: user, 'delete' or ''.
 local function owner()
-    local user = redis.pcall('HGET', KEYS[1], 'user')
+    local user = read_key('HGET', KEYS[1], 'user')
     if type(user) == 'string' then
         return user
     end
-    local data = redis.pcall('HGET', KEYS[1], 'data')
+    local data = read_key('HGET', KEYS[1], 'data')
     if type(data) ~= 'string' then
-        data = redis.pcall('GET', KEYS[1])
+        data = read_key('GET', KEYS[1])
     end
     if type(data) ~= 'string' then
         return nil

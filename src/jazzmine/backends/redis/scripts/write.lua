@@ -25,8 +25,9 @@ if ARGV[5] then
     redis.call('PEXPIRE', MEMORY, ARGV[5])
     redis.call('DEL', LOCK, DELETED)
 else
-    redis.call('SET', DELETED, mark, 'PX', kept)
+    -- First what needs no memory: a server whose memory is full refuses a script otherwise.
     redis.call('DEL', LOCK, MEMORY)
+    redis.call('SET', DELETED, mark, 'PX', kept)
 end
 redis.call('SET', LAST, ARGV[2], 'PX', kept)
 return {'written'}

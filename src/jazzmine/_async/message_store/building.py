@@ -1,0 +1,41 @@
+"""Build what is sent to a server, without keeping the other calls of an event loop waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine.records.base import Snapshot
+from jazzmine.records.messages import Message
+from jazzmine.search.analyser import Analyser
+
+__all__ = ["built"]
+
+T = TypeVar("T")
+Given = TypeVar("Given")
+
+# Building so much takes about as long as passing it to a thread and back; with an index, the words
+# of so many characters are found in a few milliseconds.
+_FEW_MESSAGES, _FEW_CHARACTERS, _FEW_INDEXED = 100, 100_000, 5_000
+
+
+async def built(
+    build: Callable[[Given, Analyser | None], T],
+    given: Given,
+    messages: Sequence[Snapshot[Message]],
+    analyser: Analyser | None,
+) -> T:
+    """Return what a function builds; in a thread if there are many messages, or large ones.
+
+    Args:
+        build: takes what is given, and the analyser.
+        given: holds the messages.
+        messages: the messages.
+        analyser: that of the index of words; None without an index.
+    """
+    few = _FEW_CHARACTERS if analyser is None else _FEW_INDEXED
+    size = sum(len(message.record.original_content) for message in messages)
+    if len(messages) <= _FEW_MESSAGES and size <= few:
+        return build(given, analyser)
+    return await run_blocking(build, given, analyser)

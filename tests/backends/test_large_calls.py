@@ -1,0 +1,91 @@
+"""Many records, or large ones, do not keep the event loop busy."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jazzmine._async.message_store import mongodb_backend, postgres
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.samples import conversation, ids, message, messages
+from tests.faults.test_threads_and_forks import config_of
+
+# The functions that build, by back end, and the calls that use them.
+BUILDERS = {
+    "postgres": (postgres, ["message_json", "store_parameters", "append_parameters"]),
+    "mongodb": (mongodb_backend, ["message_documents", "message_document"]),
+}
+
+
+@pytest.fixture(params=BUILDERS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def threads(name: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads in which something was built."""
+    found: list[int] = []
+    module, names = BUILDERS[name]
+    for builder in names:
+        build = getattr(module, builder)
+
+        def noted(*arguments: Any, build: Any = build) -> Any:
+            found.append(threading.get_ident())
+            return build(*arguments)
+
+        monkeypatch.setattr(module, builder, noted)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "is_large"), [(1, 10, False), (1, 1_000_000, True), (200, 10, True)]
+)
+async def test_large_calls_are_built_in_a_thread(
+    name: str, threads: list[int], tmp_path: Path, count: int, size: int, is_large: bool
+) -> None:
+    stored, appended = (
+        [message(f"{kind}{number}", original_content="x" * size) for number in range(count)]
+        for kind in ("s", "a")
+    )
+    with config_of(name, tmp_path) as config:
+        async with await MessageStore.initialize(config) as store:
+            await store.store_conversation(conversation())
+            threads.clear()
+            await store.store_messages(stored)
+            await store.append_messages("c1", appended)
+
+            assert len(await store.get_messages_by_conversation_id("c1")) == 2 * count
+    assert len(threads) >= 2
+    in_loop = [thread == threading.get_ident() for thread in threads]
+    assert in_loop == [not is_large] * len(threads)
+
+
+async def test_records_that_cannot_be_read_are_read_in_few_pages(tmp_path: Path) -> None:
+    """Few, so that most are decoded in a thread; as an older version meets those of a newer one."""
+    path, pages = tmp_path / "messages.db", 0
+
+    async def list_newest(*arguments: Any) -> Any:
+        nonlocal pages
+        pages += 1
+        return await listed(*arguments)
+
+    async with await MessageStore.initialize(path) as store:
+        await store.store_conversation(conversation())
+        names = [f"m{number}" for number in range(2_000)]
+        await store.store_messages(messages(*names))
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute(
+                "UPDATE stored_messages SET body = json_set(body, '$.new', 1)"
+                " WHERE id NOT IN ('m0', 'm1', 'm2')"
+            )
+        backend: Any = store.backend
+        listed, backend.list_newest = backend.list_newest, list_newest
+
+        assert ids(await store.get_immediate_context("c1", 2)) == ["m1", "m2"]
+    assert pages <= 20

@@ -1,0 +1,154 @@
+"""A Redis server that refuses commands: each call raises our own error, which says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jazzmine.errors import StoreUnavailableError
+from tests.backends.redis_apis import APIS
+from tests.servers.redis import Server, eventually, free_port
+
+USER = "ACL SETUSER agent on >secret ~wm* +@all"
+
+
+@pytest.fixture(params=APIS)
+def api(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("redis")
+    with Server("--dir", str(folder)) as started:
+        folder.rmdir()  # it can write no snapshots
+        yield started
+
+
+@contextmanager
+def full(server: Server) -> Iterator[None]:
+    """A server without memory for more, which deletes nothing to make room."""
+    server.client.config_set("maxmemory-policy", "noeviction")
+    server.client.config_set("maxmemory", 1)
+    yield
+    server.client.config_set("maxmemory", 0)
+
+
+@contextmanager
+def without_snapshots(server: Server) -> Iterator[None]:
+    """A server that should write snapshots, and has failed to."""
+    server.client.config_set("save", "3600 1")
+    server.client.bgsave()
+    eventually(lambda: server.client.info()["rdb_last_bgsave_status"] == "err")
+    yield
+    server.client.config_set("save", "")
+
+
+@contextmanager
+def replica(server: Server) -> Iterator[None]:
+    """A server that has become the replica of another one."""
+    server.client.replicaof("127.0.0.1", free_port())
+    yield
+    server.client.replicaof("no", "one")
+
+
+@contextmanager
+def foreign_keys(server: Server) -> Iterator[None]:
+    """A server on which another program has written keys with names of ours."""
+    names = [name for name in server.client.keys("wm*") if name != b"wm:{c}"]
+    names += [b"wm:c", b"wm_deleted:{c}", b"wm_lock:{c}"]
+    server.client.delete(*names)
+    for name in names:
+        server.client.rpush(name, "theirs")
+    yield
+    server.client.delete(*names)
+
+
+@contextmanager
+def without(server: Server, right: str) -> Iterator[None]:
+    """A server whose user lacks a right."""
+    server.client.execute_command("ACL", "SETUSER", "agent", f"-{right}")
+    yield
+    server.client.execute_command(*USER.split())
+
+
+REFUSALS: dict[str, tuple[Callable[[Server], Any], str]] = {
+    "full": (full, "maxmemory"),
+    "without_snapshots": (without_snapshots, "MISCONF"),
+    "replica": (replica, "read only replica"),
+    "foreign_keys": (foreign_keys, "WRONGTYPE"),
+    **{
+        f"without_{right}": (partial(without, right=right), "permission|can't")
+        for right in ("evalsha", "hmget", "hget", "hset", "get", "set", "scan", "ping", "del")
+    },
+}
+
+
+def end_block(store: Any) -> None:
+    with store.locked("c") as memory:
+        memory.end_turn("Bye", "leave")
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "get": lambda store: store.get("c"),
+    "get_or_create": lambda store: store.get_or_create("c", "user", "agent"),
+    "create": lambda store: store.get_or_create("new", "user", "agent"),
+    "end_turn": lambda store: store.end_turn("c", "Hello", "greet"),
+    "locked": end_block,
+    "active_count": lambda store: store.active_count(),
+    "ping": lambda store: store.ping(),
+    "erase_user": lambda store: store.erase_user("user"),
+    "delete": lambda store: store.delete("c"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_what_the_server_refuses_is_our_error(api: Any, server: Server, name: str) -> None:
+    server.client.flushdb()
+    server.client.execute_command(*USER.split())
+    refused, reason = REFUSALS[name]
+    with api(server.url.replace("//", "//agent:secret@"), timeout=0.5) as store:
+        store.get_or_create("c", "user", "agent")
+        errors = []
+        with refused(server):
+            for call in CALLS.values():
+                try:
+                    call(store)
+                except StoreUnavailableError as error:
+                    errors.append(error)
+        assert server.client.keys("wm_corrupt:*") == []
+        assert errors
+        for raised in errors:
+            assert f"127.0.0.1:{server.port}" in str(raised)
+            assert raised.__cause__ is not None
+            assert not str(raised).endswith(": ")
+        with pytest.raises(StoreUnavailableError, match=reason):
+            raise errors[0]
+
+        store.get_or_create("c", "user", "agent")
+        assert store.end_turn("c", "Hello", "greet").last_agent_response == "Hello"
+
+
+def test_a_user_is_erased_although_the_memory_is_full(api: Any, server: Server) -> None:
+    server.client.flushdb()
+    with api(server.url, timeout=5) as store:
+        for name in ("c", "d"):
+            store.get_or_create(name, "user", "agent")
+        with full(server):
+            assert store.delete("c") is True
+            assert store.erase_user("user") == 1
+        assert server.client.keys("wm:*") == []
+
+
+def test_an_erasure_that_may_not_read_says_so(api: Any, server: Server) -> None:
+    server.client.flushdb()
+    server.client.execute_command(*USER.split())
+    with api(server.url.replace("//", "//agent:secret@"), timeout=5) as store:
+        store.get_or_create("c", "user", "agent")
+        with without(server, "hget"), pytest.raises(StoreUnavailableError, match="permission"):
+            store.erase_user("user")
+        assert store.erase_user("user") == 1
