@@ -17,15 +17,19 @@ def wrong_option(url: str, error: Exception, drivers: Iterable[str], own: Iterab
     repeated.
 
     Args:
-        error: what the driver raised; its text has the option's name.
+        error: what the driver raised; its text has the option's name, or says that it is unknown
+            (PyMongo from 4.20.1).
         drivers: the names of the driver's options.
         own: the names of the store's own options, which may be meant as well.
     """
     accepted = {name.lower(): name for name in (*drivers, *own)}
+    is_nameless = "unknown option." in str(error).lower()
     for name in parse_qs(url.partition("?")[2], keep_blank_values=True):
-        if not re.search(rf"\b{re.escape(name)}\b", str(error), re.IGNORECASE):
+        is_known = name.lower() in accepted
+        is_named = re.search(rf"\b{re.escape(name)}\b", str(error), re.IGNORECASE)
+        if is_known if is_nameless else not is_named:
             continue
-        if name.lower() in accepted:
+        if is_known:
             return f": the value of {name!r} is wrong"
         nearest = get_close_matches(name.lower(), accepted, 1)
         meant = f"; did you mean {accepted[nearest[0]]!r}?" if nearest else ""
