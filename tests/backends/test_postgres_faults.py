@@ -7,14 +7,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import (
-    StoreClosedError,
     StoreUnavailableError,
 )
 from jazzmine.sync import MessageStore as SyncMessageStore
@@ -25,18 +23,6 @@ from tests.servers.proxy import Proxy
 
 TIMEOUT = 1.0 + LENIENCE
 """The time of a call that should fail, in s, in which the calls before it have to succeed."""
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
-def proxy() -> Iterator[Proxy]:
-    with Proxy(postgres.port_of(postgres.dsn())) as between:
-        yield between
 
 
 def kill_backends(schema: str) -> int:
@@ -255,11 +241,3 @@ def test_a_forked_child_has_its_own_connections(schema: str) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert len(store.get_messages_by_conversation_id("c1")) == 10
         store.ping()
-
-
-async def test_a_closed_store_raises_and_can_be_closed_again(schema: str) -> None:
-    store = await MessageStore.initialize(config(schema))
-    await store.close()
-    await store.close()
-    with pytest.raises(StoreClosedError):
-        await store.ping()

@@ -191,11 +191,11 @@ def test_an_error_of_the_caller_s_function_reaches_the_caller(chat: MessageStore
 def test_a_window_of_many_pages_is_complete(chat: MessageStore) -> None:
     everything = [
         message(f"m{number:04}", role=role, timestamp=NOW + number // 7, original_content="x" * 8)
-        for number, role in enumerate([*ROLES.values()] * 300)
+        for number, role in enumerate([*ROLES.values()] * 160)
     ]
     chat.store_messages(everything)
 
-    for fitting in (3, 40, 700, 1400):
+    for fitting in (3, 40, 700):
         found = chat.get_context_window("c1", max_tokens=2 * fitting)
         assert found == reference(everything, 2 * fitting)
 
@@ -253,6 +253,7 @@ def test_the_work_follows_the_window_and_not_the_conversation(
     assert rows < 400
 
 
+@pytest.mark.before_hooks
 def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
     chat: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +275,7 @@ def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
     assert rows < 30
 
 
+@pytest.mark.before_hooks
 def test_all_pages_of_a_window_have_one_deadline(
     chat: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
