@@ -19,7 +19,7 @@ from jazzmine.backends.sqlite import file_check, migrations, search, search_quer
 from jazzmine.cli.searching import check_search
 from jazzmine.core import message_store as async_stores
 from jazzmine.search.analyser import analyser_for
-from jazzmine.search.query import SearchScope, parse_query, spans_of
+from jazzmine.search.query import FoundPage, SearchScope, parse_query, spans_of
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import check_beyond_most_read
@@ -244,9 +244,8 @@ def test_a_list_of_the_newest_reads_as_much_of_a_large_store_as_of_a_small_one(
 
             connection.set_progress_handler(counted, 10)
             clauses = parse_query("tea", analyser_for("")).clauses
-            found = search_queries.list_found(
-                connection, clauses, True, (), SearchScope(), 20, None
-            )
+            page = FoundPage(clauses, True, (), SearchScope(), 20, None)
+            found = search_queries.list_found(connection, page)
             connection.set_progress_handler(None, 0)
             assert [row[0] for row in found] == [f"m{number - 1 - n}" for n in range(20)]
             return count

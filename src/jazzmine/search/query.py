@@ -8,7 +8,16 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from jazzmine.search.analyser import Analyser, Word, is_part_of_pair
 
-__all__ = ["Clause", "Query", "SearchOrder", "SearchScope", "Term", "parse_query", "spans_of"]
+__all__ = [
+    "Clause",
+    "FoundPage",
+    "Query",
+    "SearchOrder",
+    "SearchScope",
+    "Term",
+    "parse_query",
+    "spans_of",
+]
 
 SearchOrder: TypeAlias = Literal["relevance", "newest"]
 
@@ -98,6 +107,27 @@ class SearchScope(NamedTuple):
     since: int | None = None
     until: int | None = None
     viewer: str | None = None
+
+
+class FoundPage(NamedTuple):
+    """A page of the messages that have all terms of some clauses, newest first.
+
+    Attributes:
+        clauses: at least one.
+        every: whether a message needs all of them, or one.
+        without: it must have none of these terms.
+        scope: which messages are searched.
+        limit: how many at most; at least 1.
+        after: the id of the last message of the page before, which need not match, but has to be
+            of the user, the conversation and the agent of the scope; None is the first page.
+    """
+
+    clauses: Sequence[Clause]
+    every: bool
+    without: Sequence[Term]
+    scope: SearchScope
+    limit: int
+    after: str | None
 
 
 def parse_query(text: str, analyser: Analyser) -> Query:

@@ -10,6 +10,7 @@ import pytest
 from jazzmine import ConfigurationError, NotFoundError
 from jazzmine.backends.sqlite import search
 from jazzmine.sync.message_store import Conversation, Message, MessageRole, MessageStore
+from jazzmine.search.query import FoundPage
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import conversation, message
 from tests.behaviour.search_model import SearchModel, found, random_query, random_text
@@ -103,9 +104,9 @@ def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
     sizes: list[int] = []
     list_found = searched.backend.list_found
 
-    def counted(*arguments: Any) -> Any:
-        sizes.append(arguments[4])
-        return list_found(*arguments)
+    def counted(page: FoundPage) -> Any:
+        sizes.append(page.limit)
+        return list_found(page)
 
     monkeypatch.setattr(searched.backend, "list_found", counted)
 

@@ -80,7 +80,7 @@ from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope
 from jazzmine.search.ranking import Counts
 
 __all__ = ["MongoDBBackend"]
@@ -710,17 +710,9 @@ class MongoDBBackend(MessageBackend):
     async def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         return await self._search.count(clauses, scope._replace(viewer=self.viewer))
 
-    async def list_found(
-        self,
-        clauses: Sequence[Clause],
-        every: bool,
-        without: Sequence[Term],
-        scope: SearchScope,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
-        seen = scope._replace(viewer=self.viewer)
-        return await self._search.find(clauses, every, without, seen, limit, after)
+    async def list_found(self, page: FoundPage) -> Sequence[Row]:
+        scope = page.scope._replace(viewer=self.viewer)
+        return await self._search.find(page._replace(scope=scope))
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
         within = seen(self.viewer)

@@ -56,7 +56,7 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 if TYPE_CHECKING:
@@ -487,20 +487,12 @@ class PostgresBackend(MessageBackend):
         rows = await self._client.rows(words.count_found(scope), parameters)
         return rows[0][0], rows[0][1]
 
-    async def list_found(
-        self,
-        clauses: Sequence[Clause],
-        every: bool,
-        without: Sequence[Term],
-        scope: SearchScope,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
-        scope = scope._replace(viewer=self.viewer)
+    async def list_found(self, page: FoundPage) -> Sequence[Row]:
+        scope, after = page.scope._replace(viewer=self.viewer), page.after
         parameters = {
             **words.scope_parameters(scope),
-            "query": words.clauses_query(clauses, every, without, scope),
-            "limit": limit,
+            "query": words.clauses_query(page.clauses, page.every, page.without, scope),
+            "limit": page.limit,
         }
         if after is not None:
             place = {**words.scope_parameters(scope), "after": to_text(after)}

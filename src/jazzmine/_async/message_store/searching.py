@@ -11,7 +11,7 @@ from jazzmine.errors import ConfigurationError
 from jazzmine.records.hook_arguments import ConversationPage
 from jazzmine.records.rows import Row, are_many, row_id
 from jazzmine.search.analyser import Analyser, analyser_for
-from jazzmine.search.query import Clause, Query, SearchScope, Term, spans_of
+from jazzmine.search.query import Clause, FoundPage, Query, SearchScope, Term, spans_of
 from jazzmine.search.ranking import MOST_READ, Counts, clauses_to_find, matches, ranked
 
 __all__ = [
@@ -85,7 +85,8 @@ async def find_best(
     """Return the ids of the messages that match a query best, with their scores."""
 
     async def read(clauses: Sequence[Clause]) -> Sequence[Row]:
-        return await backend.list_found(clauses, False, _terms(query), scope, MOST_READ, None)
+        page = FoundPage(clauses, False, _terms(query), scope, MOST_READ, None)
+        return await backend.list_found(page)
 
     clauses = query.clauses
     rows: Sequence[Row] = ()
@@ -121,7 +122,8 @@ async def find_newest(
     read, size = 0, max(1, limit)  # a limit of 0 finds out whether there is an `after`
     while read < MOST_READ:
         size = min(size, MOST_READ - read)
-        rows = await backend.list_found(query.clauses, True, _terms(query), scope, size, after)
+        page = FoundPage(query.clauses, True, _terms(query), scope, size, after)
+        rows = await backend.list_found(page)
         for row in rows:
             entry = str(row[1], "utf-8") if isinstance(row[1], bytes) else row[1]
             if matches(entry, query):

@@ -43,7 +43,7 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope
 from jazzmine.search.ranking import Counts
 
 __all__ = ["SQLiteBackend", "SQLiteMessageStore"]
@@ -446,22 +446,11 @@ class SQLiteBackend(MessageBackend):
             lambda connection, _: search_queries.count_found(connection, clauses, seen), None
         )
 
-    async def list_found(
-        self,
-        clauses: Sequence[Clause],
-        every: bool,
-        without: Sequence[Term],
-        scope: SearchScope,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    async def list_found(self, page: FoundPage) -> Sequence[Row]:
         """Return messages that the index finds."""
-        seen = scope._replace(viewer=self.viewer)
+        seen = page._replace(scope=page.scope._replace(viewer=self.viewer))
         return await self.client.read(
-            lambda connection, size: search_queries.list_found(
-                connection, clauses, every, without, seen, limit, after
-            ),
-            None,
+            lambda connection, size: search_queries.list_found(connection, seen), None
         )
 
 

@@ -33,7 +33,7 @@ from jazzmine.records.seen import NotSeenError, require_own, row_user, taken
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope
 from jazzmine.search.ranking import Counts
 
 __all__ = ["ScopedMessages"]
@@ -287,15 +287,7 @@ class ScopedMessages(MessageBackend):
         require_own(self._user_id, scope.user_id)
         return await self._backend.count_found(clauses, scope)
 
-    async def list_found(
-        self,
-        clauses: Sequence[Clause],
-        every: bool,
-        without: Sequence[Term],
-        scope: SearchScope,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    async def list_found(self, page: FoundPage) -> Sequence[Row]:
         """Return messages that are seen."""
-        require_own(self._user_id, scope.user_id)
-        return await self._backend.list_found(clauses, every, without, scope, limit, after)
+        require_own(self._user_id, page.scope.user_id)
+        return await self._backend.list_found(page)

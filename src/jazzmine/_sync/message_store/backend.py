@@ -24,7 +24,7 @@ from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope
 from jazzmine.search.ranking import Counts
 
 __all__ = ["Batch", "MessageBackend", "TraceKey"]
@@ -380,26 +380,9 @@ class MessageBackend(Backend):
         """
         raise ConfigurationError(f"{self.system_name} has no search")
 
-    def list_found(
-        self,
-        clauses: Sequence[Clause],
-        every: bool,
-        without: Sequence[Term],
-        scope: SearchScope,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    def list_found(self, page: FoundPage) -> Sequence[Row]:
         """Return messages that have all terms of some clauses, newest first.
 
         Equal timestamps come latest stored first. The body of a row is the message's index entry.
-
-        Args:
-            clauses: at least one.
-            every: whether a message needs all of them, or one.
-            without: it must have none of these terms.
-            scope: which messages are searched.
-            limit: how many at most; at least 1.
-            after: the id of the last message of the page before, which need not match, but has to
-                be of the user, the conversation and the agent of the scope; or None.
         """
         raise ConfigurationError(f"{self.system_name} has no search")

@@ -26,7 +26,7 @@ from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.search.analyser import Analyser, analyser_for
 from jazzmine.search.index import SearchState
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 __all__ = ["MongoDBSearch"]
@@ -146,16 +146,9 @@ class MongoDBSearch:
         messages = self._client.collection(MESSAGES)
         return self._client.read(lambda: messages.count_documents(query, limit=limit))
 
-    def find(
-        self,
-        clauses: Sequence[Clause],
-        every: bool,
-        without: Sequence[Term],
-        scope: SearchScope,
-        limit: int,
-        after: str | None,
-    ) -> Sequence[Row]:
+    def find(self, page: FoundPage) -> Sequence[Row]:
         """Return the ids and entries of messages, newest first."""
+        clauses, every, without, scope, limit, after = page
         within = self._conversations(scope)
         searched = words.scope_query(scope, within)
         query = words.found_query(clauses, every, without, searched)

@@ -17,7 +17,7 @@ from jazzmine.backends.sqlite.search import (
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.records.types import MAX_INT
-from jazzmine.search.query import Clause, SearchScope, Term
+from jazzmine.search.query import Clause, FoundPage, SearchScope, Term
 from jazzmine.search.ranking import MOST_FOUND_COUNTED, MOST_MESSAGES_COUNTED, Counts
 
 __all__ = ["count_found", "list_found"]
@@ -96,16 +96,9 @@ def count_found(
     return total, found
 
 
-def list_found(
-    connection: sqlite3.Connection,
-    clauses: Sequence[Clause],
-    every: bool,
-    without: Sequence[Term],
-    scope: SearchScope,
-    limit: int,
-    after: str | None,
-) -> list[Row]:
+def list_found(connection: sqlite3.Connection, page: FoundPage) -> list[Row]:
     """Return the ids and entries of messages that have the clauses, newest first."""
+    clauses, every, without, scope, limit, after = page
     wanted = _joined("AND" if every else "OR", map(_held, clauses))
     match = _joined("AND", [wanted, *_scope_tokens(scope)])
     if without:
