@@ -52,6 +52,8 @@ def plain_json(value: Any) -> Any:
     Raises:
         PydanticCustomError: it cannot be stored; pydantic adds this to its `ValidationError`.
     """
+    if type(value) is dict and not value:
+        return {}  # most metadata is empty
     try:
         return _copy(value, 1)
     except _Refused as refused:
