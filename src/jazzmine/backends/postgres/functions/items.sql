@@ -1,7 +1,7 @@
 -- The writes of a long-term memory. They are given items in the order of their paths, and lock rows in that
--- order, so that two calls never wait for each other. Each row is found by a query of its own: one query for
--- all of them would go on reading the whole table if it was planned while the table was small. An item that
--- has expired is not there.
+-- order, so that two calls never wait for each other. Each row is found by a query of its own, and always by
+-- the index: what is planned while the table is small would go on reading all of it while it grows. An item
+-- that has expired is not there.
 
 -- Makes changes of different items, all of them or none. A change without a value is a deletion. Nothing
 -- is changed if one that is not of `any` item meets another revision than it expects: null is none.
@@ -10,7 +10,7 @@
 -- The answer is an array with, for each change, its revision and times, or whether there was an item to
 -- delete; or an object with the index of a change that was not expected, and the revision item.
 CREATE FUNCTION $schema.jazzmine_change_items(changes json, are_any boolean, bytes bytea, $fence)
-    RETURNS text LANGUAGE plpgsql AS $body$
+    RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
 #variable_conflict use_column
 DECLARE
     answer text;
@@ -103,7 +103,7 @@ $body$;
 -- Sets when items expire, each where the item has the revision still and has not expired, and answers how
 -- many these are.
 CREATE FUNCTION $schema.jazzmine_renew_items(renewals json, $fence)
-    RETURNS text LANGUAGE plpgsql AS $body$
+    RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
 #variable_conflict use_column
 DECLARE
     given record;
