@@ -20,15 +20,11 @@ RELEASE = (
     "jazzmine-"
     + re.findall(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[0]
 )
+MARK = "MARK = 'edited'"
+SYNC_COPY = "jazzmine/_sync/__init__.py"
 RUBBISH = shutil.ignore_patterns("__pycache__", ".*")
 
 pytestmark = pytest.mark.packaging
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """A copy of this repository, to be edited and built."""
-    return copied(tmp_path / "copy")
 
 
 def copied(target: Path) -> Path:
@@ -39,11 +35,11 @@ def copied(target: Path) -> Path:
     return target
 
 
-def build(root: Path, *arguments: str) -> Path:
+def build(root: Path, outdir: str, *arguments: str) -> Path:
     """Build `root` with the tools of this environment and return the folder of the results."""
-    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", "dist", *arguments]
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", outdir, *arguments]
     run(command, root)
-    return root / "dist"
+    return root / outdir
 
 
 def run(command: list[str], folder: Path) -> str:
@@ -54,36 +50,46 @@ def run(command: list[str], folder: Path) -> str:
     return done.stdout
 
 
-def members(wheel: Path) -> set[str]:
+def members(folder: Path) -> dict[str, bytes]:
+    """Return the files of the wheel in a folder."""
+    (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        return set(archive.namelist())
+        return {name: archive.read(name) for name in archive.namelist()}
 
 
-def edit(root: Path) -> None:
+def edit(root: Path, line: str = MARK) -> None:
     """Change a source, and leave its sync copy unchanged."""
     with (root / "src/jazzmine/_async/__init__.py").open("a") as source:
-        source.write("\nMARK = 'edited'\n")
+        source.write(f"\n{line}\n")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def edited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of this repository in which a source is newer than its sync copy."""
+    copy = copied(tmp_path_factory.mktemp("edited") / "copy")
+    edit(copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def built(edited: Path) -> Path:
     """The folder of an sdist and of the wheel that was built from that sdist."""
-    return build(copied(tmp_path_factory.mktemp("built") / "copy"))
+    return build(edited, "from_sdist")
 
 
 @pytest.fixture(scope="module")
-def sdist(built: Path) -> set[str]:
+def sdist(built: Path) -> dict[str, bytes]:
     """The files of the sdist, by their paths in the repository."""
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
-        return {name.partition("/")[2] for name in archive.getnames()}
+        files = ((member.name, archive.extractfile(member)) for member in archive.getmembers())
+        return {name.partition("/")[2]: file.read() for name, file in files if file}
 
 
 @pytest.fixture(scope="module")
-def wheel(built: Path) -> set[str]:
+def wheel(built: Path) -> dict[str, bytes]:
     """The files of the wheel that was built from the sdist."""
-    (path,) = built.glob("*.whl")
-    return members(path)
+    return members(built)
 
 
 def sources(folder: str) -> set[str]:
@@ -93,52 +99,40 @@ def sources(folder: str) -> set[str]:
     return {name for name in names if "/." not in name and "/__pycache__/" not in name}
 
 
-def test_the_wheel_contains_the_complete_package_and_its_sync_copy(wheel: set[str]) -> None:
+def test_the_wheel_contains_the_complete_package_and_its_sync_copy(wheel: dict[str, bytes]) -> None:
     generated = {name.replace("/_async/", "/_sync/") for name in sources("jazzmine/_async")}
 
     assert generated
-    assert sources("jazzmine") | generated <= wheel
+    assert sources("jazzmine") | generated <= wheel.keys()
     assert "jazzmine/py.typed" in wheel
 
 
-def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
+def test_the_wheel_holds_nothing_else(wheel: dict[str, bytes]) -> None:
     assert {name.partition("/")[0] for name in wheel} == {"jazzmine", f"{RELEASE}.dist-info"}
 
 
-def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: set[str]) -> None:
-    assert {*FILES, "scripts/generate_sync.py", "tests/packaging/test_builds.py"} <= sdist
-    assert {f"src/{name}" for name in sources("jazzmine")} <= sdist
+def test_the_sdist_holds_what_a_build_and_the_tests_need(sdist: dict[str, bytes]) -> None:
+    needed = {*FILES, "scripts/generate_sync.py", "tests/packaging/test_builds.py"}
+
+    assert needed <= sdist.keys()
+    assert {f"src/{name}" for name in sources("jazzmine")} <= sdist.keys()
 
 
-def test_a_wheel_from_the_tree_is_the_wheel_from_the_sdist(copy: Path, wheel: set[str]) -> None:
-    (path,) = build(copy, "--wheel").glob("*.whl")
-
-    assert members(path) == wheel
-
-
-def test_the_sync_copy_in_a_wheel_follows_its_source(copy: Path) -> None:
-    edit(copy)
-
-    (path,) = build(copy, "--wheel").glob("*.whl")
-
-    with zipfile.ZipFile(path) as archive:
-        assert b"MARK = 'edited'" in archive.read("jazzmine/_sync/__init__.py")
-
-
-def test_the_sync_copy_in_an_sdist_follows_its_source(copy: Path) -> None:
-    edit(copy)
-
-    (path,) = build(copy, "--sdist").glob("*.tar.gz")
-
-    with tarfile.open(path) as archive:
-        sync_copy = archive.extractfile(f"{RELEASE}/src/jazzmine/_sync/__init__.py")
-        assert sync_copy is not None
-        assert b"MARK = 'edited'" in sync_copy.read()
-
-
-def test_the_sync_copy_of_an_editable_install_follows_its_source(
-    copy: Path, tmp_path: Path
+def test_a_wheel_from_the_tree_is_the_wheel_from_the_sdist(
+    edited: Path, wheel: dict[str, bytes]
 ) -> None:
+    assert members(build(edited, "from_tree", "--wheel")) == wheel
+
+
+def test_the_sync_copy_in_a_build_follows_its_source(
+    sdist: dict[str, bytes], wheel: dict[str, bytes]
+) -> None:
+    assert MARK.encode() in sdist[f"src/{SYNC_COPY}"]
+    assert MARK.encode() in wheel[SYNC_COPY]
+
+
+def test_the_sync_copy_of_an_editable_install_follows_its_source(tmp_path: Path) -> None:
+    copy = copied(tmp_path / "copy")
     edit(copy)
     venv.create(tmp_path / "venv", symlinks=True)
     python = str(tmp_path / "venv/bin/python")
@@ -147,15 +141,12 @@ def test_the_sync_copy_of_an_editable_install_follows_its_source(
     run([python, "-m", "pip", "install", *options, str(copy)], tmp_path)
 
     code = "import jazzmine._sync as s; print(s.MARK, s.__file__)"
-    assert run([python, "-c", code], tmp_path).split() == [
-        "edited",
-        str(copy / "src/jazzmine/_sync/__init__.py"),
-    ]
+    assert run([python, "-c", code], tmp_path).split() == ["edited", str(copy / "src" / SYNC_COPY)]
 
 
-def test_a_source_without_a_true_sync_copy_fails_the_build(copy: Path) -> None:
-    with (copy / "src/jazzmine/_async/__init__.py").open("a") as source:
-        source.write("\nimport asyncio\n")
+def test_a_source_without_a_true_sync_copy_fails_the_build(tmp_path: Path) -> None:
+    copy = copied(tmp_path / "copy")
+    edit(copy, "import asyncio")
 
     with pytest.raises(AssertionError, match='"asyncio" is left over in the copy'):
-        build(copy, "--wheel")
+        build(copy, "dist", "--wheel")
