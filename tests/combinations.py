@@ -20,9 +20,10 @@ def is_repeated(item: pytest.Item) -> bool:
     """Return whether other cases of the test check the same.
 
     At most one parameter has another value than its first. The mark `every_combination` takes all
-    combinations; `each_value` those of a back end, which is not counted. A variant of a back end,
-    and the generated sync copy on any back end but the first, run the tests marked `smoke`, with
-    the first of their values. What is checked before hooks (`before_hooks`) needs one back end.
+    combinations; `each_value` those of a back end, which is not counted. A variant of a back end
+    runs the tests marked `variants` or `smoke`, in the async API; the generated sync copy runs
+    those marked `smoke` on any mechanism but the first; both with the first of their values. What
+    is checked before hooks (`before_hooks`) needs one back end.
     """
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
@@ -34,9 +35,14 @@ def is_repeated(item: pytest.Item) -> bool:
         if item.get_closest_marker("before_hooks") and not on_first:
             return True
         is_copy = item.path.parent.name == "_sync"
-        if is_copy or any(backend.variant for backend in backends):
-            is_enough = (is_copy and on_first) or item.get_closest_marker("smoke")
-            return bool(further) or not is_enough
+        is_variant = any(backend.variant for backend in backends)
+        if is_copy and is_variant:
+            return True
+        if is_variant or (is_copy and not on_first):
+            marks = ("smoke", "variants") if is_variant else ("smoke",)
+            return bool(further) or not any(map(item.get_closest_marker, marks))
+        if is_copy:
+            return bool(further)
     if item.get_closest_marker("every_combination"):
         return False
     if item.get_closest_marker("each_value"):

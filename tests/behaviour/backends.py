@@ -38,8 +38,8 @@ class Backend:
             store. A server has a schema or a database for it, SQLite a file, which is emptied at
             the end, and used again.
         shared: whether every store with the same configuration sees the same data.
-        share: the part of the profile's random sequences that are tried; a server takes longer
-            for each than a file.
+        share: the part of the random sequences that are tried; a server takes longer for each
+            than a file.
         embedded: whether it needs no server.
         fresh: whether each configuration is of a new place, in which no store stays open.
         variant: whether it has the mechanism of another one here: the same statements on another
@@ -123,9 +123,8 @@ def _postgres(version: str) -> Backend:
         with postgres.empty_schema(version) as schema:
             yield {"storage": "postgres", "dsn": postgres.dsn(version), "schema": schema}
 
-    older = version != postgres.VERSIONS[0]
-    share = 0.1 if older else 0.2
-    return Backend(f"postgres-{version}", open_config, share=share, variant=older)
+    is_older = version != postgres.VERSIONS[0]
+    return Backend(f"postgres-{version}", open_config, share=0.1, variant=is_older)
 
 
 @contextmanager
@@ -137,11 +136,11 @@ def _pgbouncer() -> Iterator[Config]:
 
 MESSAGE_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True),
-    Backend("json", _json, embedded=True, fresh=True, variant=True),
-    Backend("memory", _memory, shared=False, embedded=True, fresh=True, variant=True),
-    Backend("toy", _toy, embedded=True, fresh=True, variant=True),
+    Backend("json", _json, embedded=True, share=0.3, fresh=True, variant=True),
+    Backend("memory", _memory, shared=False, embedded=True, share=0.3, fresh=True, variant=True),
+    Backend("toy", _toy, embedded=True, share=0.3, fresh=True, variant=True),
     *map(_postgres, postgres.VERSIONS),
-    Backend("mongodb", _mongodb, share=0.2),
+    Backend("mongodb", _mongodb, share=0.1),
     Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
 ]
 # Those that have an index of words.
@@ -150,14 +149,14 @@ MEMORY_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True, share=0.5),
     Backend("memory", _memory, shared=False, embedded=True, fresh=True),
     Backend("redis", redis_configs.alone, share=0.5),
-    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.2, variant=True),
-    Backend("redis-cluster", redis_configs.on_cluster, share=0.2, variant=True),
+    Backend("redis-sentinel", redis_configs.behind_sentinel, share=0.1, variant=True),
+    Backend("redis-cluster", redis_configs.on_cluster, share=0.1, variant=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),
 ]
 ITEM_BACKENDS = [
-    Backend("sqlite", _sqlite, embedded=True, share=0.5),
-    Backend("memory", _memory, shared=False, embedded=True, fresh=True, variant=True),
+    Backend("sqlite", _sqlite, embedded=True),
+    Backend("memory", _memory, shared=False, embedded=True, share=0.3, fresh=True, variant=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.1),
     Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),

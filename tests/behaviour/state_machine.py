@@ -1,12 +1,11 @@
 """Random calls to a store, one after another, each compared with the model.
 
-By default it makes the same calls in every run. HYPOTHESIS_PROFILE=soak makes more, longer and
-other sequences in each run, and prints how to repeat one that failed.
+`scripts/test` makes the same calls in every run; `scripts/soak` makes more, longer and other
+sequences in each run, and prints how to repeat one that failed.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
@@ -49,26 +48,18 @@ from tests.behaviour.draws import (
 )
 from tests.behaviour.log_rules import LogRules
 from tests.behaviour.model import Model
+from tests.faults.sizes import SOAK, size
 
 __all__ = ["SETTINGS", "StoreMachine", "machine"]
 
-settings.register_profile(
-    "quick",
-    max_examples=30,
-    stateful_step_count=30,
-    derandomize=True,
+SETTINGS = settings(
+    max_examples=size(20, 300),
+    stateful_step_count=size(30, 80),
+    derandomize=not SOAK,
     database=None,
     suppress_health_check=list(HealthCheck),
-)
-settings.register_profile(
-    "soak",
-    settings.get_profile("quick"),
-    max_examples=3000,
-    stateful_step_count=80,
-    derandomize=False,
     print_blob=True,
 )
-SETTINGS = settings.get_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 EXPECTED_ERRORS = (ConflictError, IntegrityError, NotFoundError, ValidationError, ValueError)
 # No back end can store these values, so every store must refuse them.

@@ -115,7 +115,6 @@ async def test_items_of_others_are_as_if_they_were_not_stored(
         assert await keys(entangled) == before, name
 
 
-@pytest.mark.smoke
 async def test_lists_are_of_the_users_items(entangled: LongTermMemoryStore) -> None:
     own = entangled.scoped(user_id="ann")
 
@@ -126,7 +125,6 @@ async def test_lists_are_of_the_users_items(entangled: LongTermMemoryStore) -> N
     assert (await own.get_many([(("facts",), "b"), (("facts",), "a")]))[0] is None
 
 
-@pytest.mark.smoke
 async def test_an_item_of_others_keeps_its_place(entangled: LongTermMemoryStore) -> None:
     own, before = entangled.scoped(user_id="ann"), await keys(entangled)
 
@@ -158,7 +156,6 @@ async def test_what_is_the_users_is_changed(entangled: LongTermMemoryStore) -> N
     assert [one.key for one in await own.list_items()] == ["a", "b2"]
 
 
-@pytest.mark.smoke
 async def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryStore) -> None:
     own, before = entangled.scoped(user_id="ann"), await keys(entangled)
     calls: list[Callable[[], Any]] = [
@@ -176,7 +173,6 @@ async def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryS
     assert await keys(entangled) == before
 
 
-@pytest.mark.smoke
 async def test_only_the_users_items_are_pruned_and_erased(entangled: LongTermMemoryStore) -> None:
     own = entangled.scoped(user_id="ann")
 
@@ -291,11 +287,11 @@ class ScopedItemMachine(ItemMachine):
             del self.stored[place]
 
 
-@pytest.mark.smoke
+@pytest.mark.variants
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     item_backend: Backend, item_config: Config
 ) -> None:
-    profile = settings(SETTINGS, max_examples=max(2, int(SETTINGS.max_examples * 0.5)))
+    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * item_backend.share))
     with Runner() as runner:
         members = {
             "open_store": staticmethod(lambda: LongTermMemoryStore.initialize(item_config)),

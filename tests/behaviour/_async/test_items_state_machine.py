@@ -12,7 +12,7 @@ from tests.behaviour.items_machine import ItemMachine
 from tests.behaviour.state_machine import SETTINGS
 from tests.behaviour.support.async_support import Runner
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.variants
 
 
 def test_the_store_has_the_results_of_its_model(item_backend: Backend, item_config: Config) -> None:
@@ -23,7 +23,7 @@ def test_the_store_has_the_results_of_its_model(item_backend: Backend, item_conf
             runner = shared_runner
             count = 2 if item_backend.shared else 1
 
-        examples = max(2, int(SETTINGS.max_examples * item_backend.share))
+        examples = int(SETTINGS.max_examples * item_backend.share)
         run_state_machine_as_test(
             BackendMachine,
             settings=settings(

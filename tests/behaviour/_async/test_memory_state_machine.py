@@ -32,9 +32,10 @@ from tests.behaviour.memory_model import (
     updates,
 )
 from tests.behaviour.memory_samples import Update, busy, clear_deeply
+from tests.behaviour.state_machine import SETTINGS
 from tests.behaviour.support.async_support import Runner
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.variants
 
 
 async def change_in_block(
@@ -158,10 +159,5 @@ def test_the_store_has_the_results_of_its_model(memory_backend: Backend) -> None
             super().teardown()
             self.opened.__exit__(None, None, None)
 
-    # A multiple of the number in the current profile.
-    examples = max(1, int(settings().max_examples * memory_backend.share * 2 / 5))
-
-    run_state_machine_as_test(
-        BackendMachine,
-        settings=settings(max_examples=examples, stateful_step_count=30),
-    )
+    examples = int(SETTINGS.max_examples * memory_backend.share)
+    run_state_machine_as_test(BackendMachine, settings=settings(SETTINGS, max_examples=examples))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from jazzmine.core.message_store import MessageStore
 from jazzmine.core.working_memory import (
     ActiveFlowState,
@@ -16,8 +14,6 @@ from jazzmine.core.working_memory import (
     WorkingMemoryStore,
 )
 from tests.behaviour.samples import conversation, message, trace
-
-pytestmark = pytest.mark.smoke
 
 
 class SequentialFlow:

@@ -106,13 +106,11 @@ async def test_what_belongs_to_others_is_as_if_it_were_not_stored(
         assert await everything(entangled) == before, name
 
 
-@pytest.mark.smoke
 async def test_the_messages_of_others_are_not_iterated(own: MessageStore) -> None:
     assert [one async for one in own.iter_messages("c2")] == []
     assert [one.id async for one in own.iter_messages("c1", batch_size=1)] == ["m1", "m2"]
 
 
-@pytest.mark.smoke
 async def test_lists_and_sums_are_of_the_users_conversations(own: MessageStore) -> None:
     [usage] = await own.summarize_usage(TraceFilter(), by="agent")
 
@@ -130,7 +128,6 @@ async def test_lists_and_sums_are_of_the_users_conversations(own: MessageStore) 
     assert usage.turns == 1
 
 
-@pytest.mark.smoke
 async def test_another_user_as_an_argument_is_refused(
     entangled: MessageStore, own: MessageStore
 ) -> None:
@@ -156,7 +153,6 @@ async def test_another_user_as_an_argument_is_refused(
     assert await everything(entangled) == before
 
 
-@pytest.mark.smoke
 async def test_an_id_of_others_cannot_be_stored(entangled: MessageStore, own: MessageStore) -> None:
     before = await everything(entangled)
     calls: list[Callable[[], Any]] = [
@@ -180,7 +176,6 @@ async def test_an_id_of_others_cannot_be_stored(entangled: MessageStore, own: Me
     assert await everything(entangled) == before
 
 
-@pytest.mark.smoke
 async def test_a_message_that_would_move_is_named(own: MessageStore) -> None:
     await own.store_conversation(conversation("c9"))
     moved = message("m1", conversation_id="c9")
@@ -217,7 +212,6 @@ async def test_what_is_the_users_is_changed(entangled: MessageStore, own: Messag
     assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
 
 
-@pytest.mark.smoke
 async def test_an_erasure_leaves_what_is_in_the_conversations_of_others(
     entangled: MessageStore, own: MessageStore
 ) -> None:
@@ -229,7 +223,6 @@ async def test_an_erasure_leaves_what_is_in_the_conversations_of_others(
     assert len(await entangled.find_turn_traces(TraceFilter())) == 2
 
 
-@pytest.mark.smoke
 async def test_pruning_leaves_the_conversations_of_others(
     entangled: MessageStore, own: MessageStore
 ) -> None:
@@ -238,7 +231,6 @@ async def test_pruning_leaves_the_conversations_of_others(
     assert ids(await entangled.get_conversations()) == ["c2"]
 
 
-@pytest.mark.smoke
 async def test_a_search_finds_what_is_in_the_users_conversations(searched: MessageStore) -> None:
     for record in CONVERSATIONS:
         await searched.store_conversation(record)
@@ -256,7 +248,6 @@ async def test_a_search_finds_what_is_in_the_users_conversations(searched: Messa
         await own.search_messages("tea", user_id=STRANGER)
 
 
-@pytest.mark.smoke
 async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore) -> None:
     own = entangled.scoped(user_id="u1")
     same = own.scoped(user_id="u1")
@@ -271,7 +262,7 @@ async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore)
     await entangled.ping()
 
 
-@pytest.mark.smoke
+@pytest.mark.variants
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     backend: Backend, config: Config
 ) -> None:

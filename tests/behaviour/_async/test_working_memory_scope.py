@@ -77,7 +77,6 @@ async def test_those_of_others_are_as_if_they_were_not_stored(
         assert await entangled.get(OTHERS) == before, name
 
 
-@pytest.mark.smoke
 async def test_those_of_others_keep_their_place(entangled: WorkingMemoryStore) -> None:
     own, before = entangled.scoped(user_id="u1"), await entangled.get(OTHERS)
 
@@ -101,7 +100,6 @@ async def test_those_of_others_keep_their_place(entangled: WorkingMemoryStore) -
     assert await entangled.active_count() == 2
 
 
-@pytest.mark.smoke
 async def test_what_is_the_users_is_changed(entangled: WorkingMemoryStore) -> None:
     own = entangled.scoped(user_id="u1")
 

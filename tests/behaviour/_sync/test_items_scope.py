@@ -115,7 +115,6 @@ def test_items_of_others_are_as_if_they_were_not_stored(
         assert keys(entangled) == before, name
 
 
-@pytest.mark.smoke
 def test_lists_are_of_the_users_items(entangled: LongTermMemoryStore) -> None:
     own = entangled.scoped(user_id="ann")
 
@@ -126,7 +125,6 @@ def test_lists_are_of_the_users_items(entangled: LongTermMemoryStore) -> None:
     assert (own.get_many([(("facts",), "b"), (("facts",), "a")]))[0] is None
 
 
-@pytest.mark.smoke
 def test_an_item_of_others_keeps_its_place(entangled: LongTermMemoryStore) -> None:
     own, before = entangled.scoped(user_id="ann"), keys(entangled)
 
@@ -158,7 +156,6 @@ def test_what_is_the_users_is_changed(entangled: LongTermMemoryStore) -> None:
     assert [one.key for one in own.list_items()] == ["a", "b2"]
 
 
-@pytest.mark.smoke
 def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryStore) -> None:
     own, before = entangled.scoped(user_id="ann"), keys(entangled)
     calls: list[Callable[[], Any]] = [
@@ -176,7 +173,6 @@ def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryStore) 
     assert keys(entangled) == before
 
 
-@pytest.mark.smoke
 def test_only_the_users_items_are_pruned_and_erased(entangled: LongTermMemoryStore) -> None:
     own = entangled.scoped(user_id="ann")
 
@@ -291,11 +287,11 @@ class ScopedItemMachine(ItemMachine):
             del self.stored[place]
 
 
-@pytest.mark.smoke
+@pytest.mark.variants
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     item_backend: Backend, item_config: Config
 ) -> None:
-    profile = settings(SETTINGS, max_examples=max(2, int(SETTINGS.max_examples * 0.5)))
+    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * item_backend.share))
     with Runner() as runner:
         members = {
             "open_store": staticmethod(lambda: LongTermMemoryStore.initialize(item_config)),

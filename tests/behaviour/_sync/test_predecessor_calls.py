@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import (
     ActiveFlowState,
@@ -16,8 +14,6 @@ from jazzmine.sync.working_memory import (
     WorkingMemoryStore,
 )
 from tests.behaviour.samples import conversation, message, trace
-
-pytestmark = pytest.mark.smoke
 
 
 class SequentialFlow:

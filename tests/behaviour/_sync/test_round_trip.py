@@ -18,7 +18,7 @@ from tests.behaviour.samples import (
     trace,
 )
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.variants
 
 
 def typed(value: Any) -> str:

@@ -11,7 +11,7 @@ from tests.behaviour.backends import Backend, Config
 from tests.behaviour.state_machine import SETTINGS, machine
 from tests.behaviour.support.sync_support import Runner
 
-pytestmark = pytest.mark.smoke
+pytestmark = pytest.mark.variants
 
 
 def test_any_sequence_of_calls_has_the_results_of_the_model(

@@ -72,7 +72,6 @@ def renew(store: MessageStore) -> None:
     )
 
 
-@pytest.mark.smoke
 def test_each_call_of_a_message_store_is_one_span(
     store: MessageStore, backend: Backend, spans: Recorder
 ) -> None:
@@ -91,7 +90,6 @@ def test_each_call_of_a_message_store_is_one_span(
     assert {*found, "initialize", "close"} == public_methods(MessageStore)
 
 
-@pytest.mark.smoke
 def test_each_call_of_a_working_memory_is_one_span(
     memory_store: WorkingMemoryStore, memory_backend: Backend, spans: Recorder
 ) -> None:

@@ -77,7 +77,6 @@ def test_those_of_others_are_as_if_they_were_not_stored(
         assert entangled.get(OTHERS) == before, name
 
 
-@pytest.mark.smoke
 def test_those_of_others_keep_their_place(entangled: WorkingMemoryStore) -> None:
     own, before = entangled.scoped(user_id="u1"), entangled.get(OTHERS)
 
@@ -101,7 +100,6 @@ def test_those_of_others_keep_their_place(entangled: WorkingMemoryStore) -> None
     assert entangled.active_count() == 2
 
 
-@pytest.mark.smoke
 def test_what_is_the_users_is_changed(entangled: WorkingMemoryStore) -> None:
     own = entangled.scoped(user_id="u1")
 
