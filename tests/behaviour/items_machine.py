@@ -31,7 +31,11 @@ places = st.tuples(st.sampled_from(NAMESPACES), st.sampled_from(KEYS))
 prefixes = st.sampled_from([(), *NAMESPACES, ("x",)])
 users = st.sampled_from([None, "ann", "bob"])
 values = st.fixed_dictionaries(
-    {}, optional={"n": st.sampled_from([0, 1, 1.0, True, None, [1], {"a": 1}]), "t": st.just("tea")}
+    {},
+    optional={
+        "n": st.sampled_from([1, True, 1, True, 0, 1.0, None, [1], {"a": 1}]),
+        "t": st.just("tea"),
+    },
 )
 expectations = st.sampled_from(["any", "none", "stored", "former", "wrong"])
 limits = st.none() | st.integers(0, 4)
