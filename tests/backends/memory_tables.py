@@ -17,7 +17,7 @@ import redis
 from jazzmine.core import working_memory as core
 from jazzmine.sync import working_memory as sync
 from tests.backends.redis_apis import Opened
-from tests.servers import pgbouncer, postgres
+from tests.servers import postgres
 from tests.servers import redis as redis_server
 
 __all__ = [
@@ -48,7 +48,7 @@ def open_sync(config: Config, **options: Any) -> Any:
 APIS = [open_async, open_sync]
 _numbers = itertools.count(1)
 
-BACKENDS = ["postgres", "pgbouncer", "sqlite", "redis"]
+BACKENDS = ["postgres", "sqlite", "redis"]
 
 
 @contextmanager
@@ -63,10 +63,8 @@ def opened_backend(name: str, folder: Path) -> Iterator[tuple[Config, Any]]:
         yield {"storage": "sqlite", "path": str(path)}, SQLiteRows(path)
         return
     with postgres.empty_schema() as schema:
-        options: Config = {"dsn": postgres.dsn()}
-        if name == "pgbouncer":
-            options = {"dsn": pgbouncer.running(), "prepare": False}
-        yield {"storage": "postgres", "schema": schema, **options}, PostgresRows(schema)
+        rows = PostgresRows(schema)
+        yield rows.config, rows
 
 
 class Locks(ABC):

@@ -12,18 +12,13 @@ import pytest
 
 from jazzmine.errors import NewerFormatError
 from jazzmine.records.memory_json import to_json
-from tests.backends.memory_tables import APIS, Locks, opened_backend
+from tests.backends.memory_tables import Locks, open_sync, opened_backend
 from tests.behaviour.memory_samples import UPDATES, Update, busy
 
 
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @pytest.fixture(params=["redis", "postgres", "sqlite"])
-def opened(request: pytest.FixtureRequest, api: Any, tmp_path: Path) -> Iterator[tuple[Any, Locks]]:
-    with opened_backend(request.param, tmp_path) as (config, rows), api(config) as store:
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Any, Locks]]:
+    with opened_backend(request.param, tmp_path) as (config, rows), open_sync(config) as store:
         yield store, rows
 
 

@@ -20,7 +20,6 @@ from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
 from tests.backends.memory_processes import line_from, process, send_line, stop
 from tests.backends.memory_tables import APIS, BACKENDS, Config, Locks, open_sync, opened_backend
 from tests.faults.sizes import TOLERANCE, size
-from tests.servers import pgbouncer
 
 
 @pytest.fixture(params=APIS)
@@ -30,8 +29,6 @@ def api(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Config, Locks]]:
-    if request.param == "pgbouncer" and pgbouncer.MISSING:
-        pytest.skip(pgbouncer.MISSING)
     with opened_backend(request.param, tmp_path) as opened:
         yield opened
 
@@ -245,13 +242,13 @@ def test_a_lock_whose_release_was_lost_does_not_delay_its_own_store(
 
 
 def test_a_long_block_keeps_its_lock_and_ends_its_thread(config: Config, locks: Locks) -> None:
-    with open_sync(config, lease_seconds=0.6) as store:
+    with open_sync(config, lease_seconds=0.3) as store:
         store.get_or_create("c", "user", "agent")
         threads = threading.active_count()
 
         with store.locked("c") as memory:
             token = locks.holder()
-            time.sleep(1.2)
+            time.sleep(0.7)
             token_later = locks.holder()
             memory.end_turn("Hello", "greet")
 
@@ -277,14 +274,14 @@ def test_a_waiting_call_goes_on_after_a_lock_has_ended(
     assert time.monotonic() - started > 0.25
 
 
-def test_an_update_waits_for_a_block_of_two_seconds_in_another_process(
+def test_an_update_waits_for_a_block_in_another_process_that_is_longer_than_its_lease(
     open_store: Callable[..., Any], config: Config
 ) -> None:
     store = open_store()
     store.get_or_create("c", "user", "agent")
     with process("hold", {**config, "lease_seconds": 0.5}) as holder:
         assert line_from(holder) == "held"
-        threading.Timer(2, send_line, [holder]).start()
+        threading.Timer(1, send_line, [holder]).start()
         started = time.monotonic()
 
         updated = store.end_turn("c", "Hello", "greet")
@@ -292,12 +289,12 @@ def test_an_update_waits_for_a_block_of_two_seconds_in_another_process(
         waited = time.monotonic() - started
         assert line_from(holder) == "saved"
 
-    assert waited > 1.8
+    assert waited > 0.9
     assert updated.revision == 3
 
 
 def test_processes_without_a_pause_lose_no_update_and_starve_nobody(config: Config) -> None:
-    processes, count = 8, size(50, 200)
+    processes, count = 8, size(25, 200)
     with ExitStack() as stack, open_sync(config) as store:
         store.get_or_create("c", "user", "agent")
         updaters = [

@@ -22,17 +22,12 @@ from jazzmine.errors import LockTimeoutError
 from jazzmine.records.memory_json import from_json, to_json
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync.message_store import MessageStore
-from tests.backends.memory_tables import APIS, Config, Locks, opened_backend
+from tests.backends.memory_tables import Config, Locks, open_sync, opened_backend
 from tests.behaviour.samples import conversation
 from tests.behaviour.stored import everything
 from tests.servers.redis import eventually
 
 UNREADABLE = [b"", b"not JSON", b'{"conversation_id": 7}', b"\xff\x00", b"[]", b"null"]
-
-
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 @pytest.fixture(params=["postgres", "sqlite", "redis"])
@@ -52,9 +47,9 @@ def rows(backend: tuple[Config, Locks]) -> Locks:
 
 
 @pytest.fixture
-def open_store(api: Any, config: Config) -> Iterator[Callable[..., Any]]:
+def open_store(config: Config) -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(api(config, **options))
+        yield lambda **options: stack.enter_context(open_sync(config, **options))
 
 
 @pytest.fixture
@@ -254,12 +249,12 @@ def test_messages_and_working_memory_share_a_place(
         assert messages.get_conversation_by_id("c") is None
 
 
-def test_a_store_makes_its_own_tables_alone(tmp_path: Path, api: Any) -> None:
+def test_a_store_makes_its_own_tables_alone(tmp_path: Path) -> None:
     for name in ("postgres", "sqlite"):
         with opened_backend(name, tmp_path) as (config, rows):
             if name == "postgres":
                 rows.run(f'DROP SCHEMA IF EXISTS "{config["schema"]}" CASCADE')
-            with api(config) as store:
+            with open_sync(config) as store:
                 store.get_or_create("c", "user", "agent")
             found = (
                 "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
@@ -291,7 +286,7 @@ CREATE TABLE working_memory_corrupt (conversation_id TEXT PRIMARY KEY, user_id T
 """
 
 
-def test_states_that_version_1_2_stored_in_sqlite_are_read(tmp_path: Path, api: Any) -> None:
+def test_states_that_version_1_2_stored_in_sqlite_are_read(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     memory = WorkingMemory("c", "user", "agent", revision=3)
     with closing(sqlite3.connect(path)) as connection:
@@ -303,14 +298,14 @@ def test_states_that_version_1_2_stored_in_sqlite_are_read(tmp_path: Path, api: 
         connection.execute("INSERT INTO working_memory VALUES (?, ?, ?, ?, ?, ?)", row)
         connection.commit()
 
-    with api({"storage": "sqlite", "path": str(path)}) as store:
+    with open_sync({"storage": "sqlite", "path": str(path)}) as store:
         assert store.get("c") == memory
         assert store.end_turn("c", "Hello", "greet").revision == 4
 
 
-def test_an_erasure_leaves_nothing_of_the_user_in_the_files(tmp_path: Path, api: Any) -> None:
+def test_an_erasure_leaves_nothing_of_the_user_in_the_files(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
-    with api({"storage": "sqlite", "path": str(path)}) as store:
+    with open_sync({"storage": "sqlite", "path": str(path)}) as store:
         for number in range(20):
             store.get_or_create(f"c{number}", "ada-lovelace", "agent")
             store.end_turn(f"c{number}", "a secret reply", "greet")
@@ -325,11 +320,11 @@ def test_an_erasure_leaves_nothing_of_the_user_in_the_files(tmp_path: Path, api:
 
 
 def test_a_lock_keeps_the_time_that_it_had_left_if_the_clock_is_set_back(
-    tmp_path: Path, api: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened_backend("sqlite", tmp_path) as (config, rows), ExitStack() as stack:
-        store = stack.enter_context(api(config))
-        other = stack.enter_context(api(config, lock_timeout=0.3))
+        store = stack.enter_context(open_sync(config))
+        other = stack.enter_context(open_sync(config, lock_timeout=0.3))
         store.get_or_create("c", "user", "agent")
         with store.locked("c") as memory:
             hour_ago = time.time() - 3600

@@ -11,16 +11,11 @@ import pytest
 import redis
 
 from jazzmine.records.memory_json import to_json
-from tests.backends.redis_apis import APIS
+from tests.backends.redis_apis import open_sync
 from tests.behaviour.memory_samples import busy
 from tests.servers.redis import database
 
 MEMORY, CORRUPT = "wm:{c}", "wm_corrupt:{c}"
-
-
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 @pytest.fixture
@@ -36,9 +31,9 @@ def client(url: str) -> Iterator[Any]:
 
 
 @pytest.fixture
-def store(api: Any, url: str) -> Iterator[Any]:
+def store(url: str) -> Iterator[Any]:
     with ExitStack() as stack:
-        yield stack.enter_context(api(url))
+        yield stack.enter_context(open_sync(url))
 
 
 def put(client: Any, data: str) -> None:

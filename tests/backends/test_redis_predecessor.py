@@ -17,7 +17,7 @@ from redis.crc import key_slot
 from benchmarks.frame import environments
 from jazzmine.errors import NotFoundError
 from jazzmine.records.working_memory import WorkingMemory
-from tests.backends.redis_apis import APIS
+from tests.backends.redis_apis import open_sync
 from tests.backends.redis_topologies import Topology, topology
 from tests.servers.redis import Server
 
@@ -27,14 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = ["c", "d", "né {strange} 100 %", "{c}d", "e"]
 
 
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @pytest.fixture(params=["standalone", "cluster"])
-def servers(request: pytest.FixtureRequest, api: Any) -> Iterator[Topology]:
-    with topology(request.param, api) as opened:
+def servers(request: pytest.FixtureRequest) -> Iterator[Topology]:
+    with topology(request.param, open_sync) as opened:
         yield opened
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
 
-from tests.backends.redis_apis import APIS
+from tests.backends.redis_apis import open_sync
 from tests.servers.redis import Cluster, Server, running
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "backends" / "redis.md"
@@ -20,11 +19,6 @@ def documented() -> list[str]:
     """The rules in the documented command that makes the user."""
     [command] = re.findall(r"ACL SETUSER agent on '>secret' (.+)", PAGE.read_text())
     return str(command).split()
-
-
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 @pytest.fixture(params=["standalone", "cluster"])
@@ -40,8 +34,8 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         server.client.flushdb()
 
 
-def test_every_call_works_with_the_documented_rights(api: Any, url: str) -> None:
-    with api(url, timeout=5) as store:
+def test_every_call_works_with_the_documented_rights(url: str) -> None:
+    with open_sync(url, timeout=5) as store:
         store.ping()
         for name in ("c", "d", "e"):
             store.get_or_create(name, "ann", "agent")
@@ -55,7 +49,7 @@ def test_every_call_works_with_the_documented_rights(api: Any, url: str) -> None
         assert store.erase_user("ann") == 2
 
 
-def test_what_others_wrote_is_moved_aside_with_the_documented_rights(api: Any, url: str) -> None:
+def test_what_others_wrote_is_moved_aside_with_the_documented_rights(url: str) -> None:
     servers = [running(Server), *running(Cluster).primaries]
     for server in servers:
         for key in ("wm:old", "wm:{unreadable}"):
@@ -63,7 +57,7 @@ def test_what_others_wrote_is_moved_aside_with_the_documented_rights(api: Any, u
                 server.client.set(key, '{"conversation_id": "old"')
             except redis.ResponseError:  # it is another node's
                 continue
-    with api(url, timeout=5) as store:
+    with open_sync(url, timeout=5) as store:
         assert store.get("old") is None
         assert store.get("unreadable") is None
         assert store.get_or_create("old", "ann", "agent").revision == 1

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jazzmine.backends.redis.keys import Keys, conversation_of
 from jazzmine.errors import LockTimeoutError
 from jazzmine.records.working_memory import WorkingMemory
-from tests.backends.redis_apis import APIS
+from tests.backends.redis_apis import open_sync
 
 LOCK, MEMORY, CORRUPT, DELETED = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}", "wm_deleted:{c}"
 WEEK = 7 * 24 * 3600
@@ -41,15 +41,10 @@ STRANGE = [
 ]
 
 
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
-
-
 @pytest.fixture
-def open_store(api: Any, url: str) -> Iterator[Callable[..., Any]]:
+def open_store(url: str) -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(api(url, **options))
+        yield lambda **options: stack.enter_context(open_sync(url, **options))
 
 
 @pytest.fixture
