@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.servers import mongodb, postgres
+from tests.servers import postgres
 
-__all__ = ["MESSAGE_STORES", "json_url", "mongodb_url", "postgres_url", "sqlite_url"]
+__all__ = ["MESSAGE_STORES", "json_url", "postgres_url", "sqlite_url"]
 
 
 @contextmanager
@@ -38,15 +38,8 @@ def postgres_url(folder: Path) -> Iterator[str]:
             connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
-@contextmanager
-def mongodb_url(folder: Path) -> Iterator[str]:
-    with mongodb.database() as config:
-        yield f"{config['uri']}/{config['db']}"
-
-
+# A file and a server: a program sees no difference between the others and these.
 MESSAGE_STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
-    "json": json_url,
     "sqlite": sqlite_url,
     "postgres": postgres_url,
-    "mongodb": mongodb_url,
 }

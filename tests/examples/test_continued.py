@@ -1,17 +1,16 @@
-"""A conversation that began with one API continues with the other, on every back end."""
+"""A conversation that began with one API continues with the other."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from tests.examples.places import MESSAGE_STORES
 from tests.examples.serving import Served, agent_async, assert_whole, many, wsgi_app
-from tests.servers import redis
 
 App = Callable[[Path, dict[str, str]], AbstractContextManager[Served]]
 
@@ -24,21 +23,14 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def apps(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Served]]:
-    """Both chats, each in its own processes, on one store and one working memory.
-
-    SQLite and PostgreSQL hold both kinds of store in one database.
-    """
+    """Both chats, each in its own processes, on one database with both kinds of store."""
     folder = tmp_path_factory.mktemp("apps")
-    with ExitStack() as stack:
-        memory = url
-        if not url.startswith(("sqlite", "postgres")):
-            memory = stack.enter_context(redis.database())
-        environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
-        with (
-            agent_async(folder, environment) as asynchronous,
-            wsgi_app(folder, environment) as synchronous,
-        ):
-            yield {"async": asynchronous, "sync": synchronous}
+    environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": url}
+    with (
+        agent_async(folder, environment) as asynchronous,
+        wsgi_app(folder, environment) as synchronous,
+    ):
+        yield {"async": asynchronous, "sync": synchronous}
 
 
 @pytest.mark.parametrize(("first", "second"), [("async", "sync"), ("sync", "async")])

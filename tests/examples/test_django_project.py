@@ -8,12 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.examples.places import json_url, postgres_url
 from tests.examples.serving import (
@@ -109,13 +106,10 @@ def test_a_conversation_that_is_not_there_is_not_exported(tmp_path: Path) -> Non
     assert ran.stderr == "CommandError: there is no conversation 'c1'\n"
 
 
-@pytest.mark.parametrize("place", [json_url, postgres_url])
-def test_four_workers_hold_conversations_in_order(
-    place: Callable[[Path], AbstractContextManager[str]], tmp_path: Path
-) -> None:
+def test_four_workers_hold_conversations_in_order(tmp_path: Path) -> None:
     texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
     crowd = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
-    with place(tmp_path) as url, redis.database() as memory:
+    with postgres_url(tmp_path) as url, redis.database() as memory:
         environment = {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
         with django_project(tmp_path, environment) as chat:
             replies = many(chat, [(f"c{n}", f"user-{n}", texts) for n in range(16)])

@@ -14,7 +14,7 @@ from tests.examples.serving import Served, assert_whole, many, stored, wsgi_app
 from tests.servers import redis
 
 
-@pytest.fixture(scope="module", params=["postgres", "json", "sqlite"])
+@pytest.fixture(scope="module", params=["postgres", "sqlite"])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with MESSAGE_STORES[request.param](tmp_path_factory.mktemp("chat")) as address:
         yield address
