@@ -74,7 +74,7 @@ def is_sound(path: Path) -> bool:
 
 
 def test_eight_processes_lose_nothing(path: Path) -> None:
-    count = size(60, 500)
+    count = size(30, 500)
     processes = [
         writer(path, "async" if number % 2 else "sync", f"p{number}", count) for number in range(8)
     ]
@@ -266,7 +266,7 @@ def test_forks_among_threads_that_write_hang_nobody(path: Path) -> None:
 
 def test_twelve_processes_open_a_new_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "messages.db"
-    for _ in range(3):
+    for _ in range(size(1, 3)):
         processes = [
             subprocess.Popen([sys.executable, "-c", OPEN, str(path)], stdin=subprocess.PIPE)
             for _ in range(12)

@@ -15,7 +15,6 @@ from tests.servers import redis
 @pytest.mark.parametrize(
     ("application", "options", "processes"),
     [
-        ("wsgi_app", [], 4),
         ("wsgi_app", ["--preload"], 5),  # the four workers, and their parent
         ("desk.wsgi", [], 4),
     ],

@@ -187,7 +187,7 @@ def start_writer(config: dict[str, object], name: str, *count: str) -> subproces
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres", "mongodb"])
 def test_eight_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path: Path) -> None:
-    each = {"sqlite": size(40, 400), "postgres": size(40, 400), "mongodb": size(5, 50)}[name]
+    each = {"sqlite": size(15, 400), "postgres": size(15, 400), "mongodb": size(5, 50)}[name]
     with CONFIGS[name](tmp_path) as config:
         LongTermMemoryStore.initialize(config).close()
         writers = [start_writer(config, str(number), str(each)) for number in range(8)]
@@ -237,7 +237,7 @@ def test_what_a_killed_process_has_acknowledged_is_stored(name: str, tmp_path: P
     chance = random.Random(4711)
     with CONFIGS[name](tmp_path) as config:
         LongTermMemoryStore.initialize(config).close()
-        for life in range(size(4, 200)):
+        for life in range(size(3, 200)):
             writers = [start_writer(config, f"{life}-{number}") for number in range(2)]
             acknowledged = [kill(writer, chance.uniform(0.0, 0.1)) for writer in writers]
             with LongTermMemoryStore.initialize(config) as store:

@@ -17,7 +17,7 @@ from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
 
-KILLS = size(25, 500)
+KILLS = size(15, 500)
 LONGEST_LIFE = 0.012
 
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(SelectorTransport|socket.socket):pytest.PytestUnraisableExceptionWarning"
 )
 
-SECONDS = size(4, 20)
+SECONDS = size(3, 20)
 RUNS = size(1, 4)
 SETTLED = 0.5  # after which delivered data has taken effect
 

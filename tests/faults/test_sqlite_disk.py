@@ -94,7 +94,7 @@ def test_a_write_that_fails_changes_nothing_whichever_call_failed(
         for error in errors
     ]
     failed = 0
-    chosen = some(cases, 10)
+    chosen = some(cases, 6)
     for index, (call, error, number) in enumerate(chosen):
         folder = tmp_path / str(index)
         folder.mkdir()
@@ -215,7 +215,7 @@ class Disk:
 
 
 CALLS = "openat,close,pwrite64,ftruncate,fdatasync,fsync,unlink,write"
-CUTS = size(40, 3_000)
+CUTS = size(25, 3_000)
 
 
 @pytest.fixture

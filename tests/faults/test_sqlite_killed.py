@@ -22,7 +22,7 @@ from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
 
 WRITERS = 4
-KILLS = size(8, 1000)  # of each kind of store; the second with scripts/soak -k sqlite_killed
+KILLS = size(5, 1000)  # of each kind of store; the second with scripts/soak -k sqlite_killed
 LONGEST_LIFE = 0.15
 
 
