@@ -253,6 +253,7 @@ async def test_the_work_follows_the_window_and_not_the_conversation(
     assert rows < 400
 
 
+@pytest.mark.before_hooks
 async def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
     chat: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +275,7 @@ async def test_no_page_is_sized_by_other_windows_or_by_a_few_small_messages(
     assert rows < 30
 
 
+@pytest.mark.before_hooks
 async def test_all_pages_of_a_window_have_one_deadline(
     chat: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

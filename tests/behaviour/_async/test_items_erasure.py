@@ -17,7 +17,6 @@ def item(key: str, user_id: str | None = None, expires_at: int | None = None) ->
     )
 
 
-@pytest.mark.smoke
 async def test_all_items_of_a_user_are_erased(items: LongTermMemoryStore) -> None:
     await items.apply([PutItem(item(f"{n:04}", "ann")) for n in range(1200)])
     await items.put(item("expired", "ann", expires_at=1))

@@ -287,7 +287,6 @@ class ScopedItemMachine(ItemMachine):
             del self.stored[place]
 
 
-@pytest.mark.variants
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     item_backend: Backend, item_config: Config
 ) -> None:

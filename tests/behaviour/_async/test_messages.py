@@ -210,7 +210,6 @@ async def test_messages_from_an_iterable_that_raises_are_not_stored(chat: Messag
     assert await chat.get_messages_by_conversation_id("c1") == []
 
 
-@pytest.mark.smoke
 async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) -> None:
     many = [message(f"m{number:04}", timestamp=NOW + number) for number in range(1200)]
 

@@ -18,8 +18,6 @@ from tests.behaviour.samples import (
     trace,
 )
 
-pytestmark = pytest.mark.variants
-
 
 def typed(value: Any) -> str:
     """Return a value with the types of all its parts, because 1 equals 1.0 and True in Python."""
@@ -31,6 +29,7 @@ def typed(value: Any) -> str:
 # Text
 
 
+@pytest.mark.variants
 async def test_text_comes_back_in_every_field_of_a_conversation(store: MessageStore) -> None:
     for text in TEXTS:
         stored = conversation(
@@ -45,6 +44,7 @@ async def test_text_comes_back_in_every_field_of_a_conversation(store: MessageSt
         assert await store.get_conversations_by_user_id(text, after=text) == []
 
 
+@pytest.mark.variants
 async def test_text_comes_back_in_every_field_of_a_message(store: MessageStore) -> None:
     for text in TEXTS:
         stored = full_message(text, text, conversation_id=text, user_id=text, is_flagged=False)
@@ -60,6 +60,7 @@ async def test_text_comes_back_in_every_field_of_a_message(store: MessageStore) 
         assert [found async for found in store.iter_messages(text)] == [stored]
 
 
+@pytest.mark.variants
 async def test_text_comes_back_in_every_field_of_a_trace(store: MessageStore) -> None:
     for text in TEXTS:
         stored = full_trace(
@@ -149,6 +150,7 @@ async def test_a_record_that_was_read_can_be_stored_and_read_again(chat: Message
 # Nested values and numbers
 
 
+@pytest.mark.variants
 async def test_a_value_comes_back_wherever_json_is_kept(chat: MessageStore) -> None:
     values = {"value": {str(number): value for number, value in enumerate(VALUES)}}
     stored = full_trace()
@@ -195,6 +197,7 @@ async def test_a_tuple_comes_back_as_the_list_that_it_is_in_json(chat: MessageSt
     assert typed(found.metadata) == typed({"pair": [1, [2, "x"]]})
 
 
+@pytest.mark.variants
 @pytest.mark.each_value
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 0])
 async def test_integers_of_64_bits_come_back_in_every_field(
@@ -221,6 +224,7 @@ async def test_integers_of_64_bits_come_back_in_every_field(
     assert await store.find_turn_traces(TraceFilter(started_from=number)) == [traced]
 
 
+@pytest.mark.variants
 async def test_floats_come_back_to_the_last_bit(chat: MessageStore) -> None:
     for number in (-1.0, -0.1, 0.0, 5e-324, 1 / 3, 1.0):
         said = message(sentiment_score=number)

@@ -54,7 +54,7 @@ FREE_FORM = [
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("examples", [60])
+@pytest.mark.parametrize("examples", [24])
 async def test_dirty_values_are_replaced_wherever_they_are(
     backend: Backend, config: Config, store: MessageStore, examples: int
 ) -> None:

@@ -243,7 +243,7 @@ async def test_blocks_of_two_conversations_may_be_open_at_once(
 async def test_waiting_too_long_for_a_lock_raises_an_error_and_leaves_the_lock_usable(
     memory_config: Config,
 ) -> None:
-    config = {**memory_config, "lock_timeout": 0.6}
+    config = {**memory_config, "lock_timeout": 0.3}
     async with await WorkingMemoryStore.initialize(config) as store:
         await store.save(busy("c"))
         async with store.locked("c") as memory:
@@ -255,9 +255,9 @@ async def test_waiting_too_long_for_a_lock_raises_an_error_and_leaves_the_lock_u
             memory.collect_slot("size", 42)
 
         assert [type(error) for error in errors] == [LockTimeoutError] * 2
-        said = r"'c'.* 0\.6 s: a block of this process has held .* in a locked\(\) block use"
+        said = r"'c'.* 0\.3 s: a block of this process has held .* in a locked\(\) block use"
         assert all(re.search(said, str(error)) for error in errors)
-        assert waited >= 0.59
+        assert waited >= 0.29
 
         updated = await store.collect_slot("c", "colour", "red")
 

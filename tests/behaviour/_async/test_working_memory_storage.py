@@ -114,7 +114,6 @@ async def test_save_returns_a_copy(memory_store: WorkingMemoryStore) -> None:
     assert stored.to_dict() == before
 
 
-@pytest.mark.smoke
 async def test_get_or_create_renews_the_time_to_live_and_get_does_not(
     brief_memory_store: WorkingMemoryStore,
 ) -> None:

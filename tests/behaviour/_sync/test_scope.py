@@ -262,7 +262,6 @@ def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore) -> No
     entangled.ping()
 
 
-@pytest.mark.variants
 def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
     backend: Backend, config: Config
 ) -> None:
