@@ -1,21 +1,50 @@
-"""Fixtures of the tests of Redis: an empty database, and a client of it."""
+"""Fixtures of the tests of single back ends: empty places, and proxies before their servers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
+import psycopg
 import pytest
+import redis
 
-if TYPE_CHECKING:
-    import redis
+from tests.servers import postgres
+from tests.servers.proxy import Proxy
+from tests.servers.redis import database
+
+
+@pytest.fixture
+def schema() -> Iterator[str]:
+    """An empty schema of PostgreSQL with the tables."""
+    with postgres.empty_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def new_schema() -> Iterator[str]:
+    """A schema of PostgreSQL that does not exist yet."""
+    with postgres.new_schema() as name:
+        yield name
+
+
+@pytest.fixture
+def admin() -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """A connection to PostgreSQL, to inspect and change what is stored."""
+    with postgres.connect(postgres.dsn()) as connection:
+        yield connection
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    """A proxy before PostgreSQL."""
+    with Proxy(postgres.port_of(postgres.dsn())) as between:
+        yield between
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
     """The URL of an empty Redis database."""
-    from tests.servers.redis import database
-
     with database() as opened:
         yield opened
 
@@ -23,7 +52,5 @@ def url() -> Iterator[str]:
 @pytest.fixture
 def client(url: str) -> Iterator[redis.Redis]:
     """A client of the database, to inspect and change its keys."""
-    import redis
-
     with redis.Redis.from_url(url, decode_responses=True) as opened:
         yield opened

@@ -22,12 +22,6 @@ TABLES = ["conversations", "messages", "turn_traces"]
 
 
 @pytest.fixture
-def admin() -> Iterator[Admin]:
-    with postgres.connect(postgres.dsn()) as connection:
-        yield connection
-
-
-@pytest.fixture
 def schema() -> Iterator[str]:
     with postgres.new_schema() as name:
         yield name

@@ -26,12 +26,6 @@ from tests.faults.sizes import TOLERANCE
 from tests.servers import postgres
 
 
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
 def test_a_server_that_does_not_run_is_named_in_one_line() -> None:
     with pytest.raises(StoreUnavailableError) as raised:
         SyncMessageStore.initialize("postgresql://127.0.0.1:1/db")

@@ -26,12 +26,6 @@ from tests.servers import postgres
 from tests.servers.proxy import Proxy
 
 
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
 @contextmanager
 def black_hole() -> Iterator[int]:
     """A port that never answers, because its queue of new connections is full."""

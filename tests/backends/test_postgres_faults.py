@@ -7,7 +7,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,18 +24,6 @@ from tests.servers.proxy import Proxy
 
 TIMEOUT = 1.0 + LENIENCE
 """The time of a call that should fail, in s, in which the calls before it have to succeed."""
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
-def proxy() -> Iterator[Proxy]:
-    with Proxy(postgres.port_of(postgres.dsn())) as between:
-        yield between
 
 
 def kill_backends(schema: str) -> int:

@@ -24,18 +24,6 @@ POOL_MAX = 2
 OTHER = "another client"
 
 
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
-def new_schema() -> Iterator[str]:
-    with postgres.new_schema() as name:
-        yield name
-
-
 def said(text: str, message_id: str = "m1") -> Message:
     return message(message_id).model_copy(update={"original_content": text})
 

@@ -29,12 +29,6 @@ OTHER = "another client"
 
 
 @pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
 def own_schema() -> Iterator[str]:
     """The name of a schema that a test may change."""
     with postgres.new_schema() as name:

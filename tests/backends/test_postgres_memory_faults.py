@@ -57,12 +57,6 @@ def api(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
 def rows(schema: str) -> PostgresRows:
     return PostgresRows(schema)
 

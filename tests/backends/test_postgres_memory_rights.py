@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from jazzmine.errors import ConfigurationError
 from tests.backends.memory_tables import open_sync
 from tests.servers import postgres
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,6 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 @pytest.fixture
-def admin() -> Iterator[Connection]:
-    with postgres.connect(postgres.dsn()) as connection:
-        yield connection
-
-
-@pytest.fixture
 def schema(admin: Connection) -> Iterator[str]:
     with postgres.new_schema() as name:
         admin.execute(f'CREATE SCHEMA "{name}"'.encode())

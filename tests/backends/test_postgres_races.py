@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,19 +14,6 @@ from jazzmine.errors import (
 )
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
-from tests.servers.proxy import Proxy
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
-
-
-@pytest.fixture
-def proxy() -> Iterator[Proxy]:
-    with Proxy(postgres.port_of(postgres.dsn())) as between:
-        yield between
 
 
 async def test_one_trace_stored_many_times_at_once_is_stored_once(schema: str) -> None:

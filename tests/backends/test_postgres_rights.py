@@ -22,12 +22,6 @@ MIGRATION = "jazzmine._sync.clients.postgres.migration"
 
 
 @pytest.fixture
-def admin() -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    with postgres.connect(postgres.dsn()) as connection:
-        yield connection
-
-
-@pytest.fixture
 def schema() -> Iterator[str]:
     with postgres.new_schema() as name:
         yield name

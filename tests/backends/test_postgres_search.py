@@ -29,12 +29,6 @@ Admin = psycopg.Connection[Any]
 
 
 @pytest.fixture
-def admin() -> Iterator[Admin]:
-    with postgres.connect(postgres.dsn()) as connection:
-        yield connection
-
-
-@pytest.fixture
 def schema() -> Iterator[str]:
     with postgres.new_schema() as name:
         yield name

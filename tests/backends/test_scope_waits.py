@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -59,12 +59,6 @@ def call_all(own: MessageStore, taken: dict[str, Callable[[MessageStore], object
             raise AssertionError("a call has waited") from error
         except JazzmineError:
             pass
-
-
-@pytest.fixture
-def schema() -> Iterator[str]:
-    with postgres.empty_schema() as name:
-        yield name
 
 
 def test_a_transaction_of_another_user_is_not_waited_for_on_postgresql(schema: str) -> None:
