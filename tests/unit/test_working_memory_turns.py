@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -46,68 +47,45 @@ def test_a_new_turn_replaces_the_complete_cache() -> None:
     assert memory.current_turn == TurnCache(2)
 
 
-def test_a_new_entity_is_remembered_under_its_stripped_name() -> None:
+@pytest.mark.parametrize(
+    ("mentions", "remembered"),
+    [
+        ([(2, [entity("  Ada ", "kind")])], [WorkspaceEntity("Ada", ["kind"], 2, 2, 1)]),
+        (
+            [(1, [entity("Ada", "kind", "tall")]), (3, [entity("Ada", "late", "kind", "late")])],
+            [WorkspaceEntity("Ada", ["kind", "tall", "late"], 1, 3, 2)],
+        ),
+        (
+            [(1, [entity("Ada", "a"), entity("Ada ", "b")])],
+            [WorkspaceEntity("Ada", ["a", "b"], 1, 1, 2)],
+        ),
+        ([(1, [entity(" \n"), {"attributes": ["x"]}, {}])], []),
+        (
+            [(1, [{"name": "Ada"}, {"name": "Bob", "attributes": None}])],
+            [WorkspaceEntity("Ada", [], 1, 1, 1), WorkspaceEntity("Bob", [], 1, 1, 1)],
+        ),
+    ],
+    ids=["by its stripped name", "again", "twice in a turn", "no name", "no attributes"],
+)
+def test_an_entity_is_remembered(
+    mentions: list[tuple[int, list[dict[str, Any]]]], remembered: list[WorkspaceEntity]
+) -> None:
     memory = new_memory()
 
-    memory.begin_turn(TurnCache(2, raw_entities=[entity("  Ada ", "kind")]))
+    for number, entities in mentions:
+        memory.begin_turn(TurnCache(number, raw_entities=entities))
 
-    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["kind"], 2, 2, 1)}
-
-
-def test_an_entity_seen_again_gathers_attributes_in_order() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada", "kind", "tall")]))
-
-    memory.begin_turn(TurnCache(3, raw_entities=[entity("Ada", "late", "kind", "late")]))
-
-    assert memory.entity_workspace == {
-        "Ada": WorkspaceEntity("Ada", ["kind", "tall", "late"], 1, 3, 2)
-    }
-
-
-def test_each_mention_within_a_turn_counts() -> None:
-    memory = new_memory()
-
-    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada", "a"), entity("Ada ", "b")]))
-
-    assert memory.entity_workspace == {"Ada": WorkspaceEntity("Ada", ["a", "b"], 1, 1, 2)}
-
-
-def test_blank_and_nameless_entities_are_ignored() -> None:
-    memory = new_memory()
-
-    memory.begin_turn(TurnCache(1, raw_entities=[entity(" \n"), {"attributes": ["x"]}, {}]))
-
-    assert memory.entity_workspace == {}
-
-
-def test_an_entity_may_come_without_attributes() -> None:
-    memory = new_memory()
-
-    memory.begin_turn(
-        TurnCache(1, raw_entities=[{"name": "Ada"}, {"name": "B", "attributes": None}])
-    )
-
-    assert [each.attributes for each in memory.entity_workspace.values()] == [[], []]
+    assert memory.entity_workspace == {one.name: one for one in remembered}
 
 
 def test_an_entity_is_kept_for_as_many_turns_as_it_may_be_old() -> None:
     memory = new_memory()
     memory.entity_max_age_turns = 2
-    memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada")]))
-
-    memory.begin_turn(TurnCache(3))
-
-    assert list(memory.entity_workspace) == ["Ada"]
-
-
-def test_an_entity_not_seen_for_longer_is_dropped() -> None:
-    memory = new_memory()
-    memory.entity_max_age_turns = 2
     memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada"), entity("Bob")]))
 
-    memory.begin_turn(TurnCache(4, raw_entities=[entity("Bob")]))
-
+    memory.begin_turn(TurnCache(3, raw_entities=[entity("Bob")]))
+    assert list(memory.entity_workspace) == ["Ada", "Bob"]
+    memory.begin_turn(TurnCache(4))
     assert list(memory.entity_workspace) == ["Bob"]
 
 
@@ -120,41 +98,34 @@ def test_salient_entities_start_with_the_latest_seen() -> None:
     assert [each.name for each in memory.salient_entities] == ["Cy", "Ada", "Bob"]
 
 
-def test_a_turn_that_continues_adds_no_topic() -> None:
-    memory = new_memory()
-
-    memory.begin_turn(TurnCache(1, is_continuation=True))
-
-    assert memory.topic_count == 0
-
-
 def test_a_turn_that_does_not_continue_adds_a_topic() -> None:
     memory = new_memory()
 
-    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
+    memory.begin_turn(TurnCache(1, is_continuation=True))
+    assert memory.topic_count == 0
+    memory.begin_turn(TurnCache(2, intent="book", is_continuation=False))
 
-    assert memory.topic_history == [TopicShift(1, "book")]
+    assert memory.topic_history == [TopicShift(2, "book")]
     assert memory.topic_count == 1
 
 
-def test_a_confirmation_that_has_not_expired_stands() -> None:
+@pytest.mark.parametrize(
+    ("turn", "is_cancellation", "is_cancelled"),
+    [(3, False, False), (4, False, True), (2, True, True), (4, True, True)],
+)
+def test_a_cancellation_or_an_expired_confirmation_cancels_the_flow_that_waits(
+    turn: int, is_cancellation: bool, is_cancelled: bool
+) -> None:
     memory = awaiting_confirmation(requested_at_turn=1)
 
-    memory.begin_turn(TurnCache(3))
+    memory.begin_turn(TurnCache(turn, is_cancellation=is_cancellation))
 
-    assert memory.has_pending_confirmation
-    assert memory.status is ConversationStatus.AWAITING_CONFIRMATION
-
-
-def test_an_expired_confirmation_cancels_the_flow_that_waits_for_it() -> None:
-    memory = awaiting_confirmation(requested_at_turn=1)
-
-    memory.begin_turn(TurnCache(4))
-
-    assert memory.pending_confirmation is None
-    assert memory.active_flow is None
-    assert [(flow.status, flow.ended_at_turn) for flow in memory.flow_history] == [("cancelled", 4)]
-    assert memory.status is ConversationStatus.IDLE
+    assert memory.has_pending_confirmation is not is_cancelled
+    assert (memory.active_flow is None) is is_cancelled
+    ended = [(flow.flow_id, flow.status, flow.ended_at_turn) for flow in memory.flow_history]
+    assert ended == ([("f1", "cancelled", turn)] if is_cancelled else [])
+    waits = ConversationStatus.AWAITING_CONFIRMATION
+    assert memory.status is (ConversationStatus.IDLE if is_cancelled else waits)
 
 
 def test_an_expired_confirmation_leaves_a_flow_alone_that_does_not_wait() -> None:
@@ -169,17 +140,6 @@ def test_an_expired_confirmation_leaves_a_flow_alone_that_does_not_wait() -> Non
     assert memory.status is ConversationStatus.IN_FLOW
 
 
-def test_a_cancellation_cancels_the_flow_in_progress() -> None:
-    memory = awaiting_confirmation()
-
-    memory.begin_turn(TurnCache(2, is_cancellation=True))
-
-    assert memory.active_flow is None
-    assert memory.pending_confirmation is None
-    assert [flow.status for flow in memory.flow_history] == ["cancelled"]
-    assert memory.status is ConversationStatus.IDLE
-
-
 def test_a_cancellation_without_a_flow_cancels_nothing() -> None:
     memory = new_memory()
 
@@ -187,14 +147,6 @@ def test_a_cancellation_without_a_flow_cancels_nothing() -> None:
 
     assert memory.flow_history == []
     assert memory.turn_number == 1
-
-
-def test_an_expired_confirmation_and_a_cancellation_archive_the_flow_once() -> None:
-    memory = awaiting_confirmation(requested_at_turn=1)
-
-    memory.begin_turn(TurnCache(4, is_cancellation=True))
-
-    assert [flow.flow_id for flow in memory.flow_history] == ["f1"]
 
 
 def test_a_new_turn_resets_the_error_status() -> None:
@@ -206,25 +158,18 @@ def test_a_new_turn_resets_the_error_status() -> None:
     assert memory.status is ConversationStatus.IN_FLOW
 
 
-def test_a_turn_with_a_bad_entity_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [({"name": "Bob", "attributes": [7]}, r"attributes\.0"), ({"name": 7}, "name")],
+)
+def test_a_turn_with_a_bad_entity_changes_nothing(wrong: dict[str, Any], place: str) -> None:
     memory = awaiting_confirmation()
     memory.begin_turn(TurnCache(1, raw_entities=[entity("Ada")]))
     before = memory.to_dict()
-    cache = TurnCache(9, raw_entities=[entity("Ada"), {"name": "Bob", "attributes": [7]}])
-    cache.is_continuation = False
+    cache = TurnCache(9, raw_entities=[entity("Ada"), wrong], is_continuation=False)
 
-    with pytest.raises(ValidationError, match=r"attributes\.0"):
+    with pytest.raises(ValidationError, match=place):
         memory.begin_turn(cache)
-
-    assert memory.to_dict() == before
-
-
-def test_a_turn_with_an_entity_whose_name_is_no_string_changes_nothing() -> None:
-    memory = new_memory()
-    before = memory.to_dict()
-
-    with pytest.raises(ValidationError, match="name"):
-        memory.begin_turn(TurnCache(1, raw_entities=[{"name": 7}]))
 
     assert memory.to_dict() == before
 
@@ -274,32 +219,20 @@ def test_ending_a_turn_remembers_the_reply() -> None:
     assert memory.last_updated > 1.0
 
 
-def test_the_latest_topic_gets_its_summary() -> None:
+@pytest.mark.parametrize(
+    ("summaries", "kept"),
+    [(["a table for two"], "a table for two"), ([None], "inform"), (["first", "second"], "first")],
+)
+def test_the_latest_topic_gets_its_first_summary_or_the_intent(
+    summaries: list[str | None], kept: str
+) -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
 
-    memory.end_turn("Done.", "inform", "a table for two")
+    for summary in summaries:
+        memory.end_turn("Done.", "inform", *filter(None, [summary]))
 
-    assert memory.topic_history == [TopicShift(1, "book", "a table for two")]
-
-
-def test_the_intent_replaces_a_missing_summary() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
-
-    memory.end_turn("Done.", "inform")
-
-    assert memory.topic_history == [TopicShift(1, "book", "inform")]
-
-
-def test_a_topic_keeps_the_summary_that_it_has() -> None:
-    memory = new_memory()
-    memory.begin_turn(TurnCache(1, intent="book", is_continuation=False))
-    memory.end_turn("Done.", "inform", "first")
-
-    memory.end_turn("Done.", "inform", "second")
-
-    assert memory.topic_history == [TopicShift(1, "book", "first")]
+    assert memory.topic_history == [TopicShift(1, "book", kept)]
 
 
 def test_only_the_latest_topic_is_summarised() -> None:
@@ -321,24 +254,19 @@ def test_the_error_status_lasts_until_the_next_transition() -> None:
     assert memory.status is ConversationStatus.IDLE
 
 
-def test_a_reply_that_is_no_string_changes_nothing() -> None:
+@pytest.mark.parametrize(
+    ("response", "intent", "wrong"),
+    [("Done.", None, "agent_intent"), ("\ud800", "inform", "agent_response")],
+)
+def test_a_reply_that_is_no_text_changes_nothing(response: str, intent: Any, wrong: str) -> None:
     memory = new_memory()
     memory.begin_turn(TurnCache(1, is_continuation=False))
     before = memory.to_dict()
 
-    with pytest.raises(ValidationError, match="agent_intent"):
-        memory.end_turn("Done.", None, "summary")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match=wrong):
+        memory.end_turn(response, intent, "summary")
 
     assert memory.to_dict() == before
-
-
-def test_a_reply_with_a_lone_surrogate_is_refused() -> None:
-    memory = new_memory()
-
-    with pytest.raises(ValidationError, match="agent_response"):
-        memory.end_turn("\ud800", "inform")
-
-    assert memory.last_agent_response is None
 
 
 def test_the_expiry_is_logged_with_the_conversation(caplog: pytest.LogCaptureFixture) -> None:
