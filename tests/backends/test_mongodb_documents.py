@@ -73,16 +73,6 @@ def test_no_name_that_is_stored_begins_with_a_dollar() -> None:
     assert not [name for name in names(documents.escaped(NAMES)) if name.startswith("$")]
 
 
-def test_numbers_keep_their_kind(store: MessageStore) -> None:
-    numbers = [0, 1, 2**31, 2**63 - 1, -(2**63), 1.0, 0.1, -0.0, 1e300]
-    store.store_message(message(metadata={"numbers": numbers}))
-
-    found = store.get_message_by_id("m1")
-
-    assert found is not None
-    assert [(type(n), n) for n in found.metadata["numbers"]] == [(type(n), n) for n in numbers]
-
-
 def test_a_record_of_16_mib_is_refused_and_no_other_record(store: MessageStore) -> None:
     large = message("large", original_content="x" * 16 * 2**20)
 

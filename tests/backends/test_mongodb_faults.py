@@ -22,7 +22,6 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from jazzmine import (
     InvalidAddressError,
-    StoreClosedError,
     StoreUnavailableError,
 )
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
@@ -307,14 +306,6 @@ async def test_a_cancelled_call_leaves_the_store_usable(
 
         await store.store_messages(messages("m8", "m9"))
         assert await store.delete_conversation("c1")
-
-
-def test_a_closed_store_raises(shared: Config) -> None:
-    store = MessageStore.initialize(shared)
-    store.close()
-
-    with pytest.raises(StoreClosedError):
-        store.ping()
 
 
 def test_many_processes_may_start_at_once(shared: Config) -> None:

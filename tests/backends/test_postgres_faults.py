@@ -13,7 +13,6 @@ import pytest
 
 from jazzmine.core.message_store import MessageStore
 from jazzmine.errors import (
-    StoreClosedError,
     StoreUnavailableError,
 )
 from jazzmine.sync import MessageStore as SyncMessageStore
@@ -242,11 +241,3 @@ def test_a_forked_child_has_its_own_connections(schema: str) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert len(store.get_messages_by_conversation_id("c1")) == 10
         store.ping()
-
-
-async def test_a_closed_store_raises_and_can_be_closed_again(schema: str) -> None:
-    store = await MessageStore.initialize(config(schema))
-    await store.close()
-    await store.close()
-    with pytest.raises(StoreClosedError):
-        await store.ping()

@@ -372,23 +372,6 @@ def test_a_large_answer_is_read_after_the_commit(admin: Admin, schema: str) -> N
         assert admin.execute(kept).fetchone() == (0,)
 
 
-def test_an_id_of_another_conversation_is_refused_in_each_write(schema: str) -> None:
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        store.store_conversation(conversation("c2"))
-        store.store_message(message("m1"))
-        moved = message("m1").model_copy(update={"conversation_id": "c2"})
-        for write in (
-            lambda: store.store_message(moved),
-            lambda: store.store_messages([message("m2"), moved]),
-            lambda: store.store_turn(conversation=conversation("c2"), messages=[moved]),
-            lambda: store.append_messages("c2", [moved]),
-        ):
-            with pytest.raises(IntegrityError):
-                write()
-        assert ids(store) == ["m1"]
-
-
 @pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING or "it is there")
 @pytest.mark.parametrize("api", APIS)
 async def test_behind_a_pooler_the_error_of_prepared_statements_names_the_cure(

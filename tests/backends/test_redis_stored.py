@@ -19,7 +19,6 @@ from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.redis_apis import open_sync
 
 LOCK, MEMORY, CORRUPT, DELETED = "wm_lock:{c}", "wm:{c}", "wm_corrupt:{c}", "wm_deleted:{c}"
-WEEK = 7 * 24 * 3600
 
 STRANGE = [
     "a b",

@@ -62,16 +62,6 @@ def memory_config(memory_backend: Backend) -> Iterator[Config]:
         yield configuration
 
 
-@pytest.fixture
-def shared_memory_config(memory_backend: Backend, memory_config: Config) -> Config:
-    """The same, if the back end lets a second store use the same data."""
-    if not memory_backend.shared:
-        pytest.skip(
-            f"a second store of the back end {memory_backend} has data of its own (on any machine)"
-        )
-    return memory_config
-
-
 @pytest.fixture(params=ITEM_BACKENDS, ids=str)
 def item_backend(request: pytest.FixtureRequest) -> Backend:
     """Each back end of a long-term memory."""

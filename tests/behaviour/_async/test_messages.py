@@ -220,14 +220,16 @@ async def test_many_messages_are_stored_and_found_at_once(chat: MessageStore) ->
     assert [found async for found in chat.iter_messages("c1")] == many
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "write",
     [
         lambda chat, moved: chat.store_message(moved),
         lambda chat, moved: chat.store_messages([message("m2"), moved]),
         lambda chat, moved: chat.append_messages("c2", [moved]),
+        lambda chat, moved: chat.store_turn(messages=[moved]),
     ],
-    ids=["store_message", "store_messages", "append_messages"],
+    ids=["store_message", "store_messages", "append_messages", "store_turn"],
 )
 async def test_a_message_never_moves_to_another_conversation(
     chat: MessageStore, write: Callable[[MessageStore, Message], Any]
