@@ -21,9 +21,9 @@ def is_repeated(item: pytest.Item) -> bool:
 
     At most one parameter has another value than its first. The mark `every_combination` takes all
     combinations; `each_value` those of a back end, which is not counted. A variant of a back end
-    runs the tests marked `variants` or `smoke`, in the async API; the generated sync copy runs
-    those marked `smoke` on any mechanism but the first; both with the first of their values. What
-    is checked before hooks (`before_hooks`) needs one back end.
+    runs the tests marked `smoke` or, if it needs no server, `variants`, in the async API; the
+    generated sync copy runs those marked `smoke` on any mechanism but the first; both with the
+    first of their values. What is checked before hooks (`before_hooks`) needs one back end.
     """
     if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
         return False
@@ -35,14 +35,14 @@ def is_repeated(item: pytest.Item) -> bool:
         if item.get_closest_marker("before_hooks") and not on_first:
             return True
         is_copy = item.path.parent.name == "_sync"
-        is_variant = any(backend.variant for backend in backends)
-        if is_copy and is_variant:
+        variants = [backend for backend in backends if backend.variant]
+        if is_copy and variants:
             return True
-        if is_variant or (is_copy and not on_first):
-            marks = ("smoke", "variants") if is_variant else ("smoke",)
-            return bool(further) or not any(map(item.get_closest_marker, marks))
-        if is_copy:
-            return bool(further)
+        if variants or is_copy:
+            is_enough = (is_copy and on_first) or item.get_closest_marker("smoke")
+            if variants and all(backend.embedded for backend in variants):
+                is_enough = is_enough or item.get_closest_marker("variants")
+            return bool(further) or not is_enough
     if item.get_closest_marker("every_combination"):
         return False
     if item.get_closest_marker("each_value"):

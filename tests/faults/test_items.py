@@ -186,12 +186,12 @@ def start_writer(config: dict[str, object], name: str, *count: str) -> subproces
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres", "mongodb"])
-def test_eight_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path: Path) -> None:
-    each = {"sqlite": size(15, 400), "postgres": size(15, 400), "mongodb": size(5, 50)}[name]
+def test_four_processes_add_to_one_number_by_compare_and_set(name: str, tmp_path: Path) -> None:
+    each = {"sqlite": size(30, 400), "postgres": size(30, 400), "mongodb": size(5, 50)}[name]
     with CONFIGS[name](tmp_path) as config:
         LongTermMemoryStore.initialize(config).close()
-        writers = [start_writer(config, str(number), str(each)) for number in range(8)]
-        assert [writer.wait(timeout=100) for writer in writers] == [0] * 8
+        writers = [start_writer(config, str(number), str(each)) for number in range(4)]
+        assert [writer.wait(timeout=100) for writer in writers] == [0] * 4
         for writer in writers:
             assert writer.stdout is not None
             writer.stdout.close()
@@ -199,7 +199,7 @@ def test_eight_processes_add_to_one_number_by_compare_and_set(name: str, tmp_pat
             found = store.get(SHARED, "number")
 
     assert found is not None
-    assert found.value == {"number": 8 * each}
+    assert found.value == {"number": 4 * each}
 
 
 class _Sqlite:

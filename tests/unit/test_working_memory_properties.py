@@ -18,7 +18,7 @@ from jazzmine.records.turn import TopicShift, TurnCache, WorkspaceEntity
 from jazzmine.records.working_memory import WorkingMemory
 from tests.unit.memory_machine import Conversation
 
-Conversation.TestCase.settings = settings(max_examples=60, stateful_step_count=40)
+Conversation.TestCase.settings = settings(max_examples=30, stateful_step_count=40)
 TestConversation = Conversation.TestCase
 
 
@@ -51,7 +51,7 @@ garbage = st.recursive(
 
 
 @given(data=st.data(), kind=st.sampled_from(KINDS))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_garbage_is_refused_with_a_validation_error_or_round_trips(
     data: st.DataObject, kind: type[MemoryRecord]
 ) -> None:
