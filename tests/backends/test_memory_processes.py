@@ -18,13 +18,8 @@ import pytest
 
 from jazzmine.errors import LockLostError, LockTimeoutError, StoreClosedError
 from tests.backends.memory_processes import line_from, process, send_line, stop
-from tests.backends.memory_tables import APIS, BACKENDS, Config, Locks, open_sync, opened_backend
+from tests.backends.memory_tables import BACKENDS, Config, Locks, open_sync, opened_backend
 from tests.faults.sizes import TOLERANCE, size
-
-
-@pytest.fixture(params=APIS)
-def api(request: pytest.FixtureRequest) -> Any:
-    return request.param
 
 
 @pytest.fixture(params=BACKENDS)
@@ -44,10 +39,10 @@ def locks(backend: tuple[Config, Locks]) -> Locks:
 
 
 @pytest.fixture
-def open_store(api: Any, config: Config) -> Iterator[Callable[..., Any]]:
+def open_store(config: Config) -> Iterator[Callable[..., Any]]:
     """Opens stores of an API on the same data."""
     with ExitStack() as stack:
-        yield lambda **options: stack.enter_context(api(config, **options))
+        yield lambda **options: stack.enter_context(open_sync(config, **options))
 
 
 def test_an_update_takes_no_lock_and_a_block_has_a_token_of_its_own(
@@ -138,9 +133,9 @@ def test_what_a_killed_process_has_saved_is_kept(
 
 
 def test_a_store_that_is_closed_in_its_own_block_releases_the_lock(
-    api: Any, config: Config, locks: Locks
+    config: Config, locks: Locks
 ) -> None:
-    with api(config) as store:
+    with open_sync(config) as store:
         store.get_or_create("c", "user", "agent")
         block = store.locked("c")
         block.__enter__().end_turn("Hello", "greet")
