@@ -74,7 +74,7 @@ def is_sound(path: Path) -> bool:
 
 
 def test_eight_processes_lose_nothing(path: Path) -> None:
-    count = size(30, 500)
+    count = size(32, 500)
     processes = [
         writer(path, "async" if number % 2 else "sync", f"p{number}", count) for number in range(8)
     ]

@@ -53,7 +53,7 @@ from tests.faults.sizes import SOAK, size
 __all__ = ["SETTINGS", "StoreMachine", "machine"]
 
 SETTINGS = settings(
-    max_examples=size(20, 300),
+    max_examples=size(20, 150),
     stateful_step_count=size(30, 80),
     derandomize=not SOAK,
     database=None,

@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from jazzmine import ConfigurationError, core, sync
-from jazzmine.config import PostgresConfig
+from jazzmine import ConfigurationError, InvalidAddressError, core, sync
+from jazzmine.config import (
+    JSONStoreConfig,
+    MemoryStoreConfig,
+    PostgresConfig,
+    message_store_config,
+    working_memory_config,
+)
 
 CLASSES = [
     "JSONMessageStore",
@@ -35,3 +41,106 @@ def test_a_pool_that_is_smaller_than_its_least_size_is_refused_with_both() -> No
         PostgresConfig(dsn="postgresql://db.example/agents", pool_max=1)
     with pytest.raises(ConfigurationError, match="pool_max must be 1 or more, not 0"):
         PostgresConfig(dsn="postgresql://db.example/agents", pool_min=0, pool_max=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"storage": "jsom"}, r"unknown storage 'jsom'; did you mean 'json'\? allowed: json"),
+        ({"storage": "tape"}, "unknown storage 'tape'; allowed: json"),
+        ({"storage": 1}, "storage must be a string, not int"),
+        ({"storage": None}, "storage must be a string, not NoneType"),
+        ({"pth": "a.json"}, "unknown key 'pth' for storage 'json'; did you mean 'path'"),
+        ({"pth": "a.json"}, "allowed: storage, .*path, fsync, lock_timeout, search"),
+        ({"Path": "a.json"}, "unknown key 'Path' .* did you mean 'path'"),
+        ({1: "a.json"}, "unknown key 1"),
+        (
+            {"dsn": "postgresql://u:secret@h/d"},
+            "unknown key 'dsn' for storage 'json'; it is one of 'postgres'$",
+        ),
+        (
+            {"storage": "mongodb", "path": "a"},
+            "unknown key 'path' for storage 'mongodb'; it is one of 'json' and 'sqlite'$",
+        ),
+        ({"path": 1}, "path must be a string, not int"),
+        ({"path": ""}, "path must not be empty"),
+        ({"path": b"a.json"}, "path must be a string, not bytes"),
+        ({"path": "a\0.json"}, r"path must not hold U\+0000"),
+        ({"fsync": 1}, "fsync must be True or False, not int"),
+        ({"fsync": "yes"}, "fsync must be True or False, not str"),
+        ({"lock_timeout": "30"}, "lock_timeout must be a number of seconds, not str"),
+        ({"lock_timeout": True}, "lock_timeout must be a number of seconds, not bool"),
+        ({"lock_timeout": 0}, "lock_timeout must be more than 0 s, not 0"),
+        ({"lock_timeout": -1.5}, "lock_timeout must be more than 0 s"),
+        ({"lock_timeout": float("nan")}, "lock_timeout must be more than 0 s"),
+        ({"lock_timeout": float("inf")}, "lock_timeout must be more than 0 s"),
+        ("json:", "the path of the file is missing: write json:FILE"),
+        ("json", "the path of the file is missing: write json:FILE"),
+        ("sqlite", "the path of the file is missing: write sqlite:FILE"),
+        (["json"], "config must be a mapping, a URL, a path or None, not list"),
+        (b"json:a.json", "config must be a mapping, a URL, a path or None, not bytes"),
+        (1, "config must be a mapping, a URL, a path or None, not int"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_with_the_accepted_one(wrong: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        message_store_config(wrong)
+
+    assert isinstance(caught.value, ValueError)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"storage": "memry"}, r"'memry'; did you mean 'memory'\?"),
+        ({"lock_timout": 1}, r"'lock_timout'.* did you mean 'lock_timeout'\? allowed: storage,"),
+        ({"storage": 7}, "storage must be a string"),
+        ({"ttl_seconds": "15"}, "ttl_seconds"),
+        (7, "mapping, a URL, a path or None"),
+        ("amqp://ann:secret@secret", "memory:"),
+    ],
+)
+def test_a_wrong_configuration_of_a_working_memory_is_refused(wrong: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text) as caught:
+        working_memory_config(wrong)
+
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("ftp://user:secret@host/x", "names no known storage; allowed: json:, memory:"),
+        ("jso:a", r"names no known storage; did you mean 'json:'\? allowed: json:"),
+        ("sqllite:x.db", r"names no known storage; did you mean 'sqlite:'\? allowed: json:"),
+        ("postgressql://u:secret@h/d", r"did you mean 'postgresql:'\? allowed: json:"),
+        ("redis://u:secret@h/1", "redis: is no message store; allowed: json:"),
+    ],
+)
+def test_a_url_of_no_known_storage_is_refused_without_repeating_it(url: str, text: str) -> None:
+    with pytest.raises(InvalidAddressError, match=text) as caught:
+        message_store_config(url)
+
+    assert isinstance(caught.value, ConfigurationError)
+    assert isinstance(caught.value, ConnectionError)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_storage_may_be_written_in_capitals() -> None:
+    assert message_store_config({"storage": "JSON"}) == JSONStoreConfig()
+    for written in ({"storage": "MEMORY"}, "Memory:", {}):
+        assert working_memory_config(written) == MemoryStoreConfig()
+
+
+def test_a_configuration_comes_before_the_environment_and_an_empty_variable_is_ignored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for variable in ("JAZZMINE_MESSAGE_STORE", "JAZZMINE_WORKING_MEMORY"):
+        monkeypatch.setenv(variable, "nonsense:")
+    assert message_store_config("json:a.json") == JSONStoreConfig(path="a.json")
+    assert working_memory_config("memory:") == MemoryStoreConfig()
+    for variable in ("JAZZMINE_MESSAGE_STORE", "JAZZMINE_WORKING_MEMORY"):
+        monkeypatch.setenv(variable, "")
+    assert message_store_config(None) == JSONStoreConfig()
+    assert working_memory_config(None) == MemoryStoreConfig()

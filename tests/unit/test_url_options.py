@@ -202,7 +202,9 @@ def test_a_path_in_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> N
     assert message_store_config(None) == SQLiteConfig(path="agent.db")
 
 
-@pytest.mark.parametrize("path", ["messages", Path("messages.txt"), "host=h password=sesame", ""])
+@pytest.mark.parametrize(
+    "path", ["messages", Path("messages.txt"), "host=h password=sesame", "", ":a"]
+)
 def test_a_path_whose_end_says_nothing_is_refused_with_both_ways_to_say_it(path: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"\.json: json; \.db.* json:PATH or sqlite:PATH"):
         message_store_config(path)

@@ -79,84 +79,89 @@ async def test_traces_are_found_newest_first_and_of_equals_the_latest_stored(
     assert await found(chat) == ["m4", "m2", "m3", "m1"]
 
 
-@pytest.mark.parametrize("owner", ["agent_id", "user_id", "conversation_id"])
-async def test_traces_are_found_by_their_owners(chat: MessageStore, owner: str) -> None:
-    await store_traces(chat, trace("m1"), trace("m2", **{owner: "wanted"}), trace("m3"))
+# What differs in the traces of "m1", "m2" and so on, and which of them a filter finds.
+CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[dict[str, Any], str]]]] = {
+    "intent": (
+        [{"detected_intent": "book"}, {"detected_intent": "Book"}, {"detected_intent": ""}, {}],
+        [({"intent": "book"}, "m1"), ({"intent": ""}, "m3"), ({"intent": "unknown"}, "m4")],
+    ),
+    # The beginning is part of a range, and the end is not.
+    "time": (
+        [{"started_at_ms": -10}, {"started_at_ms": 0}, {"started_at_ms": 10}],
+        [
+            ({"started_from": 0}, "m3 m2"),
+            ({"started_until": 0}, "m1"),
+            ({"started_from": -10, "started_until": 10}, "m2 m1"),
+            ({"started_from": 10, "started_until": 10}, ""),
+        ],
+    ),
+    "tokens": (
+        [{"total_tokens": 99}, {"total_tokens": 100}, {"total_tokens": 101}],
+        [({"min_total_tokens": 100}, "m3 m2"), ({"min_total_tokens": 0}, "m3 m2 m1")],
+    ),
+    "latency": (
+        [{"total_latency_ms": 499}, {"total_latency_ms": 500}, {"total_latency_ms": 2000}],
+        [({"min_latency_ms": 500}, "m3 m2")],
+    ),
+    "errors": (
+        [{}, {"errors": ["no such train"]}, {}],
+        [({"has_errors": True}, "m2"), ({"has_errors": False}, "m3 m1")],
+    ),
+    "a tool trace among several": (
+        [
+            {"tool_traces": [tool_trace(sandbox="shell"), tool_trace(sandbox="browser")]},
+            {"tool_traces": [tool_trace(sandbox="python")]},
+            {},
+        ],
+        [({"tool": {"sandbox": "browser"}}, "m1"), ({"tool": {}}, "m2 m1")],
+    ),
+    "a call among several": (
+        [
+            {"llm_calls": [llm_call(), llm_call(model="big", purpose="other")]},
+            {"llm_calls": [llm_call(model="tiny")]},
+            {},
+        ],
+        [({"llm_call": {"model": "big", "purpose": "other"}}, "m1"), ({"llm_call": {}}, "m2 m1")],
+    ),
+    "all values in one element": (
+        [
+            {
+                "tool_traces": [
+                    tool_trace(sandbox="python", success=False),
+                    tool_trace(sandbox="shell", success=True),
+                ]
+            }
+        ],
+        [
+            ({"tool": {"sandbox": "python", "success": True}}, ""),
+            ({"tool": {"sandbox": "shell", "success": True}}, "m1"),
+        ],
+    ),
+    "defaults": (
+        [{"tool_traces": [tool_trace()]}, {"llm_calls": [llm_call()]}],
+        [
+            ({"tool": {"success": False}}, "m1"),
+            ({"tool": {"error": None}}, "m1"),
+            ({"tool": {"output_bytes": 0, "api_calls": []}}, "m1"),
+            ({"llm_call": {"success": True, "error": None}}, "m2"),
+        ],
+    ),
+    **{
+        owner: ([{}, {owner: "wanted"}, {}], [({owner: "wanted"}, "m2"), ({owner: "nobody"}, "")])
+        for owner in ("agent_id", "user_id", "conversation_id")
+    },
+}
 
-    assert await found(chat, **{owner: "wanted"}) == ["m2"]
-    assert await found(chat, **{owner: "nobody"}) == []
 
-
-async def test_traces_are_found_by_intent(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", detected_intent="book"),
-        trace("m2", detected_intent="Book"),
-        trace("m3", detected_intent=""),
-        trace("m4"),
-    )
-
-    assert await found(chat, intent="book") == ["m1"]
-    assert await found(chat, intent="") == ["m3"]
-    assert await found(chat, intent="unknown") == ["m4"]
-
-
-async def test_the_beginning_of_a_time_range_is_part_of_it_and_its_end_is_not(
-    chat: MessageStore,
+@pytest.mark.each_value
+@pytest.mark.parametrize(("traces", "filters"), CASES.values(), ids=CASES)
+async def test_traces_are_found_by(
+    chat: MessageStore, traces: list[dict[str, Any]], filters: list[tuple[dict[str, Any], str]]
 ) -> None:
-    await store_traces(
-        chat,
-        trace("m1", started_at_ms=10),
-        trace("m2", started_at_ms=20),
-        trace("m3", started_at_ms=30),
-    )
+    await store_traces(chat, *(trace(f"m{n}", **given) for n, given in enumerate(traces, 1)))
 
-    assert await found(chat, started_from=20) == ["m3", "m2"]
-    assert await found(chat, started_until=20) == ["m1"]
-    assert await found(chat, started_from=10, started_until=30) == ["m2", "m1"]
-    assert await found(chat, started_from=20, started_until=20) == []
-
-
-async def test_a_time_range_may_begin_or_end_at_zero(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", started_at_ms=-1),
-        trace("m2", started_at_ms=0),
-        trace("m3", started_at_ms=1),
-    )
-
-    assert await found(chat, started_from=0) == ["m3", "m2"]
-    assert await found(chat, started_until=0) == ["m1"]
-
-
-async def test_traces_are_found_by_the_tokens_they_took_at_least(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", total_tokens=99),
-        trace("m2", total_tokens=100),
-        trace("m3", total_tokens=101),
-    )
-
-    assert await found(chat, min_total_tokens=100) == ["m3", "m2"]
-    assert await found(chat, min_total_tokens=0) == ["m3", "m2", "m1"]
-
-
-async def test_traces_are_found_by_the_time_they_took_at_least(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", total_latency_ms=499),
-        trace("m2", total_latency_ms=500),
-        trace("m3", total_latency_ms=2000),
-    )
-
-    assert await found(chat, min_latency_ms=500) == ["m3", "m2"]
-
-
-async def test_traces_are_found_by_whether_they_have_errors(chat: MessageStore) -> None:
-    await store_traces(chat, trace("m1"), trace("m2", errors=["no such train"]), trace("m3"))
-
-    assert await found(chat, has_errors=True) == ["m2"]
-    assert await found(chat, has_errors=False) == ["m3", "m1"]
+    for conditions, expected in filters:
+        assert await found(chat, **conditions) == expected.split()
 
 
 @pytest.mark.smoke
@@ -181,67 +186,6 @@ async def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
 
 
 # Fields of a tool trace or a call
-
-
-async def test_a_trace_is_found_by_a_tool_trace_among_several(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", tool_traces=[tool_trace(sandbox="shell"), tool_trace(sandbox="browser")]),
-        trace("m2", tool_traces=[tool_trace(sandbox="python")]),
-        trace("m3"),
-    )
-
-    assert await found(chat, tool={"sandbox": "browser"}) == ["m1"]
-
-
-async def test_a_trace_is_found_by_a_call_among_several(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", llm_calls=[llm_call(), llm_call(model="big", purpose="other")]),
-        trace("m2", llm_calls=[llm_call(model="tiny")]),
-        trace("m3"),
-    )
-
-    assert await found(chat, llm_call={"model": "big", "purpose": "other"}) == ["m1"]
-
-
-async def test_one_element_alone_has_to_have_all_the_values(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace(
-            "m1",
-            tool_traces=[
-                tool_trace(sandbox="python", success=False),
-                tool_trace(sandbox="shell", success=True),
-            ],
-        ),
-    )
-
-    assert await found(chat, tool={"sandbox": "python", "success": True}) == []
-    assert await found(chat, tool={"sandbox": "shell", "success": True}) == ["m1"]
-
-
-async def test_a_value_that_a_tool_trace_has_by_default_counts(chat: MessageStore) -> None:
-    await store_traces(
-        chat, trace("m1", tool_traces=[tool_trace()]), trace("m2", llm_calls=[llm_call()])
-    )
-
-    assert await found(chat, tool={"success": False}) == ["m1"]
-    assert await found(chat, tool={"error": None}) == ["m1"]
-    assert await found(chat, tool={"output_bytes": 0, "api_calls": []}) == ["m1"]
-    assert await found(chat, llm_call={"success": True, "error": None}) == ["m2"]
-
-
-async def test_an_empty_condition_asks_for_any_element(chat: MessageStore) -> None:
-    await store_traces(
-        chat,
-        trace("m1", tool_traces=[tool_trace()]),
-        trace("m2", llm_calls=[llm_call()]),
-        trace("m3"),
-    )
-
-    assert await found(chat, tool={}) == ["m1"]
-    assert await found(chat, llm_call={}) == ["m2"]
 
 
 @pytest.mark.each_value

@@ -14,19 +14,16 @@ from tests.behaviour.support.sync_support import take
 
 NESTED: dict[str, Any] = {"list": [1, {"deep": [2]}], "text": "as it was"}
 
-READS_OF_A_MESSAGE: dict[str, Callable[[Any], Any]] = {
+READS: dict[str, Callable[[Any], Any]] = {
+    "get_conversation_by_id": lambda store: store.get_conversation_by_id("c1"),
+    "get_conversations_by_user_id": lambda store: store.get_conversations_by_user_id("u1"),
+    "get_conversations_by_agent_id": lambda store: store.get_conversations_by_agent_id("a1"),
     "get_message_by_id": lambda store: store.get_message_by_id("m1"),
     "get_messages_by_ids": lambda store: store.get_messages_by_ids(["m1"]),
     "get_messages_by_conversation_id": lambda store: store.get_messages_by_conversation_id("c1"),
     "get_messages_by_user_id": lambda store: store.get_messages_by_user_id("u1"),
     "get_immediate_context": lambda store: store.get_immediate_context("c1", 1),
-}
-READS_OF_A_CONVERSATION: dict[str, Callable[[Any], Any]] = {
-    "get_conversation_by_id": lambda store: store.get_conversation_by_id("c1"),
-    "get_conversations_by_user_id": lambda store: store.get_conversations_by_user_id("u1"),
-    "get_conversations_by_agent_id": lambda store: store.get_conversations_by_agent_id("a1"),
-}
-READS_OF_A_TRACE: dict[str, Callable[[Any], Any]] = {
+    "iter_messages": lambda store: take(store.iter_messages("c1"), 1),
     "get_turn_trace_by_id": lambda store: store.get_turn_trace_by_id("trace-of-m1"),
     "get_turn_trace_by_message_id": lambda store: store.get_turn_trace_by_message_id("m1"),
     "get_turn_traces_by_conversation_id": lambda store: store.get_turn_traces_by_conversation_id(
@@ -35,6 +32,17 @@ READS_OF_A_TRACE: dict[str, Callable[[Any], Any]] = {
     "get_turn_traces_by_agent_id": lambda store: store.get_turn_traces_by_agent_id("a1"),
     "find_turn_traces": lambda store: store.find_turn_traces(TraceFilter()),
 }
+WRITES: dict[str, Callable[[Any, Conversation, list[Message], Trace], Any]] = {
+    "store_conversation": lambda store, whole, said, traced: store.store_conversation(whole),
+    "store_message": lambda store, whole, said, traced: store.store_message(said[0]),
+    "update_message": lambda store, whole, said, traced: store.update_message(said[0]),
+    "store_messages": lambda store, whole, said, traced: store.store_messages(said),
+    "store_turn_trace": lambda store, whole, said, traced: store.store_turn_trace(traced),
+    "store_turn": lambda store, whole, said, traced: store.store_turn(
+        conversation=whole, messages=said, trace=traced
+    ),
+}
+ONE_OF_EACH = ("get_conversation_by_id", "get_message_by_id", "get_turn_trace_by_id")
 
 
 def only(found: Any) -> Any:
@@ -86,45 +94,25 @@ def spoil_trace(record: Trace) -> None:
     record.emission_records[0].metadata["text"] = "spoilt"
 
 
-@pytest.mark.parametrize("read", READS_OF_A_CONVERSATION.values(), ids=READS_OF_A_CONVERSATION)
-def test_changing_a_conversation_that_was_read_changes_nothing(
+SPOIL: dict[type[Any], Callable[[Any], None]] = {
+    Conversation: spoil_conversation,
+    Message: spoil_message,
+    Trace: spoil_trace,
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_changing_what_was_read_changes_nothing(
     store: MessageStore, read: Callable[[Any], Any]
 ) -> None:
-    store.store_conversation(plain_conversation())
+    stored: tuple[Any, ...] = (plain_conversation(), plain_message(), full_trace())
+    store.store_turn(conversation=stored[0], messages=[stored[1]], trace=stored[2])
 
-    spoil_conversation(only(read(store)))
+    found = only(read(store))
+    assert found in stored
+    SPOIL[type(found)](found)
 
-    assert only(read(store)) == plain_conversation()
-
-
-@pytest.mark.parametrize("read", READS_OF_A_MESSAGE.values(), ids=READS_OF_A_MESSAGE)
-def test_changing_a_message_that_was_read_changes_nothing(
-    chat: MessageStore, read: Callable[[Any], Any]
-) -> None:
-    chat.store_message(plain_message())
-
-    spoil_message(only(read(chat)))
-
-    assert only(read(chat)) == plain_message()
-
-
-def test_changing_a_message_of_an_iteration_changes_nothing(chat: MessageStore) -> None:
-    chat.store_message(plain_message())
-
-    spoil_message(only(take(chat.iter_messages("c1"), 1)))
-
-    assert [found for found in chat.iter_messages("c1")] == [plain_message()]
-
-
-@pytest.mark.parametrize("read", READS_OF_A_TRACE.values(), ids=READS_OF_A_TRACE)
-def test_changing_a_trace_that_was_read_changes_nothing(
-    chat: MessageStore, read: Callable[[Any], Any]
-) -> None:
-    chat.store_turn(messages=[plain_message()], trace=full_trace())
-
-    spoil_trace(only(read(chat)))
-
-    assert only(read(chat)) == full_trace()
+    assert only(read(store)) in stored
 
 
 def test_two_reads_of_a_long_message_share_nothing(chat: MessageStore) -> None:
@@ -145,52 +133,21 @@ def test_a_message_asked_for_twice_is_two_copies(chat: MessageStore) -> None:
     assert other == plain_message()
 
 
-def test_changing_a_conversation_after_it_was_stored_changes_nothing(
-    store: MessageStore,
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_changing_what_was_stored_changes_nothing(
+    chat: MessageStore, write: Callable[..., Any]
 ) -> None:
-    passed = plain_conversation()
-    store.store_conversation(passed)
-
-    spoil_conversation(passed)
-
-    assert store.get_conversation_by_id("c1") == plain_conversation()
-
-
-@pytest.mark.parametrize("write", ["store_message", "update_message"])
-def test_changing_a_message_after_it_was_stored_changes_nothing(
-    chat: MessageStore, write: str
-) -> None:
-    passed = plain_message()
-    getattr(chat, write)(passed)
-
-    spoil_message(passed)
-
-    assert chat.get_message_by_id("m1") == plain_message()
-
-
-def test_changing_messages_after_several_were_stored_changes_nothing(
-    chat: MessageStore,
-) -> None:
-    passed = [plain_message()]
-    chat.store_messages(passed)
-
-    spoil_message(passed[0])
-    passed.clear()
-
-    assert chat.get_messages_by_conversation_id("c1") == [plain_message()]
-
-
-def test_changing_a_turn_after_it_was_stored_changes_nothing(store: MessageStore) -> None:
-    whole, said, traced = plain_conversation(), plain_message(), full_trace()
-    store.store_turn(conversation=whole, messages=[said], trace=traced)
+    chat.store_message(full_message(text="before"))
+    whole, said, traced = plain_conversation(), [plain_message()], full_trace()
+    write(chat, whole, said, traced)
+    stored = [only(READS[name](chat)) for name in ONE_OF_EACH]
 
     spoil_conversation(whole)
-    spoil_message(said)
+    spoil_message(said[0])
+    said.clear()
     spoil_trace(traced)
 
-    assert store.get_conversation_by_id("c1") == plain_conversation()
-    assert store.get_message_by_id("m1") == plain_message()
-    assert store.get_turn_trace_by_message_id("m1") == full_trace()
+    assert [only(READS[name](chat)) for name in ONE_OF_EACH] == stored
 
 
 def test_a_record_that_was_changed_counts_once_it_is_stored(chat: MessageStore) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from jazzmine.sync.message_store import MessageStore
@@ -38,41 +41,51 @@ def test_iteration_yields_messages_of_its_conversation_alone(chat: MessageStore)
     assert [m.id for m in chat.iter_messages("nowhere")] == []
 
 
-def test_iteration_reaches_messages_that_are_added_meanwhile(chat: MessageStore) -> None:
-    chat.store_messages(messages("m1", "m2"))
-    iterator = chat.iter_messages("c1", batch_size=1)
-    first = take(iterator, 1)
+CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "added": (
+        lambda store: store.store_turn(
+            conversation=conversation("c2"),
+            messages=[
+                message("earlier", timestamp=NOW - 1),
+                message("elsewhere", conversation_id="c2"),
+                message("later", timestamp=NOW + 1),
+            ],
+        ),
+        "m1 m2 m3 later",
+    ),
+    "changed": (
+        lambda store: store.store_message(message("m1", original_content="other")),
+        "m1 m2 m3",
+    ),
+    "deleted before": (lambda store: store.delete_message("m1"), "m1 m2 m3"),
+    "the last one deleted": (lambda store: store.delete_message("m2"), "m1 m2 m3"),
+    "all that came deleted": (
+        lambda store: store.append_messages("c1", messages("m3"), replace_after=None),
+        "m1 m2 m3",
+    ),
+}
 
-    chat.store_message(message("earlier", timestamp=NOW - 1))
-    chat.store_message(message("later", timestamp=NOW + 1))
 
-    rest = [m for m in iterator]
-    assert ids(first + rest) == ["m1", "m2", "later"]
-
-
-def test_iteration_continues_after_a_message_that_is_deleted_meanwhile(
+@pytest.mark.smoke
+@pytest.mark.each_value
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_iteration_yields_each_message_once_while_another_store_changes_them(
     chat: MessageStore,
+    config: Config,
+    change: Callable[[Any], Any],
+    expected: str,
+    batch_size: int,
 ) -> None:
-    chat.store_messages(messages("m1", "m2", "m3", "m4"))
-    iterator = chat.iter_messages("c1", batch_size=2)
-    first = take(iterator, 2)
-
-    chat.delete_message("m2")
-
-    rest = [m for m in iterator]
-    assert ids(first + rest) == ["m1", "m2", "m3", "m4"]
-
-
-def test_iteration_continues_when_all_that_it_yielded_is_deleted(chat: MessageStore) -> None:
     chat.store_messages(messages("m1", "m2", "m3"))
-    iterator = chat.iter_messages("c1", batch_size=1)
+    iterator = chat.iter_messages("c1", batch_size=batch_size)
     first = take(iterator, 2)
 
-    chat.delete_message("m1")
-    chat.delete_message("m2")
+    with MessageStore.initialize(config) as other:
+        change(other)
 
     rest = [m for m in iterator]
-    assert ids(first + rest) == ["m1", "m2", "m3"]
+    assert ids(first + rest) == expected.split()
 
 
 def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
@@ -86,52 +99,6 @@ def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
 
     rest = [m for m in iterator]
     assert len(rest) <= 1
-
-
-def test_iteration_yields_each_message_once_while_another_store_adds_one(
-    store: MessageStore, config: Config
-) -> None:
-    # Conversations and messages alternate, so that their order differs from that of a listing.
-    store.store_turn(conversation=conversation("c1"), messages=messages("m1"))
-    store.store_turn(conversation=conversation("c2"), messages=messages("m2"))
-    iterator = store.iter_messages("c1", batch_size=1)
-    first = take(iterator, 1)
-
-    with MessageStore.initialize(config) as other:
-        other.store_turn(conversation=conversation("c3"), messages=messages("m3"))
-
-    rest = [m for m in iterator]
-    assert ids(first + rest) == ["m1", "m2", "m3"]
-
-
-def test_iteration_yields_each_message_once_while_another_store_changes_one(
-    chat: MessageStore, config: Config
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-    iterator = chat.iter_messages("c1", batch_size=1)
-    first = take(iterator, 2)
-
-    with MessageStore.initialize(config) as other:
-        other.store_message(message("m1", original_content="other words"))
-
-    rest = [m for m in iterator]
-    assert ids(first + rest) == ["m1", "m2", "m3"]
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("deleted", ["m1", "m2"])
-def test_iteration_yields_each_message_once_while_another_store_deletes_one(
-    chat: MessageStore, config: Config, deleted: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-    iterator = chat.iter_messages("c1", batch_size=1)
-    first = take(iterator, 2)
-
-    with MessageStore.initialize(config) as other:
-        other.delete_message(deleted)
-
-    rest = [m for m in iterator]
-    assert ids(first + rest) == ["m1", "m2", "m3"]
 
 
 def test_two_iterations_of_one_conversation_do_not_disturb_each_other(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jazzmine import ConfigurationError, InvalidAddressError, StoreClosedError
+from jazzmine import StoreClosedError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.calls import CALLS
@@ -37,15 +36,6 @@ def store(config: Config) -> Iterator[MessageStore]:
     """An empty store for this test to close."""
     with MessageStore.initialize(config) as opened:
         yield opened
-
-
-def title_in(config: Any) -> str:
-    """Open a store, store a conversation in it, and return its title as read."""
-    with MessageStore.initialize(config) as store:
-        store.store_conversation(conversation(title="here"))
-        found = store.get_conversation_by_id("c1")
-        assert found is not None
-        return found.title
 
 
 # Closing
@@ -185,47 +175,6 @@ def test_a_mapping_without_a_storage_is_a_json_store(folder: Path) -> None:
     assert (folder / "here.json").exists()
 
 
-def test_a_storage_may_be_written_in_capitals(folder: Path) -> None:
-    assert title_in({"storage": "JSON", "path": "here.json"}) == "here"
-
-
-def test_a_path_may_be_a_path_object(folder: Path) -> None:
-    title_in({"path": folder / "here.json"})
-
-    assert (folder / "here.json").exists()
-
-
-def test_a_url_names_a_file(folder: Path) -> None:
-    title_in("json:some where.json")
-
-    assert (folder / "some where.json").exists()
-
-
-def test_a_url_names_an_absolute_file(folder: Path) -> None:
-    title_in(f"json:{folder}/here.json")
-
-    assert (folder / "here.json").exists()
-
-
-def test_the_environment_names_a_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "json:from-environment.json")
-
-    title_in(None)
-
-    assert (folder / "from-environment.json").exists()
-    assert not (folder / "messages.json").exists()
-
-
-def test_a_configuration_comes_before_the_environment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "nonsense:")
-
-    title_in("json:here.json")
-
-    assert (folder / "here.json").exists()
-
-
 def test_where_nothing_is_said_there_is_a_json_store_in_the_current_folder(
     folder: Path,
 ) -> None:
@@ -233,104 +182,3 @@ def test_where_nothing_is_said_there_is_a_json_store_in_the_current_folder(
         store.store_conversation(conversation())
 
     assert (folder / "messages.json").exists()
-
-
-def test_an_empty_variable_is_ignored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, "")
-
-    title_in(None)
-
-    assert (folder / "messages.json").exists()
-
-
-# Wrong configurations
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ({"storage": "jsom"}, r"unknown storage 'jsom'; did you mean 'json'\? allowed: json"),
-        ({"storage": "tape"}, "unknown storage 'tape'; allowed: json"),
-        ({"storage": 1}, "storage must be a string, not int"),
-        ({"storage": None}, "storage must be a string, not NoneType"),
-        ({"pth": "a.json"}, "unknown key 'pth' for storage 'json'; did you mean 'path'"),
-        ({"pth": "a.json"}, "allowed: storage, .*path, fsync, lock_timeout, search"),
-        ({"Path": "a.json"}, "unknown key 'Path' .* did you mean 'path'"),
-        ({1: "a.json"}, "unknown key 1"),
-        (
-            {"dsn": "postgresql://u:secret@h/d"},
-            "unknown key 'dsn' for storage 'json'; it is one of 'postgres'$",
-        ),
-        (
-            {"storage": "mongodb", "path": "a"},
-            "unknown key 'path' for storage 'mongodb'; it is one of 'json' and 'sqlite'$",
-        ),
-        ({"path": 1}, "path must be a string, not int"),
-        ({"path": ""}, "path must not be empty"),
-        ({"path": b"a.json"}, "path must be a string, not bytes"),
-        ({"path": "a\0.json"}, r"path must not hold U\+0000"),
-        ({"fsync": 1}, "fsync must be True or False, not int"),
-        ({"fsync": "yes"}, "fsync must be True or False, not str"),
-        ({"lock_timeout": "30"}, "lock_timeout must be a number of seconds, not str"),
-        ({"lock_timeout": True}, "lock_timeout must be a number of seconds, not bool"),
-        ({"lock_timeout": 0}, "lock_timeout must be more than 0 s, not 0"),
-        ({"lock_timeout": -1.5}, "lock_timeout must be more than 0 s"),
-        ({"lock_timeout": float("nan")}, "lock_timeout must be more than 0 s"),
-        ({"lock_timeout": float("inf")}, "lock_timeout must be more than 0 s"),
-        ("json:", "the path of the file is missing: write json:FILE"),
-        ("json", "the path of the file is missing: write json:FILE"),
-        ("sqlite", "the path of the file is missing: write sqlite:FILE"),
-        (["json"], "config must be a mapping, a URL, a path or None, not list"),
-        (b"json:a.json", "config must be a mapping, a URL, a path or None, not bytes"),
-        (1, "config must be a mapping, a URL, a path or None, not int"),
-    ],
-)
-def test_a_wrong_configuration_is_refused_with_the_accepted_one(
-    folder: Path, wrong: Any, text: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=text) as caught:
-        MessageStore.initialize(wrong)
-
-    assert isinstance(caught.value, ValueError)
-    assert "secret" not in str(caught.value)
-    assert list(folder.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("url", "text"),
-    [
-        ("ftp://user:secret@host/x", "names no known storage; allowed: json:, memory:"),
-        ("jso:a", r"names no known storage; did you mean 'json:'\? allowed: json:"),
-        ("sqllite:x.db", r"names no known storage; did you mean 'sqlite:'\? allowed: json:"),
-        ("postgressql://u:secret@h/d", r"did you mean 'postgresql:'\? allowed: json:"),
-        ("redis://u:secret@h/1", "redis: is no message store; allowed: json:"),
-    ],
-)
-def test_a_url_of_no_known_storage_is_refused_without_repeating_it(
-    folder: Path, url: str, text: str
-) -> None:
-    with pytest.raises(InvalidAddressError, match=text) as caught:
-        MessageStore.initialize(url)
-
-    assert isinstance(caught.value, ConfigurationError)
-    assert isinstance(caught.value, ConnectionError)
-    assert "secret" not in str(caught.value)
-
-
-@pytest.mark.parametrize("path", ["", ":a", "secret.txt"])
-def test_a_path_that_does_not_say_what_is_stored_there_is_refused(
-    folder: Path, path: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=r"\.json: json.*write json:PATH or") as caught:
-        MessageStore.initialize(path)
-
-    assert "secret" not in str(caught.value)
-
-
-def test_a_wrong_url_in_the_environment_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(VARIABLE, "jso:messages.json")
-
-    with pytest.raises(InvalidAddressError):
-        MessageStore.initialize()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,121 +12,103 @@ from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import NOW, conversation, ids, message, messages
 
-each_listing = pytest.mark.parametrize("listing", ["conversation", "user"])
+Steps = list[Callable[[Any], Any]]
 
 
-def listed(store: MessageStore, listing: str, **page: Any) -> list[str]:
-    """Return the ids of the messages of conversation "c1", or of user "u1"."""
-    method = getattr(store, f"get_messages_by_{listing}_id")
-    return ids(method({"conversation": "c1", "user": "u1"}[listing], **page))
+def listed(store: MessageStore, **page: Any) -> list[str]:
+    """Return the ids of the messages of conversation "c1", which are all those of user "u1"."""
+    found = ids(store.get_messages_by_conversation_id("c1", **page))
+    assert ids(store.get_messages_by_user_id("u1", **page)) == found
+    return found
 
 
 # Order
 
 
-@each_listing
-def test_messages_are_listed_oldest_first(chat: MessageStore, listing: str) -> None:
+def test_messages_are_listed_oldest_first(chat: MessageStore) -> None:
     chat.store_message(message("third", timestamp=NOW + 2))
     chat.store_message(message("first", timestamp=-NOW))
     chat.store_message(message("second", timestamp=NOW + 1))
 
-    assert listed(chat, listing) == ["first", "second", "third"]
+    assert listed(chat) == ["first", "second", "third"]
 
 
-@each_listing
 def test_equally_old_messages_are_listed_in_the_order_they_were_stored(
-    chat: MessageStore, listing: str
+    chat: MessageStore,
 ) -> None:
     chat.store_message(message("c"))
     chat.store_messages(messages("a", "d"))
     chat.store_turn(messages=messages("b"))
 
-    assert listed(chat, listing) == ["c", "a", "d", "b"]
+    assert listed(chat) == ["c", "a", "d", "b"]
 
 
 @pytest.mark.each_value
 @pytest.mark.smoke
-@each_listing
-@pytest.mark.parametrize("write", ["store_message", "update_message"])
-def test_storing_a_message_again_does_not_move_it_among_equals(
-    chat: MessageStore, listing: str, write: str
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        ([lambda store: store.store_message(message("m1", intent="changed"))], "m1 m2 m3"),
+        ([lambda store: store.update_message(message("m1", intent="changed"))], "m1 m2 m3"),
+        (
+            [lambda store: store.store_messages(messages("m4", "m3", "m1", intent="changed"))],
+            "m1 m2 m3 m4",
+        ),
+        (
+            [
+                lambda store: store.store_turn(
+                    conversation=conversation(), messages=messages("m2", "m1")
+                )
+            ],
+            "m1 m2 m3",
+        ),
+        ([lambda store: store.update_message(message("m1", timestamp=NOW + 1))], "m2 m3 m1"),
+        (
+            [
+                lambda store: store.update_message(message("m2", timestamp=NOW + 1)),
+                lambda store: store.update_message(message("m2", timestamp=NOW)),
+            ],
+            "m1 m2 m3",
+        ),
+        (
+            [
+                lambda store: store.store_message(message("m0", timestamp=NOW + 5)),
+                lambda store: store.store_message(message("m4")),
+                lambda store: store.update_message(message("m0", timestamp=NOW)),
+            ],
+            "m1 m2 m3 m0 m4",
+        ),
+        (
+            [
+                lambda store: store.delete_message("m1"),
+                lambda store: store.store_message(message("m1")),
+            ],
+            "m2 m3 m1",
+        ),
+    ],
+    ids=[
+        "stored again",
+        "updated",
+        "several again",
+        "a turn again",
+        "later",
+        "later and back",
+        "becomes equal",
+        "deleted and stored again",
+    ],
+)
+def test_messages_are_in_the_order_in_which_they_were_first_stored(
+    chat: MessageStore, steps: Steps, order: str
 ) -> None:
     chat.store_messages(messages("m1", "m2", "m3"))
 
-    getattr(chat, write)(message("m1", original_content="other words"))
+    for step in steps:
+        step(chat)
 
-    assert listed(chat, listing) == ["m1", "m2", "m3"]
-
-
-@each_listing
-def test_storing_several_again_does_not_move_them_among_equals(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-
-    chat.store_messages(messages("m4", "m3", "m1", intent="changed"))
-
-    assert listed(chat, listing) == ["m1", "m2", "m3", "m4"]
+    assert listed(chat) == order.split()
 
 
-@each_listing
-def test_storing_a_turn_again_does_not_move_its_messages(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-
-    chat.store_turn(conversation=conversation(), messages=messages("m2", "m1"))
-
-    assert listed(chat, listing) == ["m1", "m2", "m3"]
-
-
-@each_listing
-def test_a_changed_timestamp_moves_a_message(chat: MessageStore, listing: str) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-
-    chat.update_message(message("m1", timestamp=NOW + 1))
-
-    assert listed(chat, listing) == ["m2", "m3", "m1"]
-
-
-@each_listing
-def test_a_timestamp_that_is_changed_back_restores_the_order(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-
-    chat.update_message(message("m2", timestamp=NOW + 1))
-    chat.update_message(message("m2", timestamp=NOW))
-
-    assert listed(chat, listing) == ["m1", "m2", "m3"]
-
-
-@each_listing
-def test_a_message_that_becomes_equally_old_keeps_its_first_order(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_message(message("m1", timestamp=NOW + 5))
-    chat.store_messages(messages("m2", "m3"))
-
-    chat.update_message(message("m1", timestamp=NOW))
-
-    assert listed(chat, listing) == ["m1", "m2", "m3"]
-
-
-@each_listing
-def test_a_message_deleted_and_stored_again_is_the_last_among_equals(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-
-    chat.delete_message("m1")
-    chat.store_message(message("m1"))
-
-    assert listed(chat, listing) == ["m2", "m3", "m1"]
-
-
-@each_listing
-def test_the_order_among_equals_outlives_the_store(config: Config, listing: str) -> None:
+def test_the_order_among_equals_outlives_the_store(config: Config) -> None:
     with MessageStore.initialize(config) as store:
         store.store_turn(conversation=conversation(), messages=messages("c", "a", "b"))
         store.store_message(message("c", intent="changed"))
@@ -133,13 +116,12 @@ def test_the_order_among_equals_outlives_the_store(config: Config, listing: str)
     with MessageStore.initialize(config) as reopened:
         reopened.store_messages(messages("d", "a"))
 
-        assert listed(reopened, listing) == ["c", "a", "b", "d"]
+        assert listed(reopened) == ["c", "a", "b", "d"]
 
 
 @pytest.mark.smoke
-@each_listing
 def test_the_order_among_equals_is_the_same_for_all_stores_on_the_same_data(
-    chat: MessageStore, config: Config, listing: str
+    chat: MessageStore, config: Config
 ) -> None:
     chat.store_messages(messages("m1", "m2", "m3"))
 
@@ -148,10 +130,10 @@ def test_the_order_among_equals_is_the_same_for_all_stores_on_the_same_data(
         other.store_message(message("m1"))
         chat.store_message(message("m4"))
 
-        assert listed(chat, listing) == ["m2", "m3", "m1", "m4"]
-        assert listed(other, listing) == ["m2", "m3", "m1", "m4"]
+        assert listed(chat) == ["m2", "m3", "m1", "m4"]
+        assert listed(other) == ["m2", "m3", "m1", "m4"]
     with MessageStore.initialize(config) as reopened:
-        assert listed(reopened, listing) == ["m2", "m3", "m1", "m4"]
+        assert listed(reopened) == ["m2", "m3", "m1", "m4"]
 
 
 def test_the_extremes_of_time_are_in_order(chat: MessageStore) -> None:
@@ -159,8 +141,8 @@ def test_the_extremes_of_time_are_in_order(chat: MessageStore) -> None:
     chat.store_message(message("epoch", timestamp=0))
     chat.store_message(message("beginning", timestamp=-(2**63)))
 
-    assert listed(chat, "conversation") == ["beginning", "epoch", "end"]
-    assert listed(chat, "conversation", after="beginning", limit=1) == ["epoch"]
+    assert listed(chat) == ["beginning", "epoch", "end"]
+    assert listed(chat, after="beginning", limit=1) == ["epoch"]
     assert ids(chat.get_immediate_context("c1", 1)) == ["end"]
 
 
@@ -171,7 +153,7 @@ def test_a_users_messages_are_in_order_across_conversations(chat: MessageStore) 
     chat.store_message(message("m3"))
     chat.store_message(message("other", user_id="u2"))
 
-    assert listed(chat, "user") == ["m2", "m3", "m1"]
+    assert ids(chat.get_messages_by_user_id("u1")) == ["m2", "m3", "m1"]
 
 
 # Pages
@@ -179,132 +161,88 @@ def test_a_users_messages_are_in_order_across_conversations(chat: MessageStore) 
 
 @pytest.mark.each_value
 @pytest.mark.smoke
-@each_listing
-def test_pages_add_up_to_the_listing(chat: MessageStore, listing: str) -> None:
+def test_pages_add_up_to_the_listing(chat: MessageStore) -> None:
     chat.store_messages(messages("m2", "m3", "m4"))
     chat.store_messages([message("m1", timestamp=NOW - 1), message("m5", timestamp=NOW + 1)])
 
-    assert listed(chat, listing, limit=2) == ["m1", "m2"]
-    assert listed(chat, listing, limit=2, after="m2") == ["m3", "m4"]
-    assert listed(chat, listing, limit=2, after="m4") == ["m5"]
-    assert listed(chat, listing, limit=2, after="m5") == []
+    assert listed(chat, limit=2) == ["m1", "m2"]
+    assert listed(chat, limit=2, after="m2") == ["m3", "m4"]
+    assert listed(chat, limit=2, after="m4") == ["m5"]
+    assert listed(chat, limit=2, after="m5") == []
 
 
-@each_listing
-def test_a_page_without_a_limit_goes_to_the_end(chat: MessageStore, listing: str) -> None:
+def test_a_page_has_no_more_than_its_limit(chat: MessageStore) -> None:
+    assert listed(chat, limit=5) == []
     chat.store_messages(messages("m1", "m2", "m3"))
 
-    assert listed(chat, listing, after="m1") == ["m2", "m3"]
-    assert listed(chat, listing, limit=None, after=None) == ["m1", "m2", "m3"]
+    assert listed(chat, after="m1") == ["m2", "m3"]
+    assert listed(chat, limit=None, after=None) == ["m1", "m2", "m3"]
+    assert listed(chat, limit=4) == ["m1", "m2", "m3"]
+    assert listed(chat, limit=0) == []
+    assert listed(chat, limit=0, after="m1") == []
 
 
-@each_listing
-def test_a_limit_beyond_the_end_is_all_there_is(chat: MessageStore, listing: str) -> None:
-    chat.store_messages(messages("m1", "m2"))
-
-    assert listed(chat, listing, limit=3) == ["m1", "m2"]
-
-
-@each_listing
-def test_a_page_of_none_is_empty(chat: MessageStore, listing: str) -> None:
-    chat.store_messages(messages("m1", "m2"))
-
-    assert listed(chat, listing, limit=0) == []
-    assert listed(chat, listing, limit=0, after="m1") == []
-
-
-@each_listing
-def test_the_listing_of_an_unknown_user_is_empty(store: MessageStore, listing: str) -> None:
-    assert listed(store, listing) == []
-    assert listed(store, listing, limit=5) == []
-
-
-@each_listing
-def test_the_next_page_is_right_after_records_were_added(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-    assert listed(chat, listing, limit=2) == ["m1", "m2"]
-
-    chat.store_message(message("earlier", timestamp=NOW - 1))
-    chat.store_message(message("equal"))
-
-    assert listed(chat, listing, limit=2, after="m2") == ["m3", "equal"]
-
-
-@each_listing
-def test_the_next_page_is_right_after_records_were_changed(
-    chat: MessageStore, listing: str
+@pytest.mark.parametrize(
+    ("steps", "after", "order"),
+    [
+        (
+            [
+                lambda store: store.store_message(message("earlier", timestamp=NOW - 1)),
+                lambda store: store.store_message(message("equal")),
+            ],
+            "m2",
+            "m3 m4 equal",
+        ),
+        (
+            [
+                lambda store: store.store_message(message("m2", original_content="other words")),
+                lambda store: store.store_message(message("m3", timestamp=NOW + 1)),
+            ],
+            "m2",
+            "m4 m3",
+        ),
+        (
+            [
+                lambda store: store.delete_message("m1"),
+                lambda store: store.delete_message("m3"),
+            ],
+            "m2",
+            "m4",
+        ),
+        (
+            [
+                lambda store: store.store_message(message("m1", timestamp=NOW + 1)),
+                lambda store: store.store_message(message("m5", timestamp=NOW + 2)),
+            ],
+            "m1",
+            "m5",
+        ),
+    ],
+    ids=["added", "changed", "deleted", "the last one moved"],
+)
+def test_the_next_page_is_right_after_changes(
+    chat: MessageStore, steps: Steps, after: str, order: str
 ) -> None:
     chat.store_messages(messages("m1", "m2", "m3", "m4"))
-    assert listed(chat, listing, limit=2) == ["m1", "m2"]
+    assert listed(chat, limit=2) == ["m1", "m2"]
 
-    chat.store_message(message("m2", original_content="other words"))
-    chat.store_message(message("m3", timestamp=NOW + 1))
+    for step in steps:
+        step(chat)
 
-    assert listed(chat, listing, limit=2, after="m2") == ["m4", "m3"]
-
-
-@each_listing
-def test_the_next_page_is_right_after_records_were_deleted(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3", "m4"))
-    assert listed(chat, listing, limit=2) == ["m1", "m2"]
-
-    chat.delete_message("m1")
-    chat.delete_message("m3")
-
-    assert listed(chat, listing, limit=2, after="m2") == ["m4"]
+    assert listed(chat, limit=3, after=after) == order.split()
 
 
-@each_listing
-def test_the_next_page_starts_after_the_last_record_in_its_current_order(
-    chat: MessageStore, listing: str
-) -> None:
-    chat.store_messages(messages("m1", "m2", "m3"))
-    assert listed(chat, listing, limit=1) == ["m1"]
-
-    chat.store_message(message("m1", timestamp=NOW + 1))
-    chat.store_message(message("m4", timestamp=NOW + 2))
-
-    assert listed(chat, listing, after="m1") == ["m4"]
-
-
-@each_listing
-def test_a_page_after_an_unknown_record_is_refused(chat: MessageStore, listing: str) -> None:
-    chat.store_message(message("m1"))
-
-    with pytest.raises(NotFoundError, match="lost"):
-        listed(chat, listing, after="lost")
-
-
-@each_listing
-def test_a_page_after_a_deleted_record_is_refused(chat: MessageStore, listing: str) -> None:
-    chat.store_messages(messages("m1", "gone", "m3"))
-    chat.delete_message("gone")
-
-    with pytest.raises(NotFoundError, match="gone"):
-        listed(chat, listing, limit=1, after="gone")
-
-
-@each_listing
-def test_a_page_after_a_record_of_another_listing_is_refused(
-    chat: MessageStore, listing: str
+@pytest.mark.parametrize("after", ["lost", "gone", "other"])
+def test_a_page_after_a_record_that_is_not_in_the_listing_is_refused(
+    chat: MessageStore, after: str
 ) -> None:
     chat.store_conversation(conversation("c2"))
-    chat.store_message(message("m1"))
+    chat.store_messages(messages("m1", "gone", "m3"))
+    chat.delete_message("gone")
     chat.store_message(message("other", conversation_id="c2", user_id="u2"))
 
-    with pytest.raises(NotFoundError, match="other"):
-        listed(chat, listing, after="other")
-
-
-@each_listing
-def test_a_refused_page_is_a_key_error_that_reads_as_a_sentence(
-    chat: MessageStore, listing: str
-) -> None:
-    with pytest.raises(KeyError) as caught:
-        listed(chat, listing, after="lost")
-
-    assert str(caught.value).startswith("after='lost' is")
+    for read in (chat.get_messages_by_conversation_id, chat.get_messages_by_user_id):
+        with pytest.raises(NotFoundError, match=after) as caught:
+            read("c1" if "conversation" in read.__name__ else "u1", after=after)
+        assert isinstance(caught.value, KeyError)
+        assert str(caught.value).startswith(f"after='{after}' is")  # it reads as a sentence

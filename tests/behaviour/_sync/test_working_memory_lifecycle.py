@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from jazzmine.sync.working_memory import InMemoryWorkingMemoryStore, WorkingMemoryStore
-from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreClosedError
+from jazzmine.errors import StoreClosedError
 from tests.behaviour.backends import Config
 from tests.behaviour.memory_samples import UPDATES, Update, busy
 
@@ -35,52 +33,10 @@ def test_a_time_limit_of_any_length_is_accepted(
         assert (store.end_turn("c1", "Hello", "greet")).last_agent_response == "Hello"
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"storage": "memory"},
-        {"storage": "MEMORY"},
-        {},
-        {"ttl_seconds": 5, "lock_timeout": 3, "timeout": 4.5},
-        "memory:",
-        "Memory:",
-    ],
-    ids=repr,
-)
-def test_a_store_of_this_process_is_opened_by_name_by_url_and_by_default(
-    config: Any,
-) -> None:
-    with WorkingMemoryStore.initialize(config) as store:
+def test_without_a_configuration_everything_is_kept_in_this_process() -> None:
+    with WorkingMemoryStore.initialize() as store:
         assert isinstance(store, InMemoryWorkingMemoryStore)
         assert store.active_count() == 0
-
-
-def test_without_a_configuration_the_environment_names_the_store(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("JAZZMINE_WORKING_MEMORY", "memory:")
-
-    with WorkingMemoryStore.initialize() as store:
-        assert isinstance(store, InMemoryWorkingMemoryStore)
-
-
-def test_a_wrong_url_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAZZMINE_WORKING_MEMORY", "carrier-pigeon:")
-
-    with pytest.raises(InvalidAddressError):
-        WorkingMemoryStore.initialize()
-
-
-@pytest.mark.parametrize("value", [None, ""], ids=repr)
-def test_without_any_configuration_everything_is_kept_in_this_process(
-    monkeypatch: pytest.MonkeyPatch, value: str | None
-) -> None:
-    monkeypatch.delenv("JAZZMINE_WORKING_MEMORY", raising=False)
-    if value is not None:
-        monkeypatch.setenv("JAZZMINE_WORKING_MEMORY", value)
-
-    with WorkingMemoryStore.initialize() as store:
-        assert isinstance(store, InMemoryWorkingMemoryStore)
 
 
 def test_a_store_may_be_made_by_its_class() -> None:
@@ -95,57 +51,6 @@ def test_two_stores_of_this_process_share_nothing() -> None:
         first.save(busy("c"))
 
         assert second.get("c") is None
-
-
-def test_an_unknown_storage_is_refused_with_the_nearest_name() -> None:
-    with pytest.raises(ConfigurationError, match=r"'memry'; did you mean 'memory'\?"):
-        WorkingMemoryStore.initialize({"storage": "memry"})
-
-
-def test_an_unknown_key_is_refused_with_the_nearest_one_and_the_allowed_ones(
-    memory_config: Config,
-) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"'lock_timout'.* did you mean 'lock_timeout'\? allowed: storage,"
-    ):
-        WorkingMemoryStore.initialize({**memory_config, "lock_timout": 1})
-
-
-@pytest.mark.parametrize("wrong", ["15", None, True, 0, -1, float("nan"), float("inf")], ids=repr)
-@pytest.mark.parametrize("key", ["ttl_seconds", "lock_timeout", "timeout"])
-def test_a_time_that_is_no_time_is_refused(
-    memory_config: Config, key: str, wrong: object
-) -> None:
-    with pytest.raises(ConfigurationError, match=key):
-        WorkingMemoryStore.initialize({**memory_config, key: wrong})
-
-
-@pytest.mark.parametrize(
-    "wrong", [7, ["memory"], b"memory:", object()], ids=lambda w: type(w).__name__
-)
-def test_a_value_that_is_no_configuration_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="mapping, a URL, a path or None"):
-        WorkingMemoryStore.initialize(wrong)
-
-
-@pytest.mark.parametrize("wrong", [None, 7, ["memory"]], ids=repr)
-def test_a_storage_that_is_no_name_is_refused(wrong: object) -> None:
-    with pytest.raises(ConfigurationError, match="storage must be a string"):
-        WorkingMemoryStore.initialize({"storage": wrong})
-
-
-def test_a_url_of_an_unknown_kind_is_refused_without_being_repeated() -> None:
-    with pytest.raises(InvalidAddressError) as raised:
-        WorkingMemoryStore.initialize("amqp://ann:secret@broker.example")
-
-    assert "memory:" in str(raised.value)
-    assert "secret" not in str(raised.value)
-    assert "broker" not in str(raised.value)
-
-
-def test_a_wrong_configuration_is_a_value_error() -> None:
-    with pytest.raises(ValueError):
-        WorkingMemoryStore.initialize({"storage": "nowhere"})
 
 
 def test_the_configuration_stays_as_it_was(memory_config: Config) -> None:

@@ -59,59 +59,29 @@ def test_ten_that_create_the_same_at_once_get_one_working_memory(
     assert created == [stored] * 10
 
 
-def test_get_returns_a_copy(memory_store: WorkingMemoryStore) -> None:
-    saved = memory_store.save(busy("c"))
-    read = memory_store.get("c")
-
-    clear_deeply(read)
-
-    assert memory_store.get("c") == saved
-
-
-def test_get_or_create_returns_a_copy_of_the_new_working_memory(
+def test_what_is_saved_and_what_is_returned_are_copies(
     memory_store: WorkingMemoryStore,
 ) -> None:
-    created = memory_store.get_or_create("c", "user", "agent")
-
-    created.agent_id = "another"
-    created.entity_workspace.clear()
-
-    stored = memory_store.get("c")
-    assert stored is not None
-    assert stored.agent_id == "agent"
-
-
-def test_get_or_create_returns_a_copy_of_the_stored_working_memory(
-    memory_store: WorkingMemoryStore,
-) -> None:
-    saved = memory_store.save(busy("c"))
-    returned = memory_store.get_or_create("c", "user", "agent")
-
-    clear_deeply(returned)
-
-    assert memory_store.get("c") == saved
-
-
-def test_save_copies_its_argument(memory_store: WorkingMemoryStore) -> None:
     memory = busy("c")
     saved = memory_store.save(memory)
-
-    clear_deeply(memory)
-
-    assert saved.active_flow is not None
-    assert list(saved.active_flow.slots) == ["size", "colour"]
-    assert memory_store.get("c") == saved
-
-
-def test_save_returns_a_copy(memory_store: WorkingMemoryStore) -> None:
-    saved = memory_store.save(busy("c"))
     before = saved.to_dict()
+    clear_deeply(memory)
+    assert saved.to_dict() == before
+    for returned in (
+        saved,
+        memory_store.get("c"),
+        memory_store.get_or_create("c", "user", "agent"),
+    ):
+        clear_deeply(returned)
+        stored = memory_store.get("c")
+        assert stored is not None
+        assert stored.to_dict() == before
 
-    clear_deeply(saved)
-
-    stored = memory_store.get("c")
+    created = memory_store.get_or_create("new", "user", "agent")
+    created.agent_id = "another"
+    stored = memory_store.get("new")
     assert stored is not None
-    assert stored.to_dict() == before
+    assert stored.agent_id == "agent"
 
 
 def test_get_or_create_renews_the_time_to_live_and_get_does_not(
