@@ -101,7 +101,7 @@ def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]
     owners = {to_text(message.record.conversation_id) for message in messages}
     given = None if conversation is None else to_text(conversation.record.id)
     return {
-        "owners": [owner for owner in owners if owner != given],
+        "owners": sorted((owner for owner in owners if owner != given), key=str.encode),
         "given": given,
         "conversation": None if conversation is None else conversation_json(conversation),
         "messages": messages_json(list(distinct.values()), analyser) if messages else None,

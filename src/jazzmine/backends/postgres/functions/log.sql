@@ -30,7 +30,9 @@ BEGIN
     $seen(owner)
     is_known := FOUND;
     SELECT newest.id, newest.timestamp,
-        EXISTS (SELECT FROM $schema.messages WHERE id = ANY(ids))
+        EXISTS (
+            SELECT FROM unnest(ids) AS given,
+                LATERAL (SELECT FROM $schema.messages WHERE id = given LIMIT 1) AS stored)
     INTO newest_id, last_timestamp, is_stored
     FROM (SELECT) AS one LEFT JOIN LATERAL (
         SELECT id, timestamp FROM $schema.messages WHERE conversation_id = owner

@@ -7,6 +7,10 @@
 -- several messages locks the rows of their conversations, because advisory locks are limited in number.
 -- After that, rows are locked in one order: conversations, messages, traces, and each of them by id.
 --
+-- Plans. A function keeps the plan that it made while a table was small, until the server's next ANALYZE,
+-- which may be a minute and 100,000 rows away. Of several ids each is looked up by itself: for `id = ANY(ids)`
+-- that plan would read the whole table.
+--
 -- Scopes. A function with a part in $seen or $scoped is made twice: without these parts, and with them for a
 -- store that is scoped to a user, the viewer, as NAME_scoped. $seen(owner) raises an error unless the
 -- conversation is the viewer's: before anything is locked, so that a call never waits for what belongs to
@@ -46,7 +50,8 @@ $body$;
 -- Stores some of: a conversation, messages whose ids differ, a trace. A message that is stored alone
 -- has a function of its own.
 --
--- owners: the conversations of the messages, without the given one, whose id is given_id.
+-- owners: the conversations of the messages, each once and in the order of the bytes of their ids,
+-- without the given one, whose id is given_id.
 -- trace_message, trace_owner: the message and the conversation that the trace names.
 CREATE FUNCTION $schema.jazzmine_store(
     owners text[], given_id text, conversation json, messages json, size bigint,
@@ -60,9 +65,9 @@ BEGIN
     $scoped{PERFORM $require_storable;}
     IF owners <> '{}' THEN
         locked := ARRAY(
-            SELECT id FROM $schema.conversations
-            WHERE id = ANY(owners) AND (given_id IS NULL OR id COLLATE "C" < given_id)
-            ORDER BY id COLLATE "C" FOR NO KEY UPDATE);
+            SELECT id FROM unnest(owners) AS owner, LATERAL (
+                SELECT id FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE) AS found
+            WHERE given_id IS NULL OR owner COLLATE "C" < given_id);
     END IF;
     IF conversation IS NOT NULL THEN
         INSERT INTO $schema.conversations AS stored ($conversations.columns)
@@ -77,9 +82,9 @@ BEGIN
         END IF;}
         IF owners <> '{}' THEN
             locked := locked || ARRAY(
-                SELECT id FROM $schema.conversations
-                WHERE id = ANY(owners) AND id COLLATE "C" > given_id
-                ORDER BY id COLLATE "C" FOR NO KEY UPDATE);
+                SELECT id FROM unnest(owners) AS owner, LATERAL (
+                    SELECT id FROM $schema.conversations WHERE id = owner FOR NO KEY UPDATE) AS found
+                WHERE owner COLLATE "C" > given_id);
         END IF;
     END IF;
     IF cardinality(locked) < cardinality(owners) THEN
