@@ -137,7 +137,7 @@ def test_an_interrupted_call_of_a_working_memory_blocks_no_other(name: str, tmp_
 # A handler that calls the store itself. To come at each moment, and not at random ones, it is
 # called as a trace function.
 
-STEP = size(17, 1)
+STEP = size(7, 1)
 """The handler is called at one of so many lines (in the soak, of so many instructions)."""
 
 
