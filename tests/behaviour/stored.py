@@ -86,13 +86,13 @@ def _postgres_bytes(config: Config) -> bytes:
     with postgres.connect(str(config["dsn"]), prepare_threshold=None) as connection:
         query = "SELECT tablename FROM pg_tables WHERE schemaname = %s"
         names = [name for (name,) in connection.execute(query, [schema])]
-        with connection.transaction():
-            connection.execute("SET LOCAL bytea_output = escape")  # its text is found as such
-            rows = [
-                connection.execute(f'SELECT one::text FROM "{schema}"."{name}" AS one'.encode())
-                for name in names
-            ]
-            return repr([found.fetchall() for found in rows]).encode()
+        found: list[object] = []
+        for output in ("escape", "hex"):  # text is found in the one, and numbers in the other
+            connection.execute("SELECT set_config('bytea_output', %s, false)", [output])
+            for name in names:
+                rows = f'SELECT one::text FROM "{schema}"."{name}" AS one'.encode()
+                found += connection.execute(rows).fetchall()
+        return repr(found).encode()
 
 
 def _json(config: Config, sections: dict[str, list[Raw]]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import gevent
 
+from jazzmine.sync.long_term_memory import LongTermMemoryStore, MemoryItem
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
@@ -69,9 +70,24 @@ def use_memory(config: dict[str, object]) -> dict[str, int]:
     return {"stored": GREENLETS * CALLS, "found": memory.revision - first}
 
 
+def use_items(config: dict[str, object]) -> dict[str, int]:
+    with LongTermMemoryStore.initialize(config) as store:
+
+        def put(number: int) -> None:
+            for call in range(CALLS):
+                store.put(MemoryItem(namespace=("n",), key=f"{number}-{call}", value={}))
+
+        all_at_once(put)
+        found = len(store.list_items(("n",)))
+        kill_some(config, lambda: store.put(MemoryItem(namespace=("n",), key="killed", value={})))
+        all_at_once(put)
+    return {"stored": GREENLETS * CALLS, "found": found}
+
+
 def main(configs: dict[str, dict[str, Any]]) -> None:
     for name, config in configs.items():
-        use = use_memory if name in ("memory", "redis") or "_memory" in name else use_messages
+        is_memory = name in ("memory", "redis") or "_memory" in name
+        use = use_memory if is_memory else use_items if "_items" in name else use_messages
         print(json.dumps({name: use(config)}), flush=True)
 
 

@@ -53,11 +53,11 @@ class Place(ABC):
 class Messages(Place):
     """A message store; the order of records is that in which their ids were first stored."""
 
-    kinds = ("conversations", "messages", "traces")
+    kinds: tuple[Kind, ...] = ("conversations", "messages", "traces")
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self.is_rewritten = isinstance(getattr(store, "_config", None), JSONStoreConfig)
+        self.is_rewritten: bool = isinstance(getattr(store, "_config", None), JSONStoreConfig)
 
     def batches(self, kind: Kind) -> Iterator[list[Any]]:
         """Yield all readable records of a kind."""
@@ -94,7 +94,7 @@ class Items(Place):
             sides of a copy have the same items, however long it takes.
     """
 
-    kinds = ("items",)
+    kinds: tuple[Kind, ...] = ("items",)
 
     def __init__(self, store: LongTermMemoryStore, at: int) -> None:
         self._store, self._at = store, at
