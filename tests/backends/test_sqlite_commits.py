@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,19 @@ def test_only_writes_that_need_not_be_flushed_are_committed_without_the_disk(
 
     assert {change.outcome() for change in changes} == {level}
     assert later.outcome() == 2
+
+
+def test_a_commit_waits_for_a_process_that_has_the_file_for_itself(database: Database) -> None:
+    database._writer.close()  # as before a fork
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+        other.execute("PRAGMA locking_mode = EXCLUSIVE")
+        other.execute("BEGIN EXCLUSIVE")  # as while it recovers the -wal file
+        waiting, purging = adding("c1"), Change[sqlite3.Connection](lambda connection: None)
+        database.commit([waiting])
+        database.purge([purging])
+        assert not waiting.claimed
+        assert not purging.claimed
+    database.commit([waiting])
+    database.purge([purging])
+    assert purging.claimed
+    assert stored(database) == [b"c1"]

@@ -204,6 +204,8 @@ class Database:
             flush = not all(isinstance(change.apply, UnflushedWrite) for change in changes)
             self._writer.set_flush(flush)
         except sqlite3.Error as error:
+            if is_busy(error):
+                return False
             raise translated(error, self.path) from error
         transaction = Transaction(connection, self.path)
         if not transaction.begin():
@@ -262,8 +264,8 @@ class Database:
 
     def _rewrite(self) -> bool:
         """Rewrite the file without its unused bytes if that is quick; return False if locked."""
-        connection = self._writer.driver()
         try:
+            connection = self._writer.driver()
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (size,) = connection.execute("PRAGMA page_size").fetchone()
             if pages * size <= _QUICKLY_REWRITTEN:
@@ -284,8 +286,8 @@ class Database:
 
     def _empty_log(self) -> bool:
         """Move all that was written to the file itself; return False if others read or write."""
-        connection = self._writer.driver()
         try:
+            connection = self._writer.driver()
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error as error:
             if is_busy(error):
