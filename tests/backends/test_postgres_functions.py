@@ -372,6 +372,33 @@ def test_a_large_answer_is_read_after_the_commit(admin: Admin, schema: str) -> N
         assert admin.execute(kept).fetchone() == (0,)
 
 
+def test_writes_to_tables_that_grow_read_no_other_rows(admin: Admin, schema: str) -> None:
+    tables = ("conversations", "messages")
+    with MessageStore.initialize({**config(schema), "pool_min": 1, "pool_max": 1}) as store:
+        for table in tables:
+            off = bound(f"ALTER TABLE $schema.{table} SET (autovacuum_enabled = off)", schema)
+            admin.execute(off)
+        for number in range(300):
+            owner = f"c{number}"
+            store.store_conversation(conversation(owner))
+            for name in ("a", "b"):
+                said = message(f"{number}{name}").model_copy(update={"conversation_id": owner})
+                if name == "a":
+                    store.append_messages(owner, [said])
+                else:
+                    store.store_messages([said, said.model_copy(update={"id": f"{number}c"})])
+    # The statistics of a connection are complete when it has ended.
+    query = (
+        "SELECT sum(n_tup_ins), sum(seq_tup_read) FROM pg_stat_user_tables"
+        " WHERE schemaname = %s AND relname = ANY(%s)"
+    )
+    until = time.monotonic() + 30
+    while (found := admin.execute(query, [schema, list(tables)]).fetchall()[0])[0] != 1200:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert found[1] < 3_000
+
+
 @pytest.mark.skipif(bool(pgbouncer.MISSING), reason=pgbouncer.MISSING or "it is there")
 @pytest.mark.parametrize("api", APIS)
 async def test_behind_a_pooler_the_error_of_prepared_statements_names_the_cure(
