@@ -34,8 +34,8 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
         @wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             caller = CALL_BEGAN.get()
-            CALL_BEGAN.set(monotonic())
             try:
+                CALL_BEGAN.set(monotonic())
                 tracer = spans.tracer(self)
                 if tracer is None:
                     if needs_open:

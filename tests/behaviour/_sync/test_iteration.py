@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from jazzmine.sync.message_store import MessageStore
+from jazzmine.deadline import CALL_BEGAN
 from tests.behaviour.backends import Config
 from tests.behaviour.samples import NOW, conversation, ids, message, messages
 from tests.behaviour.support.sync_support import take
@@ -125,3 +126,17 @@ def test_a_store_is_usable_while_and_after_an_iteration_is_left(chat: MessageSto
     del iterator
 
     assert ids(chat.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3", "m4"]
+
+
+@pytest.mark.smoke
+def test_an_iteration_has_its_time_after_a_call_that_was_interrupted(
+    chat: MessageStore,
+) -> None:
+    chat.store_message(message("m1"))
+    # An interrupt (Ctrl-C) in its last lines leaves when the call began.
+    began = CALL_BEGAN.set(-1e6)
+    try:
+        found = [one.id for one in chat.iter_messages("c1")]
+    finally:
+        CALL_BEGAN.reset(began)
+    assert found == ["m1"]

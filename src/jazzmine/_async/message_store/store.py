@@ -20,6 +20,7 @@ from jazzmine._async.operation import iteration, operation
 from jazzmine._async.store import Store
 from jazzmine._async.views.scope import ScopedMessages
 from jazzmine._compat.async_concurrency import Work, run_blocking
+from jazzmine.deadline import begin_call
 from jazzmine.errors import NotFoundError
 from jazzmine.records.arguments import (
     require_count,
@@ -344,6 +345,7 @@ class MessageStore(Store[MessageBackend]):
         cursor: Any = None
         while True:
             self.require_open()
+            begin_call()  # also where an interrupted call has left when it began
             batch = await self.backend.next_messages(conversation_id, cursor, size)
             for message in await self._decoded(self._messages, batch.rows):
                 yield message
