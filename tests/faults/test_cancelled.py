@@ -297,6 +297,7 @@ async def goes_on(store: Any, _: Any) -> None:
 
 async def in_two_steps(store: Any, _: Any) -> None:
     await store.delete(N, "a")
+    await asyncio.sleep(0)  # cancelled here, it is in part for sure
     await store.apply([PutItem(item("c")), PutItem(item("d"))])
 
 
