@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jazzmine import Conversation, Message, TurnTrace
+from jazzmine import Conversation, Message, TurnRecorder, TurnTrace
 from jazzmine.core.message_store import UsageSummary
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from jazzmine.sync.working_memory import ActiveFlowState, PendingConfirmation, ToolCallRecord
@@ -120,6 +120,29 @@ def test_a_conversation_is_shown_with_its_messages(url: str) -> None:
     for text in ("user u1", "hello", "    there", "an answer", "flagged", "it failed"):
         assert text in ran.output
     assert ran.output.index("hello") < ran.output.index("an answer")
+
+
+def test_the_calls_of_a_turn_are_shown_with_what_went_in_and_out(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    recorder = TurnRecorder(conversation_id="c1", user_id="u1", agent_id="a1", turn_number=1)
+    recorder.user("Where is order 4711?")
+    with recorder.model_call("small-1", input=[{"role": "user", "content": "asked"}]) as model:
+        model.usage(prompt_tokens=9, completion_tokens=2, cost_usd=0.25)
+        model.output("find it")
+    with recorder.tool_call("find_order", {"order_id": 4117}) as tool:
+        tool.result("delivered")
+    recorder.assistant("It was delivered.")
+    with MessageStore.initialize(path) as store:
+        store.store_conversation(Conversation(id="c1", user_id="u1", agent_id="a1"))
+        store.append_messages("c1", recorder.messages, trace=recorder.trace)
+    shown = run("show", "c1", "--traces", "--store", f"sqlite:{path}").output
+    for text in ("small-1: ", "11 tokens, 0.25 USD", "find_order: ", "order_id: 4117"):
+        assert text in shown
+    assert "result: delivered" in shown
+    assert "asked" not in shown
+    full = run("show", "c1", "--traces", "--full", "--store", f"sqlite:{path}").output
+    assert "content: asked" in full
+    assert "output: find it" in full
 
 
 def test_the_newest_messages_alone_are_shown(url: str) -> None:

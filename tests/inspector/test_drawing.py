@@ -12,7 +12,7 @@ import pytest
 from jazzmine import LLMCallRecord, TaskEmission, ToolTrace
 from jazzmine.inspector.charts import MOST_BARS, bars, columns
 from jazzmine.inspector.text import FILTERS
-from jazzmine.inspector.timeline import timeline
+from jazzmine.records.timeline import timeline
 from jazzmine.records.usage import UsageSummary
 from tests.behaviour.samples import NOW, trace
 

@@ -37,6 +37,7 @@ from jazzmine.cli.output import (
 )
 from jazzmine.cli.rendering import (
     print_records,
+    show_calls,
     show_conversation,
     show_message,
     show_value,
@@ -178,6 +179,7 @@ def _show_with_trace(message: Message, trace: TurnTrace | None, full: bool, as_j
     show_message(message, full)
     if trace is not None:
         write(shown(f"  {trace_line(trace, full)}", "dim"))
+        show_calls(trace, full)
 
 
 def context_of(

@@ -20,10 +20,12 @@ from jazzmine.cli.output import (
 )
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.timeline import timeline
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
     "print_records",
+    "show_calls",
     "show_conversation",
     "show_message",
     "show_value",
@@ -83,6 +85,35 @@ def trace_line(trace: TurnTrace, full: bool, option: str = "--full") -> str:
     """
     parts = [f"turn {trace.turn_number}", *turn_facts(trace)]
     return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full, option)
+
+
+def show_calls(trace: TurnTrace, full: bool) -> None:
+    """Print the calls of models and tools of a turn, in their order; what went in and out.
+
+    Args:
+        trace: that of the turn.
+        full: whether values are whole, and what models were given and answered is printed, too.
+    """
+    for step in timeline(trace):
+        if step.call is not None:
+            call = step.call
+            cost = [] if call.cost_usd is None else [f"{call.cost_usd:.4g} USD"]
+            facts = [f"{step.ms:,} ms", counted(call.total_tokens, "tokens"), *cost]
+            _show_call(f"{call.model}: {', '.join(facts)}", call.error)
+            if full:
+                show_value("input", call.input, "      ")
+                show_value("output", call.output, "      ")
+        elif step.tool is not None:
+            tool = step.tool
+            name = tool.tool_name or f"{tool.sandbox}: {tool.description}"
+            _show_call(f"{name}: {step.ms:,} ms", tool.error)
+            show_value("arguments", tool.arguments, "      ", full)
+            show_value("result", tool.final_data, "      ", full)
+
+
+def _show_call(facts: str, error: str | None) -> None:
+    failure = "" if error is None else f", error: {error}"
+    write(shown(f"    {facts}{failure}", "dim" if error is None else "red"))
 
 
 def turn_facts(trace: TurnTrace) -> list[str]:

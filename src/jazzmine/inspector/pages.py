@@ -27,7 +27,7 @@ from jazzmine.inspector.charts import bars, columns
 from jazzmine.inspector.filters import TurnFilter, days_ago
 from jazzmine.inspector.text import FILTERS, address, day_of, excerpt
 from jazzmine.inspector.threads import PAGE, entries, later_window, question_of, read_window
-from jazzmine.inspector.timeline import timeline
+from jazzmine.records.timeline import timeline
 
 __all__ = ["Pages", "Stores"]
 
