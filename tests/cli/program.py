@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jazzmine._sync.message_store.transfer import iter_records
@@ -23,6 +28,8 @@ __all__ = [
     "on_terminal",
     "run",
     "run_program",
+    "stopped_copy",
+    "stored_rows",
 ]
 
 _KINDS: tuple[RecordKind, ...] = ("conversations", "messages", "traces")
@@ -56,6 +63,31 @@ def environment(**more: str) -> dict[str, str]:
     """Return the environment of a program without any store of the user's."""
     kept = {name: os.environ[name] for name in os.environ if not name.startswith("JAZZMINE_")}
     return {**kept, "COLUMNS": "100", **more}
+
+
+def stopped_copy(*arguments: str, target: Path, table: str, end: signal.Signals) -> tuple[int, str]:
+    """Stop `copy` by a signal once it has stored something; return its status, and its errors."""
+    program = subprocess.Popen(
+        [*COMMAND, "copy", *arguments, f"sqlite:{target}"],
+        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until = time.monotonic() + 60
+    while not stored_rows(target, table):
+        assert program.poll() is None
+        assert time.monotonic() < until
+    program.send_signal(end)
+    _, errors = program.communicate(timeout=240)
+    return program.returncode, errors
+
+
+def stored_rows(path: Path, table: str) -> int:
+    """Return how many rows a table of a database has, 0 if there is none."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            [count] = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
+            return int(count)
+    except sqlite3.OperationalError:  # there is no file or no table yet
+        return 0
 
 
 def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:

@@ -6,12 +6,10 @@ import itertools
 import json
 import random
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ from jazzmine.cli.records import Records
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.cli.conftest import fill
-from tests.cli.program import COMMAND, all_records, environment, run
+from tests.cli.program import COMMAND, all_records, environment, run, stopped_copy
 from tests.servers import postgres
 
 TARGETS = ["json", "sqlite", "new_postgres_url", "new_mongodb_url"]
@@ -279,17 +277,8 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path: Path) -
     with MessageStore.initialize(source) as store:
         store.store_conversation(conversation("c1"))
         store.store_messages([message(f"m{number}") for number in range(20_000)])
-    program = subprocess.Popen(
-        [*COMMAND, "copy", source, f"sqlite:{target}"],
-        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    until = time.monotonic() + 60
-    while not _stored_messages(target):
-        assert program.poll() is None
-        assert time.monotonic() < until
-    program.send_signal(signal.SIGINT)
-    _, errors = program.communicate(timeout=240)
-    assert program.returncode == 130
+    status, errors = stopped_copy(source, target=target, table="stored_messages", end=signal.SIGINT)
+    assert status == 130
     assert "the same command goes on where this one stopped" in errors
     assert "Traceback" not in errors
 
@@ -298,15 +287,6 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(tmp_path: Path) -
     assert ran.status == 0, ran
     assert "already there: 1 conversation, " in ran.errors
     assert all_records(f"sqlite:{target}") == all_records(source)
-
-
-def _stored_messages(path: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            [count] = connection.execute("SELECT count(*) FROM stored_messages").fetchone()
-            return int(count)
-    except sqlite3.OperationalError:  # there is no file or no table yet
-        return 0
 
 
 _MEASURED = """
@@ -387,3 +367,22 @@ def test_a_message_without_its_conversation_is_named_with_what_to_do(
     assert ran.status == 1
     assert "message 'm2': its conversation 'gone' is not stored" in ran.errors
     assert "store in FROM what is missing there" in ran.errors
+
+
+def test_a_json_file_is_written_more_and_more_rarely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, sizes = f"sqlite:{tmp_path / 'source.db'}", list[int]()
+    with MessageStore.initialize(source) as store:
+        store.store_conversation(conversation("c1"))
+        store.store_messages([message(f"m{number}") for number in range(8_000)])
+    write = places.Messages.store
+
+    def noted(place: places.Messages, kind: places.Kind, records: Sequence[Any]) -> None:
+        sizes.append(len(records))
+        write(place, kind, records)
+
+    monkeypatch.setattr(places.Messages, "store", noted)
+    assert run("copy", source, f"json:{tmp_path / 'target.json'}").status == 0
+    # A conversation, and then each time as many messages as there are.
+    assert sizes == [1, 1000, 1000, 2000, 4000]

@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import signal
-import sqlite3
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from jazzmine.records.item_rows import StoredItem
 from jazzmine.sync import LongTermMemoryStore
 from jazzmine.sync.long_term_memory import MemoryItem, PutItem
 from tests.behaviour.edge_values import TEXTS, VALUES
-from tests.cli.program import COMMAND, all_records, environment, objects, run
+from tests.cli.program import all_records, objects, run, stopped_copy, stored_rows
 from tests.encryption.keys import FIRST, as_text
 
 HOUR = 3_600_000
@@ -291,29 +288,11 @@ def test_a_copy_that_was_ended_goes_on_with_the_same_command(
     with LongTermMemoryStore.initialize(source) as store:
         for first in range(0, 20_000, 5_000):
             store.apply([PutItem(item(f"{n:06}")) for n in range(first, first + 5_000)])
-    program = subprocess.Popen(
-        [*COMMAND, "copy", "--long-term", source, f"sqlite:{target}"],
-        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    until = time.monotonic() + 60
-    while not _stored(target):
-        assert program.poll() is None
-        assert time.monotonic() < until
-    program.send_signal(end)
-    program.wait(120)
-    assert 0 < _stored(target) < 20_000
+    stopped_copy("--long-term", source, target=target, table="stored_items", end=end)
+    assert 0 < stored_rows(target, "stored_items") < 20_000
 
     ran = run("copy", "--long-term", source, f"sqlite:{target}")
 
     assert ran.status == 0, ran
     assert "already there: " in ran.errors
     assert all_items(f"sqlite:{target}") == all_items(source)
-
-
-def _stored(path: Path) -> int:
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            [count] = connection.execute("SELECT count(*) FROM stored_items").fetchone()
-            return int(count)
-    except sqlite3.OperationalError:  # there is no file or no table yet
-        return 0

@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeAlias
 
 from jazzmine._sync.long_term_memory.transfer import iter_items, restore_items
 from jazzmine._sync.message_store.transfer import iter_records
-from jazzmine.config import JSONStoreConfig
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import StoredItem
@@ -57,7 +56,7 @@ class Messages(Place):
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
-        self.is_rewritten: bool = isinstance(getattr(store, "_config", None), JSONStoreConfig)
+        self.is_rewritten: bool = store.backend.is_rewritten
 
     def batches(self, kind: Kind) -> Iterator[list[Any]]:
         """Yield all readable records of a kind."""

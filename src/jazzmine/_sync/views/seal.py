@@ -70,6 +70,7 @@ class SealedMessages(MessageBackend):
         self.inner = backend
         self.seal = seal
         self.system_name = backend.system_name
+        self.is_rewritten = backend.is_rewritten
         self.deleted_at_once = backend.deleted_at_once
 
     def limited_to(self, user_id: str) -> SealedMessages:
