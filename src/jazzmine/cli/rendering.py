@@ -101,19 +101,23 @@ def show_calls(trace: TurnTrace, full: bool) -> None:
             facts = [f"{step.ms:,} ms", counted(call.total_tokens, "tokens"), *cost]
             _show_call(f"{call.model}: {', '.join(facts)}", call.error)
             if full:
-                show_value("input", call.input, "      ")
-                show_value("output", call.output, "      ")
+                _show_given(True, input=call.input, output=call.output)
         elif step.tool is not None:
             tool = step.tool
             name = tool.tool_name or f"{tool.sandbox}: {tool.description}"
             _show_call(f"{name}: {step.ms:,} ms", tool.error)
-            show_value("arguments", tool.arguments, "      ", full)
-            show_value("result", tool.final_data, "      ", full)
+            _show_given(full, arguments=tool.arguments, result=tool.final_data)
 
 
 def _show_call(facts: str, error: str | None) -> None:
     failure = "" if error is None else f", error: {error}"
     write(shown(f"    {facts}{failure}", "dim" if error is None else "red"))
+
+
+def _show_given(full: bool, **values: Any) -> None:
+    for name, value in values.items():
+        if value is not None:
+            show_value(name, value, "      ", full)
 
 
 def turn_facts(trace: TurnTrace) -> list[str]:
