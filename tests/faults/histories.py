@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Mapping
 from inspect import isawaitable
@@ -20,6 +19,7 @@ from jazzmine import (
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from tests.behaviour.samples import message
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
+from tests.faults.recorders import RandomCalls
 
 __all__ = [
     "MEMORY_CALLS",
@@ -52,11 +52,11 @@ OUTCOME_UNKNOWN = (StoreUnavailableError,)
 NOTHING_WRITTEN = (LockTimeoutError, LockLostError, StaleWorkingMemoryError, OSError)
 
 
-class Recorder:
-    """Makes the random calls of one client, and records when each began and ended.
+class Recorder(RandomCalls[int]):
+    """Makes the random calls of one client, each with a number that is unique.
 
     Args:
-        calls: a function for each name, which calls a store with a number that is unique.
+        calls: a function for each name, which calls a store with a number.
         seed: the seed of the client's random choices, and part of its numbers.
         weights: the relative frequency of each call.
     """
@@ -67,82 +67,35 @@ class Recorder:
         seed: int,
         weights: Mapping[str, int] | None = None,
     ) -> None:
+        super().__init__(seed)
         self._calls = calls
         self._names = [name for name in calls for _ in range((weights or {}).get(name, 1))]
-        self.seed = seed
-        self._random = random.Random(seed)
         self._next = seed * 1_000_000
-        self.history: list[Operation] = []
 
     def choose(self) -> tuple[str, int]:
         """Return the name and the number of the next call."""
         self._next += self._random.randrange(1, 4)
         return self._random.choice(self._names), self._next
 
-    def pause(self, longest: float) -> float:
-        """Return a random number of seconds."""
-        return self._random.uniform(0, longest)
+    def _start(self, store: Any, name: str, given: int) -> Any:
+        return self._calls[name](store, given)
 
-    def call(self, store: Any) -> None:
-        """Make one random call of the sync API."""
-        self.make(store, *self.choose())
-
-    def make(self, store: Any, name: str, number: int) -> Any:
-        """Make a call of the sync API, and return its result in the form of the history."""
-        began = time.monotonic()
-        try:
-            result = self._calls[name](store, number)
-        except OUTCOME_UNKNOWN:
+    def _remember(self, name: str, given: int, began: float, result: Any) -> Any:
+        if isinstance(result, (*OUTCOME_UNKNOWN, asyncio.CancelledError)):
             result = UNKNOWN
-        except NotFoundError:
+        elif isinstance(result, NotFoundError):
             result = MISSING
-        except NOTHING_WRITTEN:
+        elif isinstance(result, NOTHING_WRITTEN):
             return None
-        return self._remember(name, number, began, result)
-
-    async def call_async(
-        self, store: Any, cancelled: float, soonest: float = 0.0, latest: float = 0.003
-    ) -> None:
-        """Make one random call of the async API.
-
-        Args:
-            cancelled: the probability that it is cancelled.
-            soonest: the earliest time of the cancellation, in s after the beginning.
-            latest: the latest time of the cancellation.
-        """
-        name, number = self.choose()
-        after = None
-        if self._random.random() < cancelled:
-            after = self._random.uniform(soonest, latest)
-        await self.make_async(store, name, number, after)
-
-    async def make_async(
-        self, store: Any, name: str, number: int, cancelled_after: float | None = None
-    ) -> Any:
-        """Make a call of the async API, and return its result in the form of the history."""
-        began = time.monotonic()
-        call = asyncio.ensure_future(self._calls[name](store, number))
-        if cancelled_after is not None:
-            asyncio.get_running_loop().call_later(cancelled_after, call.cancel)
-        try:
-            result = await call
-        except (*OUTCOME_UNKNOWN, asyncio.CancelledError):
-            result = UNKNOWN
-        except NotFoundError:
-            result = MISSING
-        except NOTHING_WRITTEN:
-            return None
-        return self._remember(name, number, began, result)
-
-    def _remember(self, name: str, number: int, began: float, result: Any) -> Any:
-        if isinstance(result, list):
+        elif isinstance(result, BaseException):
+            raise result
+        elif isinstance(result, list):
             result = tuple((record.id, record.episode_id) for record in result)
         elif hasattr(result, "revision"):
             result = (result.revision, result.last_agent_response)
         elif hasattr(result, "episode_id"):
             result = result.episode_id
-        operation = Operation(name, number, began, time.monotonic(), result)
-        self.history.append(operation)
+        self.history.append(Operation(name, given, began, time.monotonic(), result))
         return result
 
 

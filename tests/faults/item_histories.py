@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,6 +19,7 @@ from jazzmine import (
     StoreUnavailableError,
 )
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome, bounded
+from tests.faults.recorders import RandomCalls
 
 __all__ = [
     "EMPTY",
@@ -120,7 +120,7 @@ class Revisions:
         return self._revisions[expected] if isinstance(expected, int) else expected
 
 
-class ItemRecorder:
+class ItemRecorder(RandomCalls[Given]):
     """One client: makes random calls, and remembers when each began and ended.
 
     Args:
@@ -129,62 +129,14 @@ class ItemRecorder:
     """
 
     def __init__(self, seed: int, revisions: Revisions) -> None:
-        self.history: list[Operation] = []
+        super().__init__(seed)
         self.deletions: list[Operation] = []
         self._revisions = revisions
-        self._random = random.Random(seed)
         self._next = seed * 1_000_000
         self._seen: list[int | None] = list(EMPTY)
 
-    def pause(self, longest: float) -> float:
-        """Return a random number of seconds."""
-        return self._random.uniform(0, longest)
-
-    def call(self, store: Any) -> None:
-        """Make one random call of the sync API."""
-        self.make(store, *self._choose())
-
-    def make(self, store: Any, name: str, given: Given) -> Any:
-        """Make a call of the sync API, and return its result in the form of the history."""
-        began = time.monotonic()
-        result: Any
-        try:
-            result = self._start(store, name, given)
-        except Exception as error:
-            result = error
-        return self._remember(name, given, began, result)
-
-    async def call_async(
-        self, store: Any, cancelled: float, soonest: float = 0.0, latest: float = 0.003
-    ) -> None:
-        """Make one random call of the async API.
-
-        Args:
-            cancelled: the probability that it is cancelled.
-            soonest: the earliest time of the cancellation, in s after the beginning.
-            latest: the latest time of the cancellation.
-        """
-        after = None
-        if self._random.random() < cancelled:
-            after = self._random.uniform(soonest, latest)
-        await self.make_async(store, *self._choose(), after)
-
-    async def make_async(
-        self, store: Any, name: str, given: Given, cancelled_after: float | None = None
-    ) -> Any:
-        """Make a call of the async API, and return its result in the form of the history."""
-        began = time.monotonic()
-        call = asyncio.ensure_future(self._start(store, name, given))
-        if cancelled_after is not None:
-            asyncio.get_running_loop().call_later(cancelled_after, call.cancel)
-        result: Any
-        try:
-            result = await call
-        except (Exception, asyncio.CancelledError) as error:
-            result = error
-        return self._remember(name, given, began, result)
-
-    def _choose(self) -> tuple[str, Given]:
+    def choose(self) -> tuple[str, Given]:
+        """Return the name of the next call, and what it is given."""
         name = self._random.choice(NAMES)
         places = self._random.sample(range(len(PLACES)), 2 if name == "apply" else 1)
         changes = tuple(self._change(place, name) for place in places)

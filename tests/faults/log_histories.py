@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from jazzmine import (
 from tests.behaviour.samples import NOW, message
 from tests.faults.histories import KEY, MISSING
 from tests.faults.linearizability import UNKNOWN, Operation, Outcome
+from tests.faults.recorders import RandomCalls
 
 __all__ = ["LOG_READS", "LogRecorder", "log_model"]
 
@@ -73,21 +73,16 @@ def log_model(state: Any, operation: Operation) -> Outcome:
     return Outcome(len(state) - kept, state[:kept])
 
 
-class LogRecorder:
-    """One client: makes random calls, and remembers when each began and ended.
-
-    Args:
-        seed: of the client's own choices, and part of the ids of its messages.
-    """
+class LogRecorder(RandomCalls[Given]):
+    """One client: its seed is part of the ids of its messages."""
 
     def __init__(self, seed: int) -> None:
-        self.history: list[Operation] = []
-        self.seed = seed
-        self._random = random.Random(seed)
+        super().__init__(seed)
         self._numbers = 0
         self._newest: str | None = None
 
-    def _choose(self) -> tuple[str, Given]:
+    def choose(self) -> tuple[str, Given]:
+        """Return the name of the next call, and what it is given."""
         name, chance = self._random.choice(NAMES), self._random.random()
         ids = []
         for _ in range(self._random.choice([1, 1, 2]) if name == "append" else 0):
@@ -100,36 +95,8 @@ class LogRecorder:
             last = None
         return name, Given(tuple(ids), self._random.randrange(-5, 5), last)
 
-    def call(self, store: Any) -> None:
-        """Make one random call of the sync API."""
-        name, given = self._choose()
-        began = time.monotonic()
-        result: Any
-        try:
-            result = CALLS[name](store, given)
-        except Exception as error:
-            result = error
-        self._remember(name, given, began, result)
-
-    async def call_async(self, store: Any, cancelled: float, latest: float = 0.003) -> None:
-        """Make one random call of the async API.
-
-        Args:
-            cancelled: how likely it is to be cancelled.
-            latest: how many seconds after its beginning that is, at most.
-        """
-        name, given = self._choose()
-        began = time.monotonic()
-        call = asyncio.ensure_future(CALLS[name](store, given))
-        if self._random.random() < cancelled:
-            after = self._random.uniform(0, latest)
-            asyncio.get_running_loop().call_later(after, call.cancel)
-        result: Any
-        try:
-            result = await call
-        except (Exception, asyncio.CancelledError) as error:
-            result = error
-        self._remember(name, given, began, result)
+    def _start(self, store: Any, name: str, given: Given) -> Any:
+        return CALLS[name](store, given)
 
     def _remember(self, name: str, given: Given, began: float, result: Any) -> None:
         ended = time.monotonic()

@@ -103,7 +103,7 @@ async def call_many(
     recorder: LogRecorder, store: Any, cancelled: float, latest: float = 0.003
 ) -> None:
     for _ in range(CALLS):
-        await recorder.call_async(store, cancelled, latest)
+        await recorder.call_async(store, cancelled, latest=latest)
 
 
 async def test_tasks_that_are_cancelled_during_slow_commits_see_one_order_of_all_calls() -> None:
