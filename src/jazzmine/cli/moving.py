@@ -32,7 +32,7 @@ from jazzmine.cli.places import Items, Kind, Messages, Place, now_ms
 from jazzmine.cli.progress import Counter, counting
 from jazzmine.cli.reading import conversation_of
 from jazzmine.cli.records import Batch, Records, names
-from jazzmine.records.base import Record, require_stored
+from jazzmine.records.base import Record, json_of, require_stored
 from jazzmine.records.item_rows import StoredItem
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.traces import TurnTrace
@@ -146,7 +146,8 @@ def _write_lines(path: Path | None, exported: Iterable[tuple[Kind, Iterable[Reco
             counts[kind] = 0
             counter.begin(f"exporting {kind}")
             for record in records:
-                write(f'{{"{_NAMES[kind]}":{record.model_dump_json()}}}\n')
+                written = json_of(record.__pydantic_serializer__, record).decode()
+                write(f'{{"{_NAMES[kind]}":{written}}}\n')
                 counts[kind] += 1
                 counter.step()
         write(json.dumps({_END: counts}) + "\n")

@@ -8,13 +8,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticSerializationError, SchemaSerializer
 
 __all__ = [
     "FlaggedShown",
     "Record",
     "RecordKind",
     "Snapshot",
+    "json_of",
     "require_stored",
     "snapshot",
     "snapshot_all",
@@ -71,6 +72,22 @@ def require_stored(record: Record) -> None:
         raise ValidationError.from_exception_data(type(record).__name__, details)
 
 
+def json_of(
+    serializer: SchemaSerializer, value: object, *, exclude_defaults: bool = False
+) -> bytes:
+    """Return a value as JSON, as pydantic's serializer of its type writes it.
+
+    Raises:
+        KeyboardInterrupt: it was interrupted, which pydantic reports as an error of the value.
+    """
+    try:
+        return serializer.to_json(value, exclude_defaults=exclude_defaults)
+    except PydanticSerializationError as error:
+        if not str(error).endswith("KeyboardInterrupt: "):
+            raise
+    raise KeyboardInterrupt
+
+
 @dataclass(frozen=True)
 class Snapshot(Generic[AnyRecord]):
     """A validated copy of a record, which only the store refers to, and its JSON."""
@@ -80,8 +97,8 @@ class Snapshot(Generic[AnyRecord]):
     @cached_property
     def json(self) -> bytes:
         """The record as JSON, without the fields that have their default."""
-        write = self.record.__pydantic_serializer__.to_json
-        return write(self.record, exclude_defaults=self.record.omits_defaults)
+        serializer, omits = self.record.__pydantic_serializer__, self.record.omits_defaults
+        return json_of(serializer, self.record, exclude_defaults=omits)
 
 
 def snapshot_all(records: Iterable[AnyRecord], kind: type[AnyRecord]) -> list[Snapshot[AnyRecord]]:

@@ -18,7 +18,7 @@ from jazzmine.backends.postgres.text import (
 )
 from jazzmine.backends.postgres.word_index import with_entry
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.records.base import RecordKind, Snapshot
+from jazzmine.records.base import RecordKind, Snapshot, json_of
 from jazzmine.records.hook_arguments import Append, Turn
 from jazzmine.records.log import ANY, NOTHING
 from jazzmine.records.messages import Conversation, Message
@@ -51,7 +51,7 @@ _MAX_PARAMETER = 2**30 - 64
 
 # Records as parameters
 
-_write_messages = TypeAdapter(list[Message]).serializer.to_json
+_messages = TypeAdapter(list[Message]).serializer
 
 
 def conversation_json(conversation: Snapshot[Conversation]) -> str:
@@ -78,14 +78,14 @@ def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | No
         each = [message_json(message, analyser) for message in messages]
         return _fitting(f"[{','.join(each)}]")
     records = [message.record for message in messages]
-    json = _write_messages(records, exclude_defaults=Message.omits_defaults)
+    json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
     return _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2))
 
 
 def trace_json(trace: Snapshot[TurnTrace]) -> str:
     """Return the parameter for a trace, in which the elements of lists have all their fields."""
     record = trace.record
-    return _fitting(to_json_text(record.__pydantic_serializer__.to_json(record)))
+    return _fitting(to_json_text(json_of(record.__pydantic_serializer__, record)))
 
 
 def many_json(records: Sequence[Snapshot[Any]]) -> str | None:
