@@ -195,6 +195,33 @@ async def test_what_changes_by_itself_leaves_the_reader_in_place(page: Page, fil
         await expect(page.locator("#m-read-last")).to_be_in_viewport(timeout=20_000)
 
 
+async def test_what_was_opened_stays_open_if_two_parts_are_replaced_at_once(
+    page: Page, filled: Path
+) -> None:
+    async with (
+        await MessageStore.initialize(f"sqlite:{filled}") as store,
+        await WorkingMemoryStore.initialize(f"sqlite:{filled}") as memory,
+    ):
+        await store.store_conversation(conversation("two"))
+        await store.store_message(message("two", conversation_id="two"))
+        await memory.get_or_create("two", "u1", "a1")
+    await page.goto("/conversation?id=two")
+    await page.get_by_text("All of it").click()
+    assert await page.evaluate(
+        """() => {
+            const event = (name, part) =>
+                part.dispatchEvent(new CustomEvent(`htmx:${name}`, { bubbles: true }));
+            const memory = document.querySelector(".memory");
+            const opened = memory.querySelector("details[open]");
+            event("beforeSwap", memory);
+            opened.open = false;  // as the part that takes its place
+            event("beforeSwap", document.querySelector(".follow"));
+            event("afterSettle", memory);
+            return opened.open;
+        }"""
+    )
+
+
 async def test_the_timeline_of_an_answer_is_loaded_when_it_is_opened(page: Page) -> None:
     await page.goto("/conversation?id=c1")
     trace = page.locator("details.trace")

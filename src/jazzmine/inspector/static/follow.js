@@ -2,12 +2,15 @@
 // parts of the working memory that were opened stay open.
 (() => {
   let isAtEnd = false;
-  let opened = [];
+  const opened = [];
+  // Several parts may be replaced before the first of them has settled.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const page = document.documentElement;
-    isAtEnd = event.target.classList.contains("follow")
-      && page.scrollHeight - page.scrollTop - page.clientHeight < 120;
-    opened = [...event.target.querySelectorAll("details[open] > summary[id]")].map((part) => part.id);
+    if (event.target.classList.contains("follow")) {
+      isAtEnd = page.scrollHeight - page.scrollTop - page.clientHeight < 120;
+    }
+    const parts = event.target.querySelectorAll("details[open] > summary[id]");
+    opened.push(...[...parts].map((part) => part.id));
   });
   document.addEventListener("htmx:afterSettle", () => {
     if (isAtEnd) {
