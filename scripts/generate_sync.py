@@ -61,7 +61,6 @@ TREES = (
             "AbstractAsyncContextManager": "AbstractContextManager",
             "AsyncClientSession": "ClientSession",
             "AsyncCollection": "Collection",
-            "AsyncConnection": "Connection",
             "AsyncDatabase": "Database",
             "AsyncMongoClient": "MongoClient",
             "AsyncRawCursor": "RawCursor",

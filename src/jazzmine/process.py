@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["process_id"]
-
-_known = [os.getpid()]
+__all__ = ["PROCESS"]
 
 
-def process_id() -> int:
-    """Return the id of this process, also in a forked one."""
-    return _known[0]
+class _Process:
+    """This process, also where it was forked.
+
+    Attributes:
+        id: its id.
+    """
+
+    def __init__(self) -> None:
+        self.note_id()
+        os.register_at_fork(after_in_child=self.note_id)
+
+    def note_id(self) -> None:
+        self.id = os.getpid()
 
 
-def _note() -> None:
-    _known[0] = os.getpid()
-
-
-os.register_at_fork(after_in_child=_note)
+PROCESS = _Process()

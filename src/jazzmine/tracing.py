@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
     from opentelemetry.util.types import AttributeValue
 
-__all__ = ["ActiveSpan", "SpanMaker"]
+__all__ = ["TRACING_API", "ActiveSpan", "SpanMaker"]
 
-_API = "opentelemetry.trace"
+TRACING_API = "opentelemetry.trace"
+"""The module that a program has imported if its calls may have spans."""
 
 
 class SpanMaker:
@@ -40,8 +41,7 @@ class SpanMaker:
 
     def tracer(self, store: Any) -> Tracer | None:
         """Return the tracer of a store's spans, or None if the application has set no provider."""
-        # Only a program that has imported the API can have set one.
-        return _tracers.current(store.scope) if _API in sys.modules else None
+        return _tracers.current(store.scope) if TRACING_API in sys.modules else None
 
     def start(
         self, tracer: Tracer, store: Any, args: tuple[object, ...], kwargs: Mapping[str, object]

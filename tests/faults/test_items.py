@@ -19,7 +19,7 @@ from unittest.mock import patch
 import pytest
 
 from jazzmine import ConflictError, DeleteItem, MemoryItem, PutItem
-from jazzmine.backends.postgres.attempts import Attempts
+from jazzmine.backends.postgres.attempts import Write
 from jazzmine.core import long_term_memory as async_items
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.behaviour.stored import everything
@@ -153,7 +153,7 @@ class Between:
 
 def test_a_write_that_is_made_twice_is_noticed() -> None:
     with (
-        patch.object(Attempts, "answer", lambda *_: None),
+        patch.object(Write, "answer", lambda *_: None),
         pytest.raises(AssertionError),
     ):
         test_a_write_whose_reply_was_lost_is_made_once("postgres", "sync", "put")

@@ -13,7 +13,7 @@ from inspect import isawaitable
 from typing import Any, TypeAlias, TypeVar
 
 from jazzmine.errors import WrongEventLoopError
-from jazzmine.process import process_id
+from jazzmine.process import PROCESS
 
 __all__ = [
     "Affinity",
@@ -49,11 +49,11 @@ class Affinity:
     def ensure(self) -> None:
         """Raise `WrongEventLoopError` on any other event loop, and in any other process."""
         loop = asyncio.get_running_loop()
-        if loop is self._loop and self._pid == process_id():
+        if loop is self._loop and self._pid == PROCESS.id:
             return
         if self._loop is None:
-            self._loop, self._pid = loop, process_id()
-        elif self._pid != process_id():
+            self._loop, self._pid = loop, PROCESS.id
+        elif self._pid != PROCESS.id:
             raise WrongEventLoopError(
                 "this store was opened in another process: open one after the fork, or use the"
                 " sync calls of jazzmine.sync, which work in forked processes"

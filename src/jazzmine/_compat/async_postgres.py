@@ -8,14 +8,14 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from psycopg import waiting
-from psycopg.pq.abc import PGconn
+from psycopg import AsyncConnection, waiting
+from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.deadline import Deadline
 
-__all__ = ["DriverPool", "SocketWaiter", "as_pool_worker", "result_within"]
+__all__ = ["DeadlineConnection", "DriverPool", "as_pool_worker", "result_within"]
 
 T = TypeVar("T")
 
@@ -30,31 +30,38 @@ async def result_within(seconds: float, future: Future[T]) -> T:
         raise TimeoutError(f"no result within {seconds:.3g} s") from None
 
 
-class SocketWaiter:
-    """Runs psycopg's generators on one connection, each until it ends or its deadline.
+class DeadlineConnection(AsyncConnection[TupleRow]):
+    """A connection that waits for the server until a deadline.
 
     psycopg's own waiting makes a task of each step, and knows no deadline. The event loop watches
     the socket between two statements, too: starting and stopping that each time took a third of
     the time that a statement took in this process.
 
-    Args:
-        pgconn: the connection; it stays open for as long as the event loop watches its socket.
+    Attributes:
+        deadline: until when its calls wait for the server; None for as long as it takes.
     """
 
-    def __init__(self, pgconn: PGconn) -> None:
-        self._pgconn = pgconn
-        self._loop: asyncio.AbstractEventLoop | None = None  # the one that watches the socket
-        self._fileno = -1
-        self._ready: asyncio.Future[int] | None = None
-        self._is_unread = False
+    deadline: Deadline | None = None
+    _watching: asyncio.AbstractEventLoop | None = None
+    _watched = -1
+    _ready: asyncio.Future[int] | None = None
+    _is_unread = False
 
-    async def run(self, gen: Any, deadline: Deadline | None) -> Any:
-        """Run a generator to its end, and return its value.
+    def __del__(self, *options: Any) -> None:
+        # The socket must not be closed before; this may be any thread.
+        if self._watching is not None:
+            with suppress(RuntimeError):  # a closed loop watches nothing
+                self._watching.call_soon_threadsafe(self._watching.remove_reader, self._watched)
+        super().__del__(*options)
+
+    async def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Run one of psycopg's generators to its end, and return its value.
 
         Raises:
-            TimedOut: the deadline passed before it ended.
+            TimedOut: the deadline passed before it ended; the server was not waited for.
         """
         loop = asyncio.get_running_loop()
+        deadline = self.deadline
         timer: asyncio.TimerHandle | None = None
         try:
             state = next(gen)
@@ -62,15 +69,15 @@ class SocketWaiter:
                 timer = loop.call_later(deadline.remaining(), self._resolve, 0)
             while True:
                 self._ready = ready = loop.create_future()
-                if self._loop is None:
+                if self._watching is None:
                     self._watch(loop)
                 if state & waiting.WAIT_W:
-                    loop.add_writer(self._fileno, self._resolve, waiting.READY_W)
+                    loop.add_writer(self._watched, self._resolve, waiting.READY_W)
                 try:
                     found = await ready
                 finally:
                     if state & waiting.WAIT_W:
-                        loop.remove_writer(self._fileno)
+                        loop.remove_writer(self._watched)
                 if deadline is not None and deadline.expired:
                     raise TimedOut("the server did not reply")
                 state = gen.send(found)
@@ -82,28 +89,26 @@ class SocketWaiter:
             # An error keeps this frame, and so the generator, which may hold a socket.
             gen.close()
 
-    def stop(self) -> None:
-        """Stop watching the socket; it must not be closed before."""
-        if self._loop is not None:
-            self._loop.remove_reader(self._fileno)
-            self._loop = None
-
-    def stop_later(self) -> None:
-        """Stop watching the socket of a connection that was dropped, in whatever thread this is."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # a closed loop watches nothing
-                self._loop.call_soon_threadsafe(self.stop)
+    async def close(self) -> None:
+        """Close the connection."""
+        self._stop_watching()
+        await super().close()
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._fileno = self._pgconn.socket
-        loop.add_reader(self._fileno, self._readable)
-        self._loop = loop
+        self._watched = self.pgconn.socket
+        loop.add_reader(self._watched, self._readable)
+        self._watching = loop
+
+    def _stop_watching(self) -> None:
+        if self._watching is not None:
+            self._watching.remove_reader(self._watched)
+            self._watching = None
 
     def _readable(self) -> None:
         if self._resolve(waiting.READY_R):
             self._is_unread = False
         elif self._is_unread:
-            self.stop()  # no statement waits: the server has closed the connection
+            self._stop_watching()  # no statement waits: the server has closed the connection
         else:
             self._is_unread = True  # the loop has looked again before the task has read
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, TypeAlias, TypeVar
 
-from jazzmine.process import process_id
+from jazzmine.process import PROCESS
 
 __all__ = [
     "Affinity",
@@ -40,18 +40,18 @@ class Affinity:
 
     def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
         self._after_fork = after_fork
-        self._pid = process_id()
+        self._pid = PROCESS.id
         self._resetting = threading.RLock()  # a signal handler may call the store
 
     def ensure(self) -> None:
         """Call `after_fork` if this is another process than at the last call."""
-        if process_id() == self._pid:
+        if PROCESS.id == self._pid:
             return
         with self._resetting:
-            if process_id() != self._pid:
+            if PROCESS.id != self._pid:
                 if self._after_fork is not None:
                     self._after_fork()
-                self._pid = process_id()
+                self._pid = PROCESS.id
 
 
 def current_caller() -> object:

@@ -10,13 +10,13 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
 
 from psycopg import Connection, waiting
-from psycopg.pq.abc import PGconn
+from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from jazzmine.backends.postgres.sockets import TICK, limited
 from jazzmine.deadline import Deadline
 
-__all__ = ["DriverPool", "SocketWaiter", "as_pool_worker", "result_within"]
+__all__ = ["DeadlineConnection", "DriverPool", "as_pool_worker", "result_within"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Connection[Any])
@@ -44,29 +44,22 @@ def result_within(seconds: float, future: Future[T]) -> T:
         raise TimeoutError(f"no result within {seconds:.3g} s") from None
 
 
-class SocketWaiter:
-    """Runs psycopg's generators on one connection, each until it ends or its deadline.
+class DeadlineConnection(Connection[TupleRow]):
+    """A connection that waits for the server until a deadline.
 
-    Args:
-        pgconn: the connection.
+    Attributes:
+        deadline: until when its calls wait for the server; None for as long as it takes.
     """
 
-    def __init__(self, pgconn: PGconn) -> None:
-        self._pgconn = pgconn
+    deadline: Deadline | None = None
 
-    def run(self, gen: Any, deadline: Deadline | None) -> Any:
-        """Run a generator to its end, and return its value.
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """Run one of psycopg's generators to its end, and return its value.
 
         Raises:
-            TimedOut: the deadline passed before it ended.
+            TimedOut: the deadline passed before it ended; the server was not waited for.
         """
-        return waiting.wait(limited(gen, deadline), self._pgconn.socket, interval=TICK)
-
-    def stop(self) -> None:
-        """Do nothing: no event loop watches the socket."""
-
-    def stop_later(self) -> None:
-        """Do nothing: no event loop watches the socket."""
+        return waiting.wait(limited(gen, self.deadline), self.pgconn.socket, interval=TICK)
 
 
 def as_pool_worker(result: T) -> T:

@@ -44,13 +44,16 @@ class KeyedLocks(Generic[T]):
         go on: it has kept its place.
         """
         with self._mutex:
-            turn = Event()
             while True:
                 queue = self._queues.setdefault(key, {})
-                queue[owner] = turn
+                queue[owner] = None
                 # A call of a signal handler may have removed it between these two.
                 if self._queues.get(key) is queue:
                     break
+            if len(queue) <= self._places:
+                return True
+            queue[owner] = turn = Event()
+            # A call of a signal handler may have released the lock before the event was there.
             if owner in islice(queue, self._places):
                 return True
         return turn.wait(timeout)

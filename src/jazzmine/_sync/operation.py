@@ -5,6 +5,7 @@ All statements of a call have one deadline, so it is noted here when the call be
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Callable
 from contextlib import contextmanager
 from functools import wraps
@@ -12,7 +13,7 @@ from time import monotonic
 from typing import Any, TypeVar, cast
 
 from jazzmine.deadline import CALL_BEGAN
-from jazzmine.tracing import ActiveSpan, SpanMaker
+from jazzmine.tracing import TRACING_API, ActiveSpan, SpanMaker
 
 __all__ = ["block", "iteration", "operation"]
 
@@ -36,7 +37,8 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
             caller = CALL_BEGAN.get()
             try:
                 CALL_BEGAN.set(monotonic())
-                tracer = spans.tracer(self)
+                # Most programs have no spans, and pay no call for them.
+                tracer = spans.tracer(self) if TRACING_API in sys.modules else None
                 if tracer is None:
                     if needs_open:
                         self.require_open()

@@ -81,16 +81,14 @@ class RowDecoder(Generic[AnyRecord]):
         try:
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
-            records = []
+            return list(self._repairs.readable(rows, self.record))
         always = self._always_stored
-        if len(records) == len(rows) and all(
-            always <= record.__pydantic_fields_set__ for record in records
-        ):
-            for record in records:
-                if vars(record)["metadata"]:
-                    self._require_opened(record)
-            return records
-        return list(self._repairs.readable(rows, self.record))
+        for record in records:
+            if not always <= record.__pydantic_fields_set__:
+                return list(self._repairs.readable(rows, self.record))
+            if vars(record)["metadata"]:
+                self._require_opened(record)
+        return records
 
     def _require_opened(self, record: AnyRecord) -> None:
         """Raise `DecryptionError` if a record is sealed: its store was opened without keys."""
@@ -128,7 +126,7 @@ def are_many(rows: Sequence[Row]) -> bool:
     """Return whether parsing rows takes longer than passing them to a thread."""
     if len(rows) > _FEW_ROWS:
         return True
-    return sum(len(row[1]) for row in rows) > _FEW_BYTES
+    return sum([len(row[1]) for row in rows]) > _FEW_BYTES
 
 
 def row_id(row: Row) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._sync.clients.postgres import new_client
+from jazzmine._sync.clients.postgres.viewer import ViewersClient
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.views.seal_items import sealed_items
@@ -57,6 +58,14 @@ class PostgresItemBackend(ItemBackend):
 
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
+        # The same, or the client of what the viewer sees, if there is a viewer.
+        self._seen: PostgresClient | ViewersClient = client
+
+    def limited_to(self, user_id: str) -> PostgresItemBackend:
+        """Return a back end with the same connections that is limited to a user's items."""
+        limited = super().limited_to(user_id)
+        limited._seen = ViewersClient(self._client, user_id)
+        return limited
 
     def after_fork(self) -> None:
         """Replace the pool in a forked process."""
@@ -89,17 +98,19 @@ class PostgresItemBackend(ItemBackend):
         line = to_text(changes[0].path) if len(changes) == 1 else ""
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
-        answer = self._write(statements.CHANGE_ITEMS, parameters, line)
+        answer = self._seen.write(
+            statements.CHANGE_ITEMS, parameters, line=line, is_repeatable=False
+        )
         return items.outcomes_of(answer, order)
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one statement."""
         parameters = items.renewal_parameters(renewals)
-        return int(self._write(statements.RENEW_ITEMS, parameters))
+        return int(self._seen.write(statements.RENEW_ITEMS, parameters, is_repeatable=False))
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are in one statement."""
-        self._write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
+        self._seen.write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
@@ -130,13 +141,6 @@ class PostgresItemBackend(ItemBackend):
 
     def prune(self, limit: int) -> int:
         """Delete some of the expired items."""
-        return int(self._write(statements.PRUNE_ITEMS, {"limit": limit}))
-
-    def _write(self, statement: str, parameters: Mapping[str, object], line: str = "") -> str:
-        """Run a write of what the viewer sees, if there is a viewer."""
-        if self.viewer is not None:
-            viewer = to_text(self.viewer)
-            statement, parameters = statements.scoped(statement), {**parameters, "viewer": viewer}
-            # A call does not wait for those of others before it is known whose the item is.
-            line = f"{line}\0{viewer}"
-        return self._client.write(statement, parameters, line=line, is_repeatable=False)
+        return int(
+            self._seen.write(statements.PRUNE_ITEMS, {"limit": limit}, is_repeatable=False)
+        )

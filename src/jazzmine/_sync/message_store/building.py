@@ -35,7 +35,9 @@ def built(
         analyser: that of the index of words; None without an index.
     """
     few = _FEW_CHARACTERS if analyser is None else _FEW_INDEXED
-    size = sum(len(message.record.original_content) for message in messages)
+    size = 0
+    for message in messages:
+        size += len(message.record.original_content)
     if len(messages) <= _FEW_MESSAGES and size <= few:
         return build(given, analyser)
     return run_blocking(build, given, analyser)

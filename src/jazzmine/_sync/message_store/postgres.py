@@ -7,6 +7,7 @@ from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine._sync.clients.postgres import new_client
+from jazzmine._sync.clients.postgres.viewer import ViewersClient
 from jazzmine._sync.message_store.backend import (
     Batch,
     MessageBackend,
@@ -88,6 +89,8 @@ class PostgresBackend(MessageBackend):
 
     def __init__(self, config: PostgresConfig, client: PostgresClient) -> None:
         self._client = client
+        # The same, or the client of what the viewer sees, if there is a viewer.
+        self._seen: PostgresClient | ViewersClient = client
         self._language = config.search_language
         self._analyser: Analyser | None = None
         # How far the index of words is filled: the id of a message; how many have no entry yet.
@@ -119,42 +122,11 @@ class PostgresBackend(MessageBackend):
         """Return the migrations that opening the store would apply."""
         return self._client.pending()
 
-    def _seen(
-        self, query: str, parameters: Mapping[str, object]
-    ) -> tuple[str, Mapping[str, object]]:
-        """Return a query of what the viewer sees, if there is a viewer, and its parameters."""
-        if self.viewer is None:
-            return query, parameters
-        return sql.seen(query), {**parameters, "viewer": to_text(self.viewer)}
-
-    def _rows(
-        self,
-        query: str,
-        parameters: Mapping[str, object],
-        *,
-        prepare: bool | None = None,
-    ) -> list[Any]:
-        """Run a query of what the viewer sees."""
-        query, parameters = self._seen(query, parameters)
-        return self._client.rows(query, parameters, prepare=prepare)
-
-    def _write(
-        self,
-        statement: str,
-        parameters: Mapping[str, object],
-        *,
-        line: str = "",
-        is_repeatable: bool = True,
-    ) -> str:
-        """Run a write of what the viewer sees."""
-        if self.viewer is not None:
-            viewer = to_text(self.viewer)
-            statement, parameters = sql.scoped(statement), {**parameters, "viewer": viewer}
-            # A call does not wait for those of others before it is known whose the records are.
-            line = f"{line}\0{viewer}"
-        return self._client.write(
-            statement, parameters, line=line, is_repeatable=is_repeatable
-        )
+    def limited_to(self, user_id: str) -> PostgresBackend:
+        """Return a back end with the same connections that is limited to a user's records."""
+        limited = super().limited_to(user_id)
+        limited._seen = ViewersClient(self._client, user_id)
+        return limited
 
     # Writes
 
@@ -164,7 +136,7 @@ class PostgresBackend(MessageBackend):
             owner = to_text(messages[0].record.conversation_id)
             message = built(message_json, messages[0], messages, self._analyser)
             given: dict[str, object] = {"owner": owner, "message": message}
-            self._write(sql.STORE_MESSAGE, given, line=owner)
+            self._seen.write(sql.STORE_MESSAGE, given, line=owner)
             return
         parameters = built(store_parameters, turn, messages, self._analyser)
         line = ""
@@ -174,7 +146,7 @@ class PostgresBackend(MessageBackend):
             line = to_text(messages[0].record.conversation_id)
         elif trace is not None:
             line = to_text(trace.record.conversation_id)
-        self._write(sql.STORE, parameters, line=line)
+        self._seen.write(sql.STORE, parameters, line=line)
 
     def store_many(
         self,
@@ -195,15 +167,15 @@ class PostgresBackend(MessageBackend):
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
-        return self._write(sql.FLAG_MESSAGE, parameters) == "1"
+        return self._seen.write(sql.FLAG_MESSAGE, parameters) == "1"
 
     def delete_message(self, message_id: str) -> bool:
         parameters = {"id": to_text(message_id)}
-        return self._write(sql.DELETE_MESSAGE, parameters, is_repeatable=False) == "1"
+        return self._seen.write(sql.DELETE_MESSAGE, parameters, is_repeatable=False) == "1"
 
     def delete_conversation(self, conversation_id: str) -> bool:
         owner = to_text(conversation_id)
-        answer = self._write(
+        answer = self._seen.write(
             sql.DELETE_CONVERSATION, {"owner": owner}, line=owner, is_repeatable=False
         )
         return answer == "1"
@@ -219,7 +191,7 @@ class PostgresBackend(MessageBackend):
     ) -> Row | None:
         parameters = edit_parameters(conversation_id, title, metadata)
         owner = to_text(conversation_id)
-        answer = self._write(sql.EDIT_CONVERSATION, parameters, line=owner)
+        answer = self._seen.write(sql.EDIT_CONVERSATION, parameters, line=owner)
         return _row(conversation_id, answer)
 
     def rewrite(
@@ -230,7 +202,7 @@ class PostgresBackend(MessageBackend):
     ) -> None:
         left = list(map(to_text, ids))
         while left:
-            rows = self._rows(sql.VERSIONS[kind], {"ids": left})
+            rows = self._seen.rows(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
@@ -246,7 +218,7 @@ class PostgresBackend(MessageBackend):
         parameters = built(append_parameters, given, given.messages, self._analyser)
         owner = to_text(given.conversation_id)
         while True:
-            answer = self._write(sql.APPEND, parameters, line=owner)
+            answer = self._seen.write(sql.APPEND, parameters, line=owner)
             if not answer.startswith("{"):
                 return int(answer)
             found = json.loads(answer)
@@ -268,13 +240,15 @@ class PostgresBackend(MessageBackend):
         must_read = checks_all
         while True:
             if not must_read:
-                answer = self._write(sql.POP, parameters, line=owner, is_repeatable=False)
+                answer = self._seen.write(
+                    sql.POP, parameters, line=owner, is_repeatable=False
+                )
                 if not answer:
                     return None
                 if answer != "unread":
                     return _row(from_text(json.loads(answer)["id"]), answer)
             # One that cannot be read stays stored; this one may be of that kind.
-            found = self._rows(sql.NEWEST_MESSAGE, {"owner": owner})
+            found = self._seen.rows(sql.NEWEST_MESSAGE, {"owner": owner})
             for row in stored_rows(found):
                 check(row)
                 parameters.update(id=found[0][0], version=found[0][2])
@@ -283,7 +257,7 @@ class PostgresBackend(MessageBackend):
     def rewind(self, conversation_id: str, after: str | None) -> int:
         owner = to_text(conversation_id)
         parameters = {"owner": owner, "after": None if after is None else to_text(after)}
-        answer = self._write(sql.REWIND, parameters, line=owner, is_repeatable=False)
+        answer = self._seen.write(sql.REWIND, parameters, line=owner, is_repeatable=False)
         if not answer:
             raise NotFoundError(f"message {after!r} is no message of this conversation")
         return int(answer)
@@ -297,7 +271,7 @@ class PostgresBackend(MessageBackend):
             "copy": conversation_json(fork.copy),
             "salt": fork.salt.hex,
         }
-        answer = self._write(sql.FORK, parameters, line=owner, is_repeatable=False)
+        answer = self._seen.write(sql.FORK, parameters, line=owner, is_repeatable=False)
         if answer == "conversation":
             raise NotFoundError(f"conversation {fork.conversation_id!r} is not stored")
         if answer == "message":
@@ -313,7 +287,7 @@ class PostgresBackend(MessageBackend):
         must_repeat = True
         erased = Erased()
         while must_repeat and not any(erased):
-            answer = self._write(sql.ERASE, parameters, is_repeatable=False)
+            answer = self._seen.write(sql.ERASE, parameters, is_repeatable=False)
             *counts, must_repeat = json.loads(answer)
             erased = Erased(*counts)
         if not any(erased):
@@ -322,13 +296,13 @@ class PostgresBackend(MessageBackend):
 
     def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         parameters = {"ids": list(map(to_text, ids)), "before": before, "limit": limit}
-        answer = self._write(sql.PRUNE, parameters, is_repeatable=False)
+        answer = self._seen.write(sql.PRUNE, parameters, is_repeatable=False)
         pruned, done = json.loads(answer)
         return pruned, done
 
     def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
         parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
-        while rows := self._rows(sql.OLD_CONVERSATIONS, parameters):
+        while rows := self._seen.rows(sql.OLD_CONVERSATIONS, parameters):
             _, parameters["time"], parameters["seq"] = rows[-1]
             yield [from_text(row[0]) for row in rows]
 
@@ -345,7 +319,7 @@ class PostgresBackend(MessageBackend):
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         ids = list(map(to_text, message_ids))
-        return stored_rows(self._rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
+        return stored_rows(self._seen.rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after = page
@@ -355,43 +329,43 @@ class PostgresBackend(MessageBackend):
         prepare = False if where else None
         if where:
             parameters["where"] = where_parameter(where)
-        return page_of(self._rows(statement, parameters, prepare=prepare), after)
+        return page_of(self._seen.rows(statement, parameters, prepare=prepare), after)
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
         statement = sql.messages_page(by, limit, after is not None)
-        return page_of(self._rows(statement, _page(owner, limit, after)), after)
+        return page_of(self._seen.rows(statement, _page(owner, limit, after)), after)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
         page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
-        rows = self._rows(sql.next_messages(size), page)
+        rows = self._seen.rows(sql.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
         statement = sql.newest(limit, flagged, after is not None)
-        return page_of(self._rows(statement, _page(owner, limit, after)), after)
+        return page_of(self._seen.rows(statement, _page(owner, limit, after)), after)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
-        rows = self._rows(sql.MESSAGE_COUNTS, parameters)
+        rows = self._seen.rows(sql.MESSAGE_COUNTS, parameters)
         return {from_text(conversation_id): count for conversation_id, count in rows}
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         parameters = {"owner": to_text(conversation_id)}
-        return stored_rows(self._rows(sql.TRACES_OF_CONVERSATION, parameters))
+        return stored_rows(self._seen.rows(sql.TRACES_OF_CONVERSATION, parameters))
 
     def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
         page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(self._rows(sql.traces_of_agent(limit, offset), page))
+        return stored_rows(self._seen.rows(sql.traces_of_agent(limit, offset), page))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
         conditions, parameters = filter_parameters(page.where)
         statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
         prepare = None if trace_sql.is_planned_once(conditions) else False
         parameters = {**parameters, **_page("", page.limit, page.after)}
-        return page_of(self._rows(statement, parameters, prepare=prepare), page.after)
+        return page_of(self._seen.rows(statement, parameters, prepare=prepare), page.after)
 
     def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
@@ -404,14 +378,14 @@ class PostgresBackend(MessageBackend):
             parameters["conversation_ids"] = [to_text(each) for each in conversation_ids]
         statement = trace_sql.summarize(conditions, by)
         try:
-            rows = self._rows(statement, parameters, prepare=False)
+            rows = self._seen.rows(statement, parameters, prepare=False)
             if are_finite(rows):
                 return summaries(rows)
         except StoreUnavailableError as error:
             if not is_out_of_range(error):
                 raise
         lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(self._rows(lenient, parameters, prepare=False))
+        return summaries(self._seen.rows(lenient, parameters, prepare=False))
 
     # Words
 
@@ -506,12 +480,11 @@ class PostgresBackend(MessageBackend):
         return [(from_text(row[0]), row[1]) for row in rows]
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        statement, parameters = self._seen(sql.ALL_STORED[kind], {})
-        for rows in self._client.stream(statement, size, parameters):
+        for rows in self._seen.stream(sql.ALL_STORED[kind], size):
             yield stored_rows(rows)
 
     def _one(self, statement: str, key: str) -> Row | None:
-        rows = self._rows(statement, {"id": to_text(key)})
+        rows = self._seen.rows(statement, {"id": to_text(key)})
         return stored_rows(rows)[0] if rows else None
 
 

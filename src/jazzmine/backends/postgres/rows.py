@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 _MAX_BIGINT = 2**63 - 1
+# A parameter is shorter than 1 GiB: only what is put together from several texts can be longer.
 _MAX_PARAMETER = 2**30 - 64
-"""A parameter is shorter than 1 GiB."""
 
 
 # Records as parameters
@@ -58,7 +58,7 @@ def conversation_json(conversation: Snapshot[Conversation]) -> str:
     """Return the parameter for a conversation."""
     json = conversation.json
     # Only the metadata contains numbers that have no column.
-    return _fitting(to_json_text(json, numbers=b'"metadata":' in json))
+    return to_json_text(json, numbers=b'"metadata":' in json)
 
 
 def message_json(message: Snapshot[Message], analyser: Analyser | None) -> str:
@@ -68,8 +68,9 @@ def message_json(message: Snapshot[Message], analyser: Analyser | None) -> str:
         message: the message.
         analyser: that of the index of words; None without an index.
     """
-    json = to_json_text(message.json, numbers=b'"metadata":' in message.json)
-    return _fitting(json if analyser is None else with_entry(json, message.record, analyser))
+    json = message.json
+    text = to_json_text(json, numbers=b'"metadata":' in json)
+    return text if analyser is None else _fitting(with_entry(text, message.record, analyser))
 
 
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
@@ -79,13 +80,13 @@ def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | No
         return _fitting(f"[{','.join(each)}]")
     records = [message.record for message in messages]
     json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
-    return _fitting(to_json_text(json, numbers=b'"metadata":' in json, depth=2))
+    return to_json_text(json, numbers=b'"metadata":' in json, depth=2)
 
 
 def trace_json(trace: Snapshot[TurnTrace]) -> str:
     """Return the parameter for a trace, in which the elements of lists have all their fields."""
     record = trace.record
-    return _fitting(to_json_text(json_of(record.__pydantic_serializer__, record)))
+    return to_json_text(json_of(record.__pydantic_serializer__, record))
 
 
 def many_json(records: Sequence[Snapshot[Any]]) -> str | None:
@@ -138,7 +139,7 @@ def edit_parameters(
         "owner": to_text(conversation_id),
         "title": None if title is None else to_text(title),
         "removed": [to_text(key) for key, value in metadata.items() if value is None],
-        "changes": _fitting(to_json_text(to_json(changes), depth=0)),
+        "changes": to_json_text(to_json(changes), depth=0),
     }
 
 

@@ -39,7 +39,8 @@ def to_text(value: str) -> str:
     Raises:
         RecordTooLargeError: it is longer than 256 Mi characters.
     """
-    _require_size(len(value))
+    if len(value) > _LARGEST:
+        raise _too_large(len(value))
     if "\0" in value or _MARK in value:
         return value.replace(_MARK, f"{_MARK}1").replace("\0", f"{_MARK}0")
     return value
@@ -64,7 +65,8 @@ def to_json_text(json: bytes, numbers: bool = True, depth: int = 1) -> str:
     Raises:
         RecordTooLargeError: it is larger than 256 MiB, or its numbers are when written in full.
     """
-    _require_size(len(json))
+    if len(json) > _LARGEST:
+        raise _too_large(len(json))
     if b"\\u0000" in json or _MARK_BYTES in json:
         json = json.replace(_MARK_BYTES, _MARK_BYTES + b"1")
         # Between escaped backslashes, a backslash begins an escape.
@@ -75,12 +77,11 @@ def to_json_text(json: bytes, numbers: bool = True, depth: int = 1) -> str:
     return json.decode()
 
 
-def _require_size(size: int) -> None:
-    if size > _LARGEST:
-        raise RecordTooLargeError(
-            f"PostgreSQL takes at most {_LARGEST} bytes in one call, in which a float of 1e300 has"
-            f" 300 digits, and these are {size} or more"
-        )
+def _too_large(size: int) -> RecordTooLargeError:
+    return RecordTooLargeError(
+        f"PostgreSQL takes at most {_LARGEST} bytes in one call, in which a float of 1e300 has"
+        f" 300 digits, and these are {size} or more"
+    )
 
 
 def _with_plain_numbers(json: bytes, depth: int) -> bytes:
@@ -96,7 +97,8 @@ def _with_plain_numbers(json: bytes, depth: int) -> bytes:
         elif level > depth and text[:1] != b'"' and (text == b"-0.0" or b"e" in text.lower()):
             number = _plain_number(float(text))
             size += len(number) - len(text)
-            _require_size(size)
+            if size > _LARGEST:
+                raise _too_large(size)
             return number
         return text
 

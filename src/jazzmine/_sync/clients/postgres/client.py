@@ -22,7 +22,7 @@ from jazzmine._sync.clients.postgres.migration import (
 from jazzmine._sync.clients.postgres.pool import PostgresPool
 from jazzmine._sync.keyed_locks import KeyedLocks
 from jazzmine._compat.sync_concurrency import Work, sleep
-from jazzmine.backends.postgres.attempts import Attempts, Parameters, Read, Write
+from jazzmine.backends.postgres.attempts import Parameters, Read, Write
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     LostConnection,
@@ -38,7 +38,6 @@ from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     READ_AT_ONE_MOMENT,
     Component,
-    Query,
     bind,
     in_ms,
 )
@@ -76,6 +75,7 @@ class PostgresClient:
 
     def __init__(self, config: PostgresConfig, *components: Component) -> None:
         self._config = config
+        self._schema, self._timeout = config.schema, config.timeout
         self._components = components
         self._has_leases = any(component.has_leases for component in components)
         self._users = 0
@@ -92,7 +92,7 @@ class PostgresClient:
         self._places: KeyedLocks[object] = KeyedLocks(pool_max)
         self._writes: KeyedLocks[object] = KeyedLocks(max(1, pool_max - 1))
         self._lines: KeyedLocks[object] = KeyedLocks(max(1, pool_max // 2))
-        self._fence = Fence(self._config.schema)
+        self._fence = Fence(self._schema)
 
     def open(self) -> None:
         """Bring the schema up to date and open the pool; nothing is left open if it raises.
@@ -120,7 +120,7 @@ class PostgresClient:
         return is_changed
 
     def _open_pool(self) -> None:
-        self._pool.open(max(0.001, self.deadline().remaining()))
+        self._pool.open(max(0.001, call_deadline(self._timeout).remaining()))
 
     def pending(self) -> list[str]:
         """Return what `open` would change in the schema; nothing is changed.
@@ -132,7 +132,7 @@ class PostgresClient:
         return self._beside(self._pending)
 
     def _pending(self, connection: Connection) -> list[str]:
-        schema = self._config.schema
+        schema = self._schema
         pending: list[str] = []
         for component in self._components:
             steps = pending_migrations(connection, schema, component)
@@ -163,7 +163,7 @@ class PostgresClient:
         """
 
         def connected() -> T:
-            connection = self.connect(self.deadline())
+            connection = self.connect(call_deadline(self._timeout))
             try:
                 return work(connection)
             finally:
@@ -218,10 +218,6 @@ class PostgresClient:
         self._pools_of_parents.append(self._pool)
         self._start()
 
-    def deadline(self) -> Deadline:
-        """Return the deadline of the call that is being made."""
-        return call_deadline(self._config.timeout)
-
     def rows(
         self,
         sql: str,
@@ -241,8 +237,9 @@ class PostgresClient:
         Raises:
             JazzmineError: the query failed, or had no reply within `timeout`.
         """
-        read = Read(self._bind(sql), parameters or {}, prepare)
-        return self._run(self._fence.read, read, deadline or self.deadline())
+        read = Read(bind(sql, self._schema), parameters or {}, prepare)
+        deadline = deadline or call_deadline(self._timeout)
+        return self._run(self._fence.read, read, deadline)
 
     def stream(
         self, sql: str, size: int, parameters: Parameters | None = None
@@ -262,13 +259,15 @@ class PostgresClient:
         seconds = self._config.migration_timeout
         fetch = bind(f"FETCH FORWARD {size:d} FROM jazzmine_rows")
         try:
-            connection = self.connect(self.deadline())
+            connection = self.connect(call_deadline(self._timeout))
             try:
                 connection.deadline = Deadline(seconds)
                 with connection.transaction():
                     connection.run(bind(READ_AT_ONE_MOMENT))
                     connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
-                    connection.run(self._bind(f"{DECLARE_ROWS} {sql}"), parameters or {})
+                    connection.run(
+                        bind(f"{DECLARE_ROWS} {sql}", self._schema), parameters or {}
+                    )
                     while rows := connection.run(fetch):
                         yield rows
                         connection.deadline = Deadline(seconds)
@@ -302,8 +301,8 @@ class PostgresClient:
         Raises:
             JazzmineError: the write failed, or had no reply before the deadline.
         """
-        write = Write(self._bind(sql), parameters, Attempts(is_repeatable))
-        deadline, owner = self.deadline(), object()
+        write = Write(bind(sql, self._schema), parameters, is_repeatable, [])
+        deadline, owner = call_deadline(self._timeout), object()
         try:
             for places, key in ((self._lines, line), (self._writes, "")):
                 if not places.acquire(key, owner, deadline.remaining()):
@@ -322,9 +321,6 @@ class PostgresClient:
         while (self.rows(ERASE_RESULTS, {"user": user}))[0][0]:
             sleep(_ERASURE_PAUSE)
 
-    def _bind(self, sql: str) -> Query:
-        return bind(sql, self._config.schema)
-
     def _run(self, send: Work[T], statement: Read | Write, deadline: Deadline) -> T:
         """Run a statement until its reply or the deadline, on one connection after another.
 
@@ -341,39 +337,49 @@ class PostgresClient:
             while True:
                 try:
                     connection = self._pool.acquire(deadline)
-                    return self._run_on(connection, send, statement, deadline)
                 except psycopg.Error as error:
                     failure = error
+                else:
+                    connection.deadline = deadline
+                    try:
+                        result: T = send(connection, statement)
+                    except BaseException as error:
+                        failure = self._give_back(connection, error)
+                    else:
+                        self._pool.release(connection)
+                        return result
                 self._recover(failure, pauses, deadline)
                 pauses = pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         finally:
             self._places.release("", owner)
 
-    def _run_on(
-        self, connection: Connection, send: Work[T], statement: Read | Write, deadline: Deadline
-    ) -> T:
-        connection.deadline = deadline
-        try:
-            result = send(connection, statement)
-        except BaseException as error:
-            is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-            if is_idle and not is_disconnect(error):
-                self._pool.release(connection)
-                raise
+    def _give_back(self, connection: Connection, error: BaseException) -> psycopg.Error:
+        """Return what became of a statement that raised an error, and give its connection back.
+
+        Raises:
+            BaseException: the error, if it is not the driver's.
+        """
+        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        is_kept = is_idle and not is_disconnect(error)
+        if is_kept:
+            self._pool.release(connection)
+        else:
             self._pool.discard(connection, error)
-            if isinstance(error, psycopg.Error):
-                raise LostConnection(str(error)) from error
-            raise
-        self._pool.release(connection)
-        return result
+        if not isinstance(error, psycopg.Error):
+            raise error
+        if is_kept:
+            return error
+        lost = LostConnection(str(error))
+        lost.__cause__ = error
+        return lost
 
     def _delete_leases(self) -> None:
-        deadline = Deadline(min(_CLOSING_SECONDS, self._config.timeout))
+        deadline = Deadline(min(_CLOSING_SECONDS, self._timeout))
         connection = self._pool.acquire(deadline)
         connection.deadline = deadline
         try:
             parameters = {"store": self._connector.store}
-            connection.run(self._bind(DELETE_ALL), parameters, prepare=False)
+            connection.run(bind(DELETE_ALL, self._schema), parameters, prepare=False)
         except BaseException as error:
             self._pool.discard(connection, error)
             raise
@@ -413,7 +419,7 @@ class PostgresClient:
         return failure
 
     def _exceeded(self, cause: Exception) -> StoreUnavailableError:
-        return deadline_exceeded(cause, self._address, self._config.timeout)
+        return deadline_exceeded(cause, self._address, self._timeout)
 
     def _expired(self) -> StoreUnavailableError:
         return self._exceeded(PoolTimeout("other calls hold the connections or the conversation"))

@@ -11,11 +11,9 @@ from typing import Any
 import psycopg
 from psycopg import RawCursor, generators, waiting
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
-from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8BinaryDumper
 
-from jazzmine._compat.sync_postgres import SocketWaiter, as_pool_worker, result_within
+from jazzmine._compat.sync_postgres import DeadlineConnection, as_pool_worker, result_within
 from jazzmine.backends.postgres import leases
 from jazzmine.backends.postgres.dsn import Address, Endpoint
 from jazzmine.backends.postgres.errors import TimedOut
@@ -33,13 +31,12 @@ _AVOIDED = 60.0
 _PAUSES = (0.1, 1.0)
 
 
-class Connection(psycopg.Connection[TupleRow]):
-    """A connection that may have a lease, and waits for the server until a deadline.
+class Connection(DeadlineConnection):
+    """A connection that may have a lease.
 
     A call on it that is cancelled, or meets the deadline, ends at once and leaves it ACTIVE.
 
     Attributes:
-        deadline: until when its calls wait for the server; None for as long as it takes.
         lease: the id of its lease.
         calls: how many writes it has made.
         refusal: why it has no lease, and cannot write; None if it has one.
@@ -48,7 +45,6 @@ class Connection(psycopg.Connection[TupleRow]):
         endpoint: the server.
     """
 
-    deadline: Deadline | None = None
     lease: int
     calls = 0
     refusal: psycopg.Error | None = None
@@ -56,14 +52,6 @@ class Connection(psycopg.Connection[TupleRow]):
     connector: Connector
     endpoint: Endpoint
     _cursor: Any = None
-
-    def __init__(self, pgconn: PGconn) -> None:
-        super().__init__(pgconn)
-        self._waiter = SocketWaiter(pgconn)
-
-    def __del__(self, *options: Any) -> None:
-        self._waiter.stop_later()
-        super().__del__(*options)
 
     @property
     def is_suspect(self) -> bool:
@@ -122,21 +110,12 @@ class Connection(psycopg.Connection[TupleRow]):
         cursor = self._cursor
         if cursor is None:
             cursor = self._cursor = self.cursor()
-        values = [parameters[name] for name in query.names] if parameters else None
+        values = list(map(parameters.__getitem__, query.names)) if parameters else None
         # A text without parameters may have several statements, if it is sent as it is.
         cursor.execute(query.text, values, prepare=prepare, binary=values is not None)
         rows = cursor.fetchall() if cursor.pgresult.nfields else []
         cursor._reset()  # a large result is not kept
         return rows
-
-    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """Run one of psycopg's generators; when interrupted, don't wait for the server."""
-        return self._waiter.run(gen, self.deadline)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._waiter.stop()
-        super().close()
 
     def wait_for_reply(self, seconds: float) -> None:
         """Return when the server has sent something, or after so many seconds."""

@@ -7,7 +7,7 @@ from typing import Any
 from psycopg.pq import TransactionStatus
 
 from jazzmine._sync.clients.postgres.connection import Connection
-from jazzmine.backends.postgres.attempts import Read, Write, require_answer
+from jazzmine.backends.postgres.attempts import Attempt, Read, Write, require_answer
 from jazzmine.backends.postgres.leases import (
     ANSWER,
     RETIRE,
@@ -53,10 +53,9 @@ class Fence:
         """
         if connection.refusal is not None:
             raise connection.refusal
-        attempts = write.attempts
-        if self._doubtful or attempts.doubtful:
-            leases = self._retire(connection, self._doubtful | attempts.doubtful.keys())
-            answer: str | None = attempts.answer(leases)
+        if self._doubtful or write.attempts:
+            leases = self._doubtful.union(*(attempt.leases for attempt in write.attempts))
+            answer: str | None = write.answer(self._retire(connection, leases))
             if answer is not None:
                 return answer
         lease, calls = connection.lease, connection.calls + 1
@@ -71,8 +70,8 @@ class Fence:
                 answer = require_answer(rows[0][0] if rows else None)
         except BaseException as error:
             if _is_unknown(connection, error):
-                attempts.doubt({lease, next_lease}, calls)
-                self._doubtful.update(attempts.doubtful)
+                write.attempts.append(Attempt({lease, next_lease}, calls))
+                self._doubtful |= {lease, next_lease}
             raise
         return answer
 
