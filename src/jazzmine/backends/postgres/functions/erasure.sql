@@ -2,8 +2,8 @@
 -- they still meet the condition then. It waits for the first conversation or record that is locked, and
 -- leaves others that are locked to the next call: so it needs no order of locks.
 
--- Locks a conversation against all other writes, and returns whether it has: without `waits`, only if
--- it is free.
+-- Locks a conversation against all other writes, and returns whether it has: only if it is stored, and
+-- without `waits` only if it is free. One that is stored a moment later is not locked.
 CREATE FUNCTION $schema.jazzmine_lock_to_delete(owner text, waits boolean) RETURNS boolean
     LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
@@ -11,13 +11,12 @@ BEGIN
     IF waits THEN
         PERFORM pg_advisory_xact_lock($lock(owner));
         PERFORM 1 FROM $schema.conversations WHERE id = owner FOR UPDATE;
-        RETURN true;
-    END IF;
-    IF NOT pg_try_advisory_xact_lock($lock(owner)) THEN
+    ELSIF pg_try_advisory_xact_lock($lock(owner)) THEN
+        PERFORM 1 FROM $schema.conversations WHERE id = owner FOR UPDATE SKIP LOCKED;
+    ELSE
         RETURN false;
     END IF;
-    PERFORM 1 FROM $schema.conversations WHERE id = owner FOR UPDATE SKIP LOCKED;
-    RETURN FOUND OR NOT EXISTS (SELECT FROM $schema.conversations WHERE id = owner);
+    RETURN FOUND;
 END
 $body$;
 
@@ -50,6 +49,7 @@ CREATE FUNCTION $schema.jazzmine_erase(erased_user text, size bigint, $fence)
 #variable_conflict use_column
 DECLARE
     owner text;
+    is_locked boolean;
     step record;
     chosen text[] := '{}';
     locked text[];
@@ -63,9 +63,9 @@ BEGIN
         ORDER BY last_updated_at DESC, seq DESC LIMIT size
     LOOP
         EXIT WHEN messages >= size;
-        CONTINUE WHEN NOT $schema.jazzmine_lock_to_delete(owner, NOT is_found);
+        is_locked := $schema.jazzmine_lock_to_delete(owner, NOT is_found);
         is_found := true;
-        CONTINUE WHEN NOT EXISTS (
+        CONTINUE WHEN NOT is_locked OR NOT EXISTS (
             SELECT FROM $schema.conversations WHERE id = owner AND user_id = erased_user);
         SELECT * INTO step FROM $schema.jazzmine_delete_oldest(owner, size - messages);
         conversations := conversations + step.conversations;
@@ -132,8 +132,10 @@ DECLARE
 BEGIN
     FOREACH owner IN ARRAY ids LOOP
         $seen(owner)
-        EXIT WHEN messages >= size OR NOT $schema.jazzmine_lock_to_delete(owner, done = 0);
-        IF EXISTS (
+        EXIT WHEN messages >= size;
+        IF NOT $schema.jazzmine_lock_to_delete(owner, done = 0) THEN
+            EXIT WHEN EXISTS (SELECT FROM $schema.conversations WHERE id = owner);
+        ELSIF EXISTS (
             SELECT FROM $schema.conversations WHERE id = owner AND last_updated_at < before $scoped{AND user_id = viewer}
         ) AND coalesce((
             SELECT timestamp FROM $schema.messages WHERE conversation_id = owner
