@@ -32,17 +32,17 @@ class _Recording:
         """Note the end of a model's call, and the calls of tools in its answer."""
         usage = _counts(response.usage_details or {})
         self.run.end_model_call(key, usage, model=getattr(response, "model", None))
-        contents = (one for message in response.messages for one in message.contents)
-        self._asked += [one for one in contents if one.type == "function_call"]
+        contents = (content for message in response.messages for content in message.contents)
+        self._asked += [content for content in contents if content.type == "function_call"]
 
     def call_id(self, name: str, arguments: object) -> str:
         """Return the id of the call that a tool is called for, of which it is not told."""
-        calls = [one for one in self._asked if one.name == name]
-        exact = [one for one in calls if parsed_json(one.arguments) == arguments]
+        calls = [content for content in self._asked if content.name == name]
+        exact = [content for content in calls if parsed_json(content.arguments) == arguments]
         call = next(iter(exact or calls), None)
         if call is None:
             return ""
-        self._asked = [one for one in self._asked if one is not call]
+        self._asked = [content for content in self._asked if content is not call]
         return call.call_id or ""
 
 
@@ -141,7 +141,7 @@ class _Tools(FunctionMiddleware):
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(element) for element in value]
     return value.to_dict() if hasattr(value, "to_dict") else value
 
 

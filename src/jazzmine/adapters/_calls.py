@@ -91,7 +91,7 @@ class Conversations:
                 id=conversation_id,
                 user_id=self.user_id,
                 agent_id=self.agent_id,
-                created_at=min((one.timestamp for one in messages), default=0),
+                created_at=min((message.timestamp for message in messages), default=0),
             )
             await self.store.get_or_create_conversation(conversation)
             await append_with_traces(self.store, runs, append)

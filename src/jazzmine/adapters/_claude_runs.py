@@ -50,7 +50,7 @@ class Transcripts:
             self._runs[conversation_id] = run
         while len(self._runs) > _MAX_TRANSCRIPTS:
             del self._runs[next(iter(self._runs))]
-        return [(one, messages) for one, messages in found if one.has_calls]
+        return [(recorded, messages) for recorded, messages in found if recorded.has_calls]
 
 
 class _Run(RunRecorder):
@@ -164,7 +164,9 @@ def _note_usage(call: LLMCallRecord, usage: object) -> None:
 
 def _blocks(message: Mapping[str, Any]) -> list[Any]:
     content = message.get("content")
-    return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+    return (
+        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    )
 
 
 def _is_prompt(entry: Mapping[str, Any]) -> bool:

@@ -51,11 +51,11 @@ def _tagged(value: object, depth: int) -> object:
         if all(isinstance(key, str) and _is_utf8(key) for key in value) and not (
             len(value) == 1 and _TAGS & value.keys()
         ):
-            return {key: _tagged(one, depth + 1) for key, one in value.items()}
-        pairs = [[_tagged(one, depth + 1) for one in pair] for pair in value.items()]
+            return {key: _tagged(element, depth + 1) for key, element in value.items()}
+        pairs = [[_tagged(element, depth + 1) for element in pair] for pair in value.items()]
         return {_PAIRS: pairs}
     if isinstance(value, list | tuple):
-        values = [_tagged(one, depth + 1) for one in value]
+        values = [_tagged(element, depth + 1) for element in value]
         return values if isinstance(value, list) else {_TUPLE: values}
     if isinstance(value, bytes):
         return {_BYTES: b64encode(value).decode()}

@@ -56,7 +56,7 @@ class JazzmineMemoryService(BaseMemoryService):
             roles=[MessageRole.USER, MessageRole.ASSISTANT],
             limit=self._limit,
         )
-        memories = [_memory(one) for one in found if not one.message.is_flagged]
+        memories = [_memory(hit) for hit in found if not hit.message.is_flagged]
         return SearchMemoryResponse(memories=[memory for memory in memories if memory is not None])
 
     async def add_session_to_memory(self, session: Session) -> None:

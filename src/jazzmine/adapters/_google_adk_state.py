@@ -131,8 +131,14 @@ class SharedState:
     async def _stored_causes(self, causes: Sequence[Cause]) -> set[str]:
         """Return the ids of those causes that are stored."""
         ids = sorted({cause["message"] for cause in causes if "message" in cause})
-        stored = {one.id for one in await self._messages.get_messages_by_ids(ids)} if ids else set()
-        for conversation_id in {one["conversation"] for one in causes if "conversation" in one}:
+        stored = (
+            {message.id for message in await self._messages.get_messages_by_ids(ids)}
+            if ids
+            else set()
+        )
+        for conversation_id in {
+            cause["conversation"] for cause in causes if "conversation" in cause
+        }:
             conversation = await self._messages.get_conversation_by_id(conversation_id)
             if conversation is not None and SESSION_KEY in conversation.metadata:
                 stored.add(_id_of(session_cause(conversation)))

@@ -85,10 +85,10 @@ def entry_messages(
         state: the state after them.
         fields: the conversation, the user and the timestamp of the messages.
     """
-    dumped = ModelMessagesTypeAdapter.dump_python([one.message for one in entries], mode="json")
+    dumped = ModelMessagesTypeAdapter.dump_python([entry.message for entry in entries], mode="json")
     payloads = [
-        {"entry": {"parent_id": one.parent_id, "kind": one.kind, "message": message}}
-        for one, message in zip(entries, dumped, strict=True)
+        {"entry": {"parent_id": entry.parent_id, "kind": entry.kind, "message": message}}
+        for entry, message in zip(entries, dumped, strict=True)
     ]
     payloads[-1]["state"] = _dumped(state)
     return [
@@ -111,10 +111,12 @@ def stored_entry(message: Message) -> StoredEntry | None:
 
 def entries_of(stored: Sequence[StoredEntry]) -> list[ConversationEntry]:
     """Return the framework's form of entries."""
-    contents = ModelMessagesTypeAdapter.validate_json(json.dumps([one.message for one in stored]))
+    contents = ModelMessagesTypeAdapter.validate_json(
+        json.dumps([entry.message for entry in stored])
+    )
     return [
-        ConversationEntry(id=one.id, parent_id=one.parent_id, kind=one.kind, message=content)
-        for one, content in zip(stored, contents, strict=True)
+        ConversationEntry(id=entry.id, parent_id=entry.parent_id, kind=entry.kind, message=content)
+        for entry, content in zip(stored, contents, strict=True)
     ]
 
 
@@ -122,7 +124,7 @@ def tips_of(record: ConversationRecord | None) -> set[str]:
     """Return the ids of the newest entries of a record and of the branches that it has left."""
     if record is None:
         return set()
-    return {one for one in (record.head_id, *record.branches) if one is not None}
+    return {entry_id for entry_id in (record.head_id, *record.branches) if entry_id is not None}
 
 
 def used_entries(messages: Sequence[Message], state: State) -> dict[str, StoredEntry]:
@@ -133,7 +135,7 @@ def used_entries(messages: Sequence[Message], state: State) -> dict[str, StoredE
         state: its state.
     """
     stored: dict[str | None, StoredEntry] = {
-        one.id: one for one in map(stored_entry, messages) if one
+        entry.id: entry for entry in map(stored_entry, messages) if entry
     }
     used: dict[str, StoredEntry] = {}
     for tip in tips_of(state.record).union(*state.forks.values()):
@@ -201,7 +203,9 @@ def _text(part: Any) -> str:
     content = getattr(part, "content", None)
     if isinstance(part, UserPromptPart) and not isinstance(content, str):
         return "\n".join(
-            one if isinstance(one, str) else f"[{getattr(one, 'kind', type(one).__name__)}]"
-            for one in part.content
+            content
+            if isinstance(content, str)
+            else f"[{getattr(content, 'kind', type(content).__name__)}]"
+            for content in part.content
         )
     return content if isinstance(content, str) else f"[{part.part_kind}]"

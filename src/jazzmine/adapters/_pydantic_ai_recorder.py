@@ -56,11 +56,11 @@ class Runs:
         by_run: dict[str, list[Message]] = {}
         for entry, message in zip(entries, messages, strict=True):
             by_run.setdefault(entry.message.run_id or "", []).append(message)
-        return [(self._runs[one], by_run[one]) for one in by_run if one in self._runs]
+        return [(self._runs[run_id], by_run[run_id]) for run_id in by_run if run_id in self._runs]
 
     def end(self, run: RunRecorder) -> None:
         """Forget a run that was saved."""
-        self._runs = {name: one for name, one in self._runs.items() if one is not run}
+        self._runs = {name: other for name, other in self._runs.items() if other is not run}
 
 
 class JazzmineRecorder(AbstractCapability[Any]):

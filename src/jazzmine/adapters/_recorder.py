@@ -155,7 +155,7 @@ class RunRecorder:
         if self._message_id is not None:
             await self._store_changes()
         if self._message_id is None:
-            answers = [one for one in messages if one.role is MessageRole.ASSISTANT]
+            answers = [message for message in messages if message.role is MessageRole.ASSISTANT]
             return await self._trace_of(answers[-1].id) if answers else None
         return None
 
@@ -236,7 +236,7 @@ class RunRecorder:
         oldest = await self.store.get_messages_by_conversation_id(
             self.conversation_id, limit=_TITLE_MESSAGES
         )
-        said = (one.original_content for one in oldest if one.role is MessageRole.USER)
+        said = (message.original_content for message in oldest if message.role is MessageRole.USER)
         # What a program says in the name of the user is marked up.
         title = next((text for text in map(_shortened, said) if text and text[0] != "<"), "")
         if title:

@@ -45,6 +45,6 @@ def _parsed(number: str) -> tuple[list[int], bool]:
     """Return the three numbers of a version's release, and whether it comes before the release."""
     found = re.match(r"(\d+(?:\.\d+)*)(.*)", number)
     release, rest = found.groups() if found else ("0", "")
-    numbers = [int(one) for one in release.split(".")]
+    numbers = [int(part) for part in release.split(".")]
     is_prerelease = re.match(r"[-_.]?(a|b|c|rc|alpha|beta|pre|preview|dev)", rest.lower())
     return [*numbers, 0, 0][:3], is_prerelease is not None

@@ -116,11 +116,15 @@ class JazzmineHistoryProvider(HistoryProvider):
             ValueError: the session's id is missing.
         """
         stored = await self._store.get_messages_by_conversation_id(self._conversation(session_id))
-        hidden = {call for one in stored if one.is_flagged for call in _call_ids(one)}
-        visible = (_message(one, hidden) for one in stored if not one.is_flagged)
-        found = [one for one in visible if one is not None]
+        hidden = {call for message in stored if message.is_flagged for call in _call_ids(message)}
+        visible = (_message(message, hidden) for message in stored if not message.is_flagged)
+        found = [message for message in visible if message is not None]
         if self.skip_excluded:
-            return [one for one in found if not one.additional_properties.get("_excluded", False)]
+            return [
+                message
+                for message in found
+                if not message.additional_properties.get("_excluded", False)
+            ]
         return found
 
     async def save_messages(
@@ -160,7 +164,7 @@ class JazzmineHistoryProvider(HistoryProvider):
 
     async def _append_unsaved(self, conversation_id: str, items: list[dict[str, Any]]) -> None:
         stored = await self._newest(conversation_id, len(items) + 1)
-        known = [item for one in stored if (item := item_of(one, _KEY, None)) is not None]
+        known = [item for message in stored if (item := item_of(message, _KEY, None)) is not None]
         last = stored[-1].id if stored else None
         await self._append(conversation_id, _unsaved(known, items), last)
 
@@ -206,14 +210,16 @@ def _without_unanswered(messages: list[Message], answers: set[str]) -> list[Mess
     kept = []
     for message in messages:
         contents = [
-            one for one in message.contents if one.type != "function_call" or one.call_id in answers
+            content
+            for content in message.contents
+            if content.type != "function_call" or content.call_id in answers
         ]
         if len(contents) == len(message.contents):
             kept.append(message)
             continue
-        if not any(one.type == "function_call" for one in contents):
+        if not any(content.type == "function_call" for content in contents):
             # Some models refuse their reasoning without the calls that it led to.
-            contents = [one for one in contents if one.type != "text_reasoning"]
+            contents = [content for content in contents if content.type != "text_reasoning"]
         if contents:
             message = copy(message)
             message.contents = contents
@@ -226,7 +232,7 @@ def _unsaved(known: list[dict[str, Any]], given: list[dict[str, Any]]) -> list[d
     old, new = list(map(_identity, known)), list(map(_identity, given))
     # The whole history may also come after other messages, such as those of a system.
     begins = range(len(new) - len(old) + 1) if old else range(0)
-    begin = next((one for one in begins if new[one : one + len(old)] == old), None)
+    begin = next((index for index in begins if new[index : index + len(old)] == old), None)
     if begin is not None and (begin or len(old) > 1 or not _may_recur(known[-1])):
         return given[begin + len(old) :]
     for size in range(min(len(old), len(new)), 0, -1):
@@ -250,7 +256,11 @@ def _may_recur(item: dict[str, Any]) -> bool:
 def _call_ids(stored: records.Message) -> set[str]:
     """Return the ids of the calls that a message asks for, or has the results of."""
     contents = (item_of(stored, _KEY, None) or {}).get("contents") or []
-    return {one["call_id"] for one in contents if _is_of_call(one) and one.get("call_id")}
+    return {
+        content["call_id"]
+        for content in contents
+        if _is_of_call(content) and content.get("call_id")
+    }
 
 
 def _is_of_call(content: dict[str, Any]) -> bool:
@@ -267,9 +277,9 @@ def _message(stored: records.Message, hidden: set[str]) -> Message | None:
     item = item_of(stored, _KEY, None)
     if item is not None and hidden & _call_ids(stored):
         left = [
-            one
-            for one in item["contents"]
-            if not (_is_of_call(one) and one.get("call_id") in hidden)
+            content
+            for content in item["contents"]
+            if not (_is_of_call(content) and content.get("call_id") in hidden)
         ]
         return Message.from_dict({**item, "contents": left}) if left else None
     if item is not None:
@@ -281,5 +291,7 @@ def _message(stored: records.Message, hidden: set[str]) -> Message | None:
 
 def _described(item: dict[str, Any]) -> Described:
     contents: list[Any] = item.get("contents") or []
-    tools = [str(one.get("name")) for one in contents if one.get("type") == "function_call"]
+    tools = [
+        str(content.get("name")) for content in contents if content.get("type") == "function_call"
+    ]
     return Described(role_of(item.get("role")) or MessageRole.ASSISTANT, text_of(contents), tools)

@@ -121,8 +121,10 @@ class JazzmineSessionStore:
             return None if newest is None else _summary(newest, session_id)
 
         sessions = await self._below(project_key)
-        found = await asyncio.gather(*(summary(one.id, name) for one, name in sessions))
-        return [one for one in found if one is not None]
+        found = await asyncio.gather(
+            *(summary(conversation.id, name) for conversation, name in sessions)
+        )
+        return [entry for entry in found if entry is not None]
 
     async def delete(self, key: SessionKey) -> None:
         """Delete a transcript; a session's own one (no `subpath`) with those of its subagents."""
@@ -148,7 +150,9 @@ class JazzmineSessionStore:
                     messages[-1] = _with_summary(*unsaved[-1], summary)
                     expected = None if newest is None else newest.id
                 ids = {message.id for message in messages}
-                runs = [(run, [one for one in of if one.id in ids]) for run, of in recorded]
+                runs = [
+                    (run, [message for message in of if message.id in ids]) for run, of in recorded
+                ]
                 await self._conversations.append(conversation_id, messages, expected, runs)
             except ConflictError as error:
                 last = error.newest_id
@@ -156,9 +160,11 @@ class JazzmineSessionStore:
                 raise
             except IntegrityError as error:
                 # Some of the messages are stored already.
-                found = await self._store.get_messages_by_ids([one.id for one, _ in unsaved])
-                stored = {one.id for one in found}
-                unsaved = [one for one in unsaved if one[0].id not in stored]
+                found = await self._store.get_messages_by_ids(
+                    [message.id for message, _ in unsaved]
+                )
+                stored = {message.id for message in found}
+                unsaved = [pair for pair in unsaved if pair[0].id not in stored]
                 raise ConflictError(str(error)) from error
 
         await retry_conflicts(attempt)
@@ -196,9 +202,15 @@ class JazzmineSessionStore:
         """Return the conversations whose key has one part more than these, and that part."""
         prefix = _joined(_KEY, self._user_id, *parts, "")
         found = await self._store.get_conversations_by_user_id(self._user_id)
-        below = [(one, one.id.removeprefix(prefix)) for one in found if one.id.startswith(prefix)]
+        below = [
+            (conversation, conversation.id.removeprefix(prefix))
+            for conversation in found
+            if conversation.id.startswith(prefix)
+        ]
         return [
-            (one, unquote(rest, errors="surrogatepass")) for one, rest in below if "/" not in rest
+            (conversation, unquote(rest, errors="surrogatepass"))
+            for conversation, rest in below
+            if "/" not in rest
         ]
 
     def _conversation_id(self, key: SessionKey) -> str:
@@ -251,12 +263,14 @@ def _described(entry: Any) -> Described:
         named = (
             entry.get(name) for name in ("summary", "customTitle", "aiTitle", "tag", "content")
         )
-        text = next((one for one in named if isinstance(one, str)), "")
+        text = next((text for text in named if isinstance(text, str)), "")
         return Described(MessageRole.SYSTEM, f"[{kind}] {text}".rstrip())
     content = message.get("content")
-    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
-    tools = [str(one.get("name")) for one in blocks if one.get("type") == "tool_use"]
+    blocks = (
+        [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    )
+    tools = [str(block.get("name")) for block in blocks if block.get("type") == "tool_use"]
     role = role_of(kind) or MessageRole.SYSTEM
-    if blocks and all(one.get("type") == "tool_result" for one in blocks):
+    if blocks and all(block.get("type") == "tool_result" for block in blocks):
         role = MessageRole.TOOL
     return Described(role, text_of(content), tools)

@@ -124,11 +124,19 @@ class JazzmineConversationStore(ConversationStore):
         after: str | None = None
         while True:
             conversations = await self._page(scope, after)
-            mine = [one.id for one in conversations if one.agent_id == self._agent_id]
+            mine = [
+                conversation.id
+                for conversation in conversations
+                if conversation.agent_id == self._agent_id
+            ]
             records = await asyncio.gather(*map(self.read_record, mine))
-            in_scope = [one for one in records if one and (scope is None or one.scope == scope)]
-            by_id |= {one.conversation_id: one for one in in_scope}
-            found = sorted(by_id.values(), key=lambda one: one.updated_at, reverse=True)[:limit]
+            in_scope = [
+                record for record in records if record and (scope is None or record.scope == scope)
+            ]
+            by_id |= {record.conversation_id: record for record in in_scope}
+            found = sorted(by_id.values(), key=lambda record: record.updated_at, reverse=True)[
+                :limit
+            ]
             if len(conversations) < _PAGE:
                 return found
             # A conversation is updated in the millisecond of its record, or later.
@@ -197,11 +205,13 @@ class JazzmineConversationStore(ConversationStore):
         if message is None or stored_entry(message) is None:
             raise KeyError(entry_id)
         conversation_id, found = message.conversation_id, [message]
-        if limit is None or any(one.conversation_id == conversation_id for one in known):
+        if limit is None or any(
+            conversation.conversation_id == conversation_id for conversation in known
+        ):
             found += await self._store.get_messages_by_conversation_id(conversation_id)
         elif limit > 1:
             found += await self._store.get_immediate_context(conversation_id, limit)
-        return {one.id: one for one in map(stored_entry, found) if one}
+        return {entry.id: entry for entry in map(stored_entry, found) if entry}
 
     async def _page(self, scope: str | None, after: str | None) -> list[Conversation]:
         if scope:
@@ -268,8 +278,8 @@ class JazzmineConversationStore(ConversationStore):
         known = tips_of(state.record) | {entry.id for entry in entries}
         referred = (tips_of(record) | parents) - known
         found = await self._store.get_messages_by_ids(referred) if referred else []
-        stored = [one for one in map(stored_entry, found) if one]
-        if record.head_id in referred - {one.id for one in stored}:
+        stored = [entry for entry in map(stored_entry, found) if entry]
+        if record.head_id in referred - {entry.id for entry in stored}:
             raise ConversationConflict(record.conversation_id)
         borrowed: dict[str, set[str]] = {}
         for entry in stored:
@@ -332,7 +342,7 @@ class JazzmineConversationStore(ConversationStore):
         sources = {
             source: left
             for source, ids in old.sources.items()
-            if (left := [one for one in ids if one in referred])
+            if (left := [entry_id for entry_id in ids if entry_id in referred])
         }
         state = State(record, forks, sources, released)
         note = "[deleted]" if record is None else "[fork deleted]"

@@ -200,8 +200,8 @@ class JazzmineSessionRepository(SessionRepository):
             offset: how many of the oldest to leave out.
         """
         stored = self._store.get_messages_by_conversation_id(_joined(session_id, agent_id))
-        found = [one for message in stored if (one := _session_message(message)) is not None]
-        found.sort(key=lambda one: one.message_id)
+        found = [entry for message in stored if (entry := _session_message(message)) is not None]
+        found.sort(key=lambda entry: entry.message_id)
         return found[offset:] if limit is None else found[offset : offset + limit]
 
     def create_multi_agent(
@@ -319,7 +319,7 @@ class JazzmineSessionRepository(SessionRepository):
                 found = self._store.get_messages_by_conversation_id(conversation_id)
         except NotFoundError as error:
             raise ConflictError(str(error)) from error
-        numbers = [one.message_id for one in map(_session_message, found) if one is not None]
+        numbers = [entry.message_id for entry in map(_session_message, found) if entry is not None]
         return found[-1].id if found else None, max(numbers, default=-1)
 
     def _message(self, session_id: str, agent_id: str, message: SessionMessage) -> Message:
@@ -365,10 +365,10 @@ def _session_message(message: Message) -> SessionMessage | None:
 
 
 def _described(message: Any) -> Described:
-    blocks = [one for one in message.get("content") or [] if isinstance(one, dict)]
-    tools = [str(one["toolUse"].get("name")) for one in blocks if "toolUse" in one]
+    blocks = [block for block in message.get("content") or [] if isinstance(block, dict)]
+    tools = [str(block["toolUse"].get("name")) for block in blocks if "toolUse" in block]
     role = role_of(message.get("role")) or MessageRole.USER
-    if blocks and all("toolResult" in one for one in blocks):
+    if blocks and all("toolResult" in block for block in blocks):
         role = MessageRole.TOOL
     return Described(role, "\n".join(map(_text, blocks)), tools)
 

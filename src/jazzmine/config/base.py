@@ -77,9 +77,9 @@ class BackendConfig:
     @classmethod
     def url_options(cls) -> dict[str, Any]:
         """Return the options that may be in a URL after the address, with their defaults."""
-        known = [one for one in fields(cls) if one.name not in _ADDRESSES]
-        own = [one for one in known if one not in fields(BackendConfig)]
-        return {one.name: one.default for one in (*own, *(x for x in known if x not in own))}
+        known = [field for field in fields(cls) if field.name not in _ADDRESSES]
+        own = [field for field in known if field not in fields(BackendConfig)]
+        return {field.name: field.default for field in (*own, *(x for x in known if x not in own))}
 
     @classmethod
     def require(cls, config: object) -> None:

@@ -193,7 +193,9 @@ def _read_mapping(
     for key in options:
         if key not in names:
             # Perhaps the storage was forgotten, and this one is the default.
-            others = [one.storage for one in kinds if key in (field.name for field in fields(one))]
+            others = [
+                kind.storage for kind in kinds if key in (field.name for field in fields(kind))
+            ]
             meant = f"; it is one of {' and '.join(map(repr, others))}"
             raise ConfigurationError(
                 f"unknown key {key!r} for storage {kind.storage!r}"

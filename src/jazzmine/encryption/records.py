@@ -235,10 +235,10 @@ def _uncover(kind: type[Record], fields: dict[str, Any], words: dict[str, Any]) 
         sealed = words.get(name, [{}] * len(stored))
         if len(sealed) != len(stored):
             return False
-        for one, own in zip(stored, sealed, strict=True):
-            if not _uncover(part, one, own):
+        for element, own in zip(stored, sealed, strict=True):
+            if not _uncover(part, element, own):
                 return False
-        words[name] = [{**one, **own} for one, own in zip(stored, sealed, strict=True)]
+        words[name] = [{**element, **own} for element, own in zip(stored, sealed, strict=True)]
     return True
 
 
@@ -258,7 +258,7 @@ def _parsed(rows: Sequence[Row]) -> list[dict[str, Any]]:
             raise ValueError
     except ValueError:
         parsed = [_parsed_body(body) for body in bodies]
-    return [one if isinstance(one, dict) else {} for one in parsed]
+    return [body if isinstance(body, dict) else {} for body in parsed]
 
 
 def _parsed_body(body: str | bytes) -> Any:

@@ -232,12 +232,14 @@ def forked(
     Returns:
         The copies' ids by the messages' ids, and the copies.
     """
-    copies = {one.id: _moved(one, owner, id=forked_id(salt, one.id)) for one in messages}
+    copies = {
+        message.id: _moved(message, owner, id=forked_id(salt, message.id)) for message in messages
+    }
     ids = {source: copy.id for source, copy in copies.items()}
     of_traces = [
-        _moved(one, owner, id=forked_id(salt, one.id), message_id=ids[one.message_id])
-        for one in traces
-        if one.message_id in ids
+        _moved(trace, owner, id=forked_id(salt, trace.id), message_id=ids[trace.message_id])
+        for trace in traces
+        if trace.message_id in ids
     ]
     return ids, list(copies.values()), of_traces
 

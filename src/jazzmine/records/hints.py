@@ -28,31 +28,33 @@ def with_hints(error: ValidationError, kind: type[BaseModel]) -> ValidationError
 
     A default that depends on other fields is not made if one of these was refused.
     """
-    details = [one for one in error.errors() if one["type"] != "default_factory_not_called"]
+    details = [
+        detail for detail in error.errors() if detail["type"] != "default_factory_not_called"
+    ]
     return ValidationError.from_exception_data(
-        error.title, [_with_hint(one, kind) for one in details]
+        error.title, [_with_hint(detail, kind) for detail in details]
     )
 
 
-def _with_hint(one: ErrorDetails, kind: type[BaseModel]) -> InitErrorDetails:
-    meant = _meant(one, kind)
-    text = f"{one['msg']}; did you mean {meant!r}?" if meant else one["msg"]
+def _with_hint(detail: ErrorDetails, kind: type[BaseModel]) -> InitErrorDetails:
+    meant = _meant(detail, kind)
+    text = f"{detail['msg']}; did you mean {meant!r}?" if meant else detail["msg"]
     return InitErrorDetails(
-        type=PydanticCustomError(one["type"], text),
-        loc=one["loc"],
-        input=one["input"],
+        type=PydanticCustomError(detail["type"], text),
+        loc=detail["loc"],
+        input=detail["input"],
     )
 
 
-def _meant(one: ErrorDetails, kind: type[BaseModel]) -> str | None:
+def _meant(detail: ErrorDetails, kind: type[BaseModel]) -> str | None:
     """Return the name of a field or a value that is like the wrong one, or None."""
-    if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
-        return _nearest(str(one["loc"][0]), list(kind.model_fields), _FIELDS)
-    field = kind.model_fields.get(str(one["loc"][0])) if len(one["loc"]) == 1 else None
-    if one["type"] == "enum" and field is not None and isinstance(one["input"], str):
+    if detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
+        return _nearest(str(detail["loc"][0]), list(kind.model_fields), _FIELDS)
+    field = kind.model_fields.get(str(detail["loc"][0])) if len(detail["loc"]) == 1 else None
+    if detail["type"] == "enum" and field is not None and isinstance(detail["input"], str):
         values: Any = field.annotation
         if isinstance(values, type) and issubclass(values, Enum):
-            return _nearest(one["input"].lower(), [str(v.value) for v in values], _ROLES)
+            return _nearest(detail["input"].lower(), [str(v.value) for v in values], _ROLES)
     return None
 
 

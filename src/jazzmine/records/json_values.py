@@ -13,12 +13,12 @@ def contains(fields: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(key in fields and equal_json(fields[key], wanted[key]) for key in wanted)
 
 
-def equal_json(one: Any, other: Any) -> bool:
+def equal_json(value: Any, other: Any) -> bool:
     """Compare two JSON values: 1 equals 1.0 but, unlike in Python, True does not equal 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and contains(one, other)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(equal_json, one, other))
-    return bool(one == other)
+    if isinstance(value, bool) or isinstance(other, bool):
+        return value is other
+    if isinstance(value, dict) and isinstance(other, dict):
+        return value.keys() == other.keys() and contains(value, other)
+    if isinstance(value, list) and isinstance(other, list):
+        return len(value) == len(other) and all(map(equal_json, value, other))
+    return bool(value == other)

@@ -141,10 +141,10 @@ def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, 
             return record, replaced
         except ValidationError as error:
             first = first or error
-            found = [one for one in error.errors(include_url=False) if _replace(data, one)]
+            found = [detail for detail in error.errors(include_url=False) if _replace(data, detail)]
         if not found:
             break
-        replaced.update((_name(one["loc"]), one["msg"]) for one in found)
+        replaced.update((_name(detail["loc"]), detail["msg"]) for detail in found)
     assert first is not None
     raise first
 
@@ -252,9 +252,9 @@ _REMEDIES = {
 def unreadable(kind: type[Record], stored_id: Any, error: ValidationError) -> ValidationError:
     """Return the same error with the record's id and what to do."""
     details = []
-    for one in error.errors(include_url=False):
-        reason = PydanticCustomError(one["type"], "{said}", {"said": one["msg"]})
-        details.append(InitErrorDetails(type=reason, loc=one["loc"], input=one["input"]))
+    for detail in error.errors(include_url=False):
+        reason = PydanticCustomError(detail["type"], "{said}", {"said": detail["msg"]})
+        details.append(InitErrorDetails(type=reason, loc=detail["loc"], input=detail["input"]))
     name = kind.__name__
     title = f"the stored {name} {stored_id!a} ({_REMEDIES[name]})"
     return ValidationError.from_exception_data(title, details)

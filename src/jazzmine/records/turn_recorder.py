@@ -192,7 +192,7 @@ class TurnRecorder:
         messages = self.messages
         if not messages:
             raise ValueError("a trace belongs to a message: record one with user() or assistant()")
-        of_assistant = [one for one in messages if one.role is MessageRole.ASSISTANT]
+        of_assistant = [message for message in messages if message.role is MessageRole.ASSISTANT]
         return self.trace_of((of_assistant or messages)[-1].id)
 
     def trace_of(self, message_id: str) -> TurnTrace:

@@ -454,7 +454,7 @@ class PostgresBackend(MessageBackend):
         scope = scope._replace(viewer=self.viewer)
         parameters = {
             **words.scope_parameters(scope),
-            "queries": [words.scope_query(scope, words.clause_query(one)) for one in clauses],
+            "queries": [words.scope_query(scope, words.clause_query(clause)) for clause in clauses],
             "most_messages": MOST_MESSAGES_COUNTED,
             "most_found": MOST_FOUND_COUNTED,
         }

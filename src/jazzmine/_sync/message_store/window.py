@@ -50,5 +50,7 @@ def _fill(window: ContextWindow, read_page: Work[list[Message]]) -> None:
         if is_last:
             return
         # Where nearly all messages are flagged calls, reading them all would take long.
-        calls = not page or window.is_waiting or sum(one.is_flagged for one in page) * 2 <= size
+        calls = (
+            not page or window.is_waiting or sum(message.is_flagged for message in page) * 2 <= size
+        )
         after = page[-1].id if page else after

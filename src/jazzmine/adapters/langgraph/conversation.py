@@ -77,8 +77,8 @@ class Projection:
             first = 0
             for part, name in zip(parts, names, strict=True):
                 if (thread, name) not in self._known:
-                    for index, one in enumerate(part, first):
-                        message = _message(thread, user_id, index, one)
+                    for index, content in enumerate(part, first):
+                        message = _message(thread, user_id, index, content)
                         said[message.id] = message  # the last of one id, in the place of the first
                 first += len(part)
             if said:
@@ -99,7 +99,10 @@ class Projection:
     ) -> None:
         tried: list[Message] | None = None
         while True:
-            stored = {one.id: one for one in await self._messages.get_messages_by_ids(list(said))}
+            stored = {
+                message.id: message
+                for message in await self._messages.get_messages_by_ids(list(said))
+            }
             new = [message for message in said.values() if message.id not in stored]
             try:
                 if new:

@@ -53,16 +53,16 @@ def copy_threads(
     for thread in threads:
         latest: dict[str, str] = {}
         for page in _pages(old, thread):
-            copies = [_copied(one, new, thread, user_id, latest) for one in page]
+            copies = [_copied(source, new, thread, user_id, latest) for source in page]
             # What `new` has in memory is not asked.
             reader = copy(new)
             reader._known = Known()
-            for one, (config, metadata) in zip(page, copies, strict=True):
+            for source, (config, metadata) in zip(page, copies, strict=True):
                 found = reader.get_tuple(config)
-                part = "all" if found is None else _difference(one, metadata, found, new.serde)
+                part = "all" if found is None else _difference(source, metadata, found, new.serde)
                 if part:
                     raise JazzmineError(
-                        f"the copy of the checkpoint {one.checkpoint['id']!r} of the thread"
+                        f"the copy of the checkpoint {source.checkpoint['id']!r} of the thread"
                         f" {thread!r} differs in its {part}"
                     )
         yield thread
@@ -77,17 +77,17 @@ def _pages(old: BaseCheckpointSaver[Any], thread: str) -> Iterator[list[Checkpoi
             yield page
             return
         # The next page is of lower ids: checkpoints of one id (in other namespaces) stay together.
-        ids = [one.checkpoint["id"] for one in page]
+        ids = [source.checkpoint["id"] for source in page]
         if ids != sorted(ids, reverse=True):
             raise ValueError("the old saver has not listed the latest checkpoints first")
         last_id = ids[-1]
-        page = [one for one in page if one.checkpoint["id"] != last_id]
+        page = [source for source in page if source.checkpoint["id"] != last_id]
         yield page
         before = page[-1].config
 
 
 def _copied(
-    one: CheckpointTuple,
+    source: CheckpointTuple,
     new: JazzmineSaver,
     thread: str,
     user_id: str | None,
@@ -103,12 +103,12 @@ def _copied(
         latest: the id of the one that was copied last, by namespace: most values are its values,
             too, and are stored already.
     """
-    place = one.config["configurable"]
+    place = source.config["configurable"]
     namespace = place.get("checkpoint_ns") or ""
-    metadata: Any = one.metadata
+    metadata: Any = source.metadata
     owner = user_id or metadata.get("user_id")
-    parent = one.parent_config["configurable"]["checkpoint_id"] if one.parent_config else None
-    checkpoint: Any = one.checkpoint
+    parent = source.parent_config["configurable"]["checkpoint_id"] if source.parent_config else None
+    checkpoint: Any = source.checkpoint
     before = config_of(thread, namespace, parent or "", owner)
     new._steps.plain(
         new._writer.put(
@@ -121,7 +121,7 @@ def _copied(
     )
     latest[namespace] = checkpoint["id"]
     config = config_of(thread, namespace, checkpoint["id"], owner)
-    by_task = sorted(one.pending_writes or [], key=lambda write: write[0])
+    by_task = sorted(source.pending_writes or [], key=lambda write: write[0])
     for task, writes in groupby(by_task, key=lambda write: write[0]):
         new.put_writes(config, [(channel, value) for _, channel, value in writes], task)
     return config, get_checkpoint_metadata(before, metadata)
@@ -132,23 +132,23 @@ def _difference(
 ) -> str | None:
     """Return the name of a part in which a copy differs, or None."""
     parents = [
-        one.parent_config and one.parent_config["configurable"]["checkpoint_id"]
-        for one in (old, new)
+        side.parent_config and side.parent_config["configurable"]["checkpoint_id"]
+        for side in (old, new)
     ]
     if parents[0] != parents[1]:
         return "parent"
     if metadata != new.metadata:
         return "metadata"
-    rests = [{**one.checkpoint, "channel_values": None} for one in (old, new)]
+    rests = [{**side.checkpoint, "channel_values": None} for side in (old, new)]
     if rests[0] != rests[1]:
         return "checkpoint"
-    channels = [one.checkpoint["channel_values"] for one in (old, new)]
+    channels = [side.checkpoint["channel_values"] for side in (old, new)]
     if channels[0].keys() != channels[1].keys():
         return "channels"
     for name, value in channels[0].items():
         if not _is_equal(value, channels[1][name], serde):
             return f"channel {name!r}"
-    writes = [sorted(one.pending_writes or [], key=lambda write: write[:2]) for one in (old, new)]
+    writes = [sorted(side.pending_writes or [], key=lambda write: write[:2]) for side in (old, new)]
     if [write[:2] for write in writes[0]] != [write[:2] for write in writes[1]] or not all(
         _is_equal(first[2], second[2], serde) for first, second in zip(*writes, strict=True)
     ):

@@ -167,7 +167,7 @@ class JazzmineStore(BaseStore):
             page = await self._items.list_namespaces((*_ROOT, *prefix), limit=_AT_ONCE, after=last)
             for place in page:
                 namespace = place[len(_ROOT) :]
-                if all(namespace_matches(namespace, one) for one in conditions):
+                if all(namespace_matches(namespace, condition) for condition in conditions):
                     found[namespace[: operation.max_depth]] = None
             if len(page) < _AT_ONCE:
                 break

@@ -101,9 +101,11 @@ class Writer:
             data=encoded(self.serde, record),
             user_id=user_id,
         )
-        added = {digest: one for digest, one in new.items.items() if digest not in stored}
+        added = {digest: value for digest, value in new.items.items() if digest not in stored}
         await self.items.apply([*map(PutItem, added.values()), PutItem(item)])
-        self.known.add_values(thread, {digest: one.data or b"" for digest, one in added.items()})
+        self.known.add_values(
+            thread, {digest: value.data or b"" for digest, value in added.items()}
+        )
         self.known.add_checkpoint(
             (thread, namespace, kept["id"]), KnownCheckpoint(versions, values)
         )

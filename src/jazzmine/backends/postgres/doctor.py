@@ -85,7 +85,10 @@ def check_pool(
     Args:
         role, database: their own limits; None or a negative number is none.
     """
-    limits = [server - reserved, *(one for one in (role, database) if one is not None and one >= 0)]
+    limits = [
+        server - reserved,
+        *(limit for limit in (role, database) if limit is not None and limit >= 0),
+    ]
     most = min(limits)
     if pool_max > most:
         return failed(

@@ -81,8 +81,8 @@ class Address:
         if isinstance(parts, str):
             raise InvalidAddressError(f"the PostgreSQL address can't be parsed{parts or _FORM}")
         host, port = str(parts.get("host") or ""), str(parts.get("port") or "")
-        ports = [one for one in port.split(",") if one]
-        if "@" in host or not all(one.isdecimal() and int(one) < 65536 for one in ports):
+        ports = [number for number in port.split(",") if number]
+        if "@" in host or not all(number.isdecimal() and int(number) < 65536 for number in ports):
             raise _refused()
         if "://" in dsn and "@" in str(parts.get("dbname") or ""):
             raise _refused()
@@ -103,9 +103,9 @@ class Address:
             random.shuffle(endpoints)
         sessions = _PASSES.get(endpoints[0].session, ("",))
         return [
-            Endpoint(one.host, one.port, one.hostaddr, session or one.session)
+            Endpoint(endpoint.host, endpoint.port, endpoint.hostaddr, session or endpoint.session)
             for session in sessions
-            for one in endpoints
+            for endpoint in endpoints
         ]
 
     def conninfo_of(self, endpoint: Endpoint, hostaddr: str) -> str:
@@ -195,7 +195,9 @@ def _endpoints(parts: Mapping[str, Any]) -> tuple[Endpoint, ...]:
     if len(ports) != count or min(len(hosts), len(addresses)) not in (1, count):
         raise _refused()
     # A list that is not given has one empty part.
-    hosts, addresses = (one if len(one) == count else [""] * count for one in (hosts, addresses))
+    hosts, addresses = (
+        values if len(values) == count else [""] * count for values in (hosts, addresses)
+    )
     session = _part(parts, "target_session_attrs")
     return tuple(
         Endpoint(host.strip(), port.strip(), address.strip(), session)
@@ -210,4 +212,4 @@ def _name(host: str, port: str) -> str:
         return f"{host}:{port}"
     hosts = host.split(",")
     ports = port.split(",") if "," in port else [port] * len(hosts)
-    return ",".join(f"{one}:{other}" for one, other in zip(hosts, ports, strict=False))
+    return ",".join(f"{host}:{other}" for host, other in zip(hosts, ports, strict=False))

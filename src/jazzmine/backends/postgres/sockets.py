@@ -89,4 +89,4 @@ def addresses_of(host: str, port: str) -> list[str]:
         found = socket.getaddrinfo(host, port or None, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(f"no name of a host: {error}") from None
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    return list(dict.fromkeys(str(address[4][0]) for address in found))

@@ -150,7 +150,7 @@ class PostgresClient:
             ConfigurationError: the role may not change the schema.
             StoreUnavailableError: the server went away, or `migration_timeout` has passed.
         """
-        (component,) = (one for one in self._components if one.has_messages)
+        (component,) = (component for component in self._components if component.has_messages)
         self._beside(
             lambda connection: change_search(connection, self._config, component, language)
         )
