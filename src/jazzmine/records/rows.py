@@ -62,7 +62,8 @@ class RowDecoder(Generic[AnyRecord]):
             require_stored(record)
         except ValidationError as error:
             record = self._repaired(row, error)
-        self._require_opened(record)
+        if vars(record)["metadata"]:
+            self._require_opened(record)
         return record
 
     def records_in_parts(self, rows: Sequence[Row]) -> list[AnyRecord]:
