@@ -155,7 +155,7 @@ def test_a_message_that_was_stored_while_its_conversation_was_deleted_is_deleted
 ) -> None:
     with MessageStore.initialize(config) as other:
         other.store_message(message("m3"))
-        Rival(monkeypatch, "remove", lambda: other.store_message(message("m4")))
+        Rival(monkeypatch, "is_retired", lambda: other.store_message(message("m4")))
 
         assert store.delete_conversation("c1")
         with pytest.raises(IntegrityError):
@@ -196,17 +196,17 @@ def test_a_process_that_ends_after_the_transaction_leaves_no_message_without_its
         Rival(monkeypatch, "remove", store_meanwhile)
         ends = False
 
-        def end(client: MongoDBClient, work: Any) -> Any:
+        def end(client: MongoDBClient, session: Any, work: Any) -> Any:
             nonlocal ends
             if ends:
                 raise KeyboardInterrupt
-            result = transaction(client, work)
+            result = commit(client, session, work)
             ends = bool(rivals)
             return result
 
-        transaction = MongoDBClient.transaction
+        commit = MongoDBClient.commit
         client = cast("MongoDBBackend", store.backend).client
-        monkeypatch.setattr(client, "transaction", partial(end, client))
+        monkeypatch.setattr(client, "commit", partial(end, client))
         with suppress(KeyboardInterrupt):
             delete(store)
         rivals[0].join(10)

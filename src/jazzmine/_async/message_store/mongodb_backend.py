@@ -19,10 +19,8 @@ from jazzmine._async.message_store.backend import (
 from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.mongodb_search import MongoDBSearch
 from jazzmine._async.message_store.searching import settle_search
-from jazzmine._compat.async_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
-    conversation_document,
     document_of,
     escaped,
     id_of,
@@ -30,7 +28,6 @@ from jazzmine.backends.mongodb.documents import (
     stored_fields,
     to_row,
     to_rows,
-    trace_document,
     unescaped,
 )
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
@@ -151,38 +148,31 @@ class MongoDBBackend(MessageBackend):
     async def ping(self) -> None:
         await self.client.command("ping")
 
-    @property
-    def _stored(self) -> steps.Collections:
-        return steps.Collections(*map(self.client.collection, (CONVERSATIONS, MESSAGES, TRACES)))
-
     async def _require_seen(self, conversation_id: str) -> None:
         """Raise NotSeenError unless a conversation is the viewer's, if there is a viewer.
 
         Before a call waits for those before it: it must not wait for another user's.
         """
-        if self.viewer is not None:
-            query = {**equal(id=conversation_id), **seen(self.viewer)}
-            if await self._one(self._stored.conversations, query) is None:
-                raise unseen_conversation(conversation_id)
+        if self.viewer is not None and await self.get_conversation(conversation_id) is None:
+            raise unseen_conversation(conversation_id)
 
-    async def _within(self, conversation_id: str | None = None) -> Document:
-        """Return the query for what is in the viewer's conversations, or in one of them.
-
-        Without a viewer, it matches everything.
-        """
+    async def _within(self, collection: Collection, query: Document) -> Document:
+        """Return the condition for what the viewer sees of the documents of a query."""
         if self.viewer is None:
             return {}
-        query = seen(self.viewer)
-        if conversation_id is not None:
-            query.update(equal(id=conversation_id))
-        found = await self._stored.conversations.find(query, {"id": 1}).to_list()
-        return {"conversation_id": {"$in": [document["id"] for document in found]}}
+        own = seen(self.viewer)
+        if collection.name == CONVERSATIONS:
+            return own
+        if "conversation_id" in query:
+            own["id"] = query["conversation_id"]
+        conversations = await self.client.collections[CONVERSATIONS].find(own, {"id": 1}).to_list()
+        return {"conversation_id": {"$in": [document["id"] for document in conversations]}}
 
-    async def _seen_among(
-        self, collection: Collection, query: Document, viewer: str
-    ) -> list[Document]:
-        """Return the messages or traces of a query that are in the viewer's conversations."""
-        pipeline = seen_among(query, viewer)
+    async def _seen_among(self, collection: Collection, query: Document) -> list[Document]:
+        """Return the few documents of a query that the viewer sees."""
+        if self.viewer is None or collection.name == CONVERSATIONS:
+            return await self._find(collection, query)
+        pipeline = seen_among(query, self.viewer)
         if self._search.projection:
             pipeline.append({"$project": self._search.projection})
 
@@ -196,87 +186,66 @@ class MongoDBBackend(MessageBackend):
         """Return the query for a message's conversation, if there is a viewer."""
         if self.viewer is None:
             return {}
-        query = equal(id=message_id)
-        found = await self._seen_among(self._stored.messages, query, self.viewer)
+        found = await self._seen_among(self.client.collections[MESSAGES], equal(id=message_id))
         if not found:
             raise unseen_message(message_id)
-        return {"conversation_id": {"$eq": found[0]["conversation_id"]}}
+        return equal(conversation_id=found[0]["conversation_id"])
 
-    async def _require_storable(self, turn: steps.TurnDocuments, viewer: str) -> None:
+    async def _require_storable(
+        self, turn: steps.TurnDocuments, ids: set[str], viewer: str
+    ) -> None:
         """Raise an error unless a turn is for conversations of the viewer."""
-        own = set[str]() if turn.conversation is None else {turn.conversation["id"]}
-        wanted = {*turn.owners} - own
-        of_trace = None
-        if turn.trace and turn.trace["message_id"] not in map(id_of, turn.messages):
-            of_trace = turn.trace["conversation_id"]
-        ids = wanted | own | ({of_trace} if of_trace else set())
-        conversations, query = self._stored.conversations, among("id", list(ids))
-        found = await self.client.read(
-            lambda: conversations.find(query, {"id": 1, "user_id": 1}).to_list()
-        )
+        fields = {"id": 1, "user_id": 1}
+        conversations, query = self.client.collections[CONVERSATIONS], among("id", list(ids))
+        found = await self.client.read(lambda: conversations.find(query, fields).to_list())
         owners = {id_of(document): document.get("user_id") or UNKNOWN_ID for document in found}
-        for given in own:
-            if owners.get(given, viewer) != viewer:
-                raise taken("conversation", given)
-        for owner in sorted(wanted):
+        own = None if turn.conversation is None else turn.conversation["id"]
+        if own is not None and owners.setdefault(own, viewer) != viewer:
+            raise taken("conversation", own)
+        for owner in sorted(turn.owners):
             if owners.get(owner) != viewer:
                 raise unseen_conversation(owner)
-        if turn.trace and of_trace and owners.get(of_trace) != viewer:
-            raise unseen_message(turn.trace["message_id"])
+        trace = turn.trace
+        if trace is None or trace["message_id"] in map(id_of, turn.messages):
+            return
+        if owners.get(trace["conversation_id"]) != viewer:
+            raise unseen_message(trace["message_id"])
 
     # Writes
 
     async def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
-        owners = [message.record.conversation_id for message in messages]
-        documents = await built(message_documents, messages, messages, self._search.analyser)
-        ids = list(owners)
-        first = None if conversation is None else conversation_document(conversation)
-        last = None if trace is None else trace_document(trace)
-        if first is not None:
-            ids.append(first["id"])
-        if last is not None:
-            ids.append(last["conversation_id"])
-        given = steps.TurnDocuments(first, documents, last, owners, self.viewer)
-        if self.viewer is not None:
-            await self._require_storable(given, self.viewer)
-        is_single = first is None and last is None and len(documents) == 1
-        async with self.client.line(ids):
-            if first is not None and not documents and last is None:
-                await self._put_conversations([first])
-            elif not (is_single and await self._put_guarded(documents[0])):
-                await self._put_turn(given)
-
-    async def _put_conversations(self, documents: Sequence[Document]) -> None:
-        async def attempt(session: Session | None) -> None:
-            for document in documents:
-                own = {**equal(id=document["id"]), **seen(self.viewer)}
-                await self._stored.conversations.replace_one(own, document, True, session=session)
-
-        await self.client.write(attempt)
-
-    async def _put_guarded(self, message: Document) -> bool:
-        guard = self._guards.get(message["conversation_id"])
-        if guard is None:
-            return False
-        stored = self._stored
-        return await self.client.write(
-            lambda session: steps.put_guarded(stored, session, guard, message)
+        given = steps.TurnDocuments(
+            None if conversation is None else document_of(conversation),
+            await built(message_documents, messages, messages, self._search.analyser),
+            None if trace is None else document_of(trace),
+            {message.record.conversation_id for message in messages},
+            self.viewer,
         )
-
-    async def _put_turn(self, turn: steps.TurnDocuments) -> None:
+        ids = set(given.owners)
+        if conversation is not None:
+            ids.add(conversation.record.id)
+        if trace is not None:
+            ids.add(trace.record.conversation_id)
+        if self.viewer is not None:
+            await self._require_storable(given, ids, self.viewer)
         replaces = False
 
-        async def attempt(session: Session | None) -> dict[str, Document]:
+        async def put(session: Session | None) -> dict[str, Document]:
             # After a first attempt the message's other trace may be what was in the way.
             nonlocal replaces
             replaced, replaces = replaces, True
-            return await steps.put_turn(self._stored, session, turn, replaced)
+            return await steps.put_turn(self.client.collections, session, given, replaced)
 
-        guards = await self.client.transaction(attempt)
-        if len(self._guards) > _MOST_GUARDS:
-            self._guards.clear()
-        self._guards.update(guards)
+        async def attempt(session: Session | None) -> None:
+            if await steps.put_alone(self.client.collections, session, given, self._guards):
+                return
+            guards = await self.client.commit(session, put)
+            if len(self._guards) > _MOST_GUARDS:
+                self._guards.clear()
+            self._guards.update(guards)
+
+        await self.client.write(ids, attempt)
 
     async def store_many(
         self,
@@ -284,10 +253,8 @@ class MongoDBBackend(MessageBackend):
         messages: Sequence[Snapshot[Message]],
         traces: Sequence[Snapshot[TurnTrace]],
     ) -> None:
-        if conversations:
-            documents = list(map(conversation_document, conversations))
-            async with self.client.line([document["id"] for document in documents]):
-                await self._put_conversations(documents)
+        for conversation in conversations:
+            await self.store(Turn(conversation))
         if messages:
             await self.store(Turn(messages=messages))
         for trace in traces:
@@ -295,76 +262,52 @@ class MongoDBBackend(MessageBackend):
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         own = {**equal(id=message_id), **await self._owner_of(message_id)}
-        change = flag(flagged)
 
         async def attempt(session: Session | None) -> bool:
-            done = await self._stored.messages.update_one(own, change, session=session)
+            done = await self.client.collections[MESSAGES].update_one(
+                own, flag(flagged), session=session
+            )
             return bool(done.matched_count)
 
-        async with self.client.line([message_id]):
-            return await self.client.write(attempt)
+        return await self.client.write([message_id], attempt)
 
     async def delete_message(self, message_id: str) -> bool:
         owner = await self._owner_of(message_id)
 
         async def attempt(session: Session | None) -> bool:
-            stored, of_message = self._stored, {**equal(message_id=message_id), **owner}
-            await stored.traces.delete_many(of_message, session=session)
+            stored, of_message = self.client.collections, {**equal(message_id=message_id), **owner}
+            await stored[TRACES].delete_many(of_message, session=session)
             own = {**equal(id=message_id), **owner}
-            gone = await stored.messages.delete_one(own, session=session)
+            gone = await stored[MESSAGES].delete_one(own, session=session)
             return bool(gone.deleted_count)
 
-        async with self.client.line([message_id]):
-            return await self.client.transaction(attempt)
+        return await self.client.transaction([message_id], attempt)
 
     async def delete_conversation(self, conversation_id: str) -> bool:
-        async def attempt(session: Session | None) -> bool | None:
-            stored, viewer = self._stored, self.viewer
-            return await steps.delete_conversation(stored, session, conversation_id, viewer)
-
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]):
-            await self._retire(conversation_id)
-            return await self._deleted(conversation_id, attempt)
-
-    async def _deleted(self, conversation_id: str, delete: Work[T | None]) -> T:
-        """Delete a conversation, or a part of it.
-
-        Args:
-            conversation_id: which conversation.
-            delete: an attempt at it; it returns None if there are messages that are not retired.
-        """
-        while True:
-            deleted = await self.client.transaction(delete)
-            if deleted is not None:
-                return deleted
-            await self._retire(conversation_id)
-
-    async def _retire(self, conversation_id: str) -> None:
-        if self.client.has_transactions:
-            owned = equal(conversation_id=conversation_id)
-            await self.client.write(lambda session: steps.retire(self._stored, session, owned))
+        own = {**equal(id=conversation_id), **seen(self.viewer)}
+        return bool((await self._erase_conversation(conversation_id, own)).conversations)
 
     async def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
-        document = conversation_document(conversation)
+        document = document_of(conversation)
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
         if self.viewer is not None:
             # The update would wait for a call that changes it, even if it is another user's.
-            row = await self._one(self._stored.conversations, own)
-            if row is not None:
-                return row
+            conversations = self.client.collections[CONVERSATIONS]
+            found = await self.client.read(lambda: conversations.find_one(own))
+            if found is not None:
+                return to_row(found)
 
         async def attempt(session: Session | None) -> Document:
             stored = None
             # Once, except that the test server returns nothing if another client inserts just then.
             while stored is None:
-                stored = await self._stored.conversations.find_one_and_update(
+                stored = await self.client.collections[CONVERSATIONS].find_one_and_update(
                     own, insertion, upsert=True, return_document=True, session=session
                 )
             return stored
 
-        async with self.client.line([document["id"]]):
-            return to_row(await self.client.write(attempt))
+        return to_row(await self.client.write([document["id"]], attempt))
 
     async def edit_conversation(
         self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
@@ -372,7 +315,7 @@ class MongoDBBackend(MessageBackend):
         own = {**equal(id=conversation_id), **seen(self.viewer)}
 
         async def attempt(session: Session | None) -> Document | None:
-            conversations = self._stored.conversations
+            conversations = self.client.collections[CONVERSATIONS]
             while True:
                 before = await conversations.find_one(own, session=session)
                 if before is None or sealed_text(before.get("metadata")) is not None:
@@ -392,9 +335,8 @@ class MongoDBBackend(MessageBackend):
                     return edited
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]):
-            found = await self.client.write(attempt)
-            return None if found is None else to_row(found)
+        found = await self.client.write([conversation_id], attempt)
+        return None if found is None else to_row(found)
 
     async def rewrite(
         self,
@@ -402,14 +344,13 @@ class MongoDBBackend(MessageBackend):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> None:
-        collection, within = self.client.collection(_COLLECTIONS[kind]), seen(self.viewer)
+        collection, within = self.client.collections[_COLLECTIONS[kind]], seen(self.viewer)
         if self.viewer is not None and kind != "conversations":
-            found = await self._seen_among(collection, among("id", ids), self.viewer)
+            found = await self._seen_among(collection, among("id", ids))
             ids, within = list(map(id_of, found)), {}
         for record_id in ids:
             own = {**equal(id=record_id), **within}
-            async with self.client.line([record_id]):
-                await self.client.write(partial(self._rewrite, collection, own, change))
+            await self.client.write([record_id], partial(self._rewrite, collection, own, change))
 
     async def _rewrite(
         self,
@@ -439,7 +380,7 @@ class MongoDBBackend(MessageBackend):
     async def append(self, given: Append) -> int | Refusal:
         analyser, conversation_id = self._search.analyser, given.conversation_id
         documents = await built(message_documents, given.messages, given.messages, analyser)
-        of_turn = None if given.trace is None else trace_document(given.trace)
+        of_turn = None if given.trace is None else document_of(given.trace)
         expected, replaced = given.expected_last, given.replace_after
         appended = steps.AppendDocuments(
             conversation_id, documents, expected, of_turn, replaced, self.viewer
@@ -450,14 +391,13 @@ class MongoDBBackend(MessageBackend):
             # After a first attempt the ids may be stored.
             nonlocal looks_up
             looked_up, looks_up = looks_up, True
-            return await steps.append(self._stored, session, appended, looked_up)
+            return await steps.append(self.client.collections, session, appended, looked_up)
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]):
-            try:
-                return await self.client.transaction(attempt)
-            except steps.RefusedError as refused:
-                return refused.refusal
+        try:
+            return await self.client.transaction([conversation_id], attempt)
+        except steps.RefusedError as refused:
+            return refused.refusal
 
     async def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
@@ -466,12 +406,12 @@ class MongoDBBackend(MessageBackend):
 
         async def attempt(session: Session | None) -> Row | None:
             nonlocal newest
-            stored, owned = self._stored, equal(conversation_id=conversation_id)
+            stored, owned = self.client.collections, equal(conversation_id=conversation_id)
             await self._begin(session, conversation_id)
             # Without transactions, an attempt goes on with what the one before has chosen.
             if session is not None or newest is None:
                 sort = NEWEST_MESSAGES.sort
-                newest = await stored.messages.find_one(owned, sort=sort, session=session)
+                newest = await stored[MESSAGES].find_one(owned, sort=sort, session=session)
             if newest is None:
                 return None
             row = to_row(newest.copy())
@@ -480,78 +420,72 @@ class MongoDBBackend(MessageBackend):
             return row
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]):
-            return await self.client.transaction(attempt)
+        return await self.client.transaction([conversation_id], attempt)
 
     async def rewind(self, conversation_id: str, after: str | None) -> int:
         later: list[Document] | None = None
 
         async def attempt(session: Session | None) -> int:
             nonlocal later
-            stored, last = self._stored, None
+            stored, listing = self.client.collections, MESSAGES_OF_CONVERSATION
             await self._begin(session, conversation_id)
             if session is not None or later is None:
-                if after is not None:
-                    last = await self._find_cursor(
-                        stored.messages, MESSAGES_OF_CONVERSATION, conversation_id, after, session
-                    )
+                owned = listing.of(conversation_id)
+                last = await self._cursor(stored[MESSAGES], listing, owned, after, session)
                 later = await steps.tail(stored, session, conversation_id, last)
             await steps.remove(stored, session, later)
             return len(later)
 
         await self._require_seen(conversation_id)
-        async with self.client.line([conversation_id]):
-            return await self.client.transaction(attempt)
+        return await self.client.transaction([conversation_id], attempt)
 
     async def _begin(self, session: Session | None, conversation_id: str) -> None:
         """Write to a conversation, if in a transaction; it has to be the viewer's still."""
         if session is not None:
             own = {**equal(id=conversation_id), **seen(self.viewer)}
-            done = await self._stored.conversations.update_one(own, TOUCH, session=session)
+            done = await self.client.collections[CONVERSATIONS].update_one(
+                own, TOUCH, session=session
+            )
             if self.viewer is not None and not done.matched_count:
                 raise unseen_conversation(conversation_id)
 
     async def fork(self, fork: Fork) -> dict[str, str]:
-        document, source = conversation_document(fork.copy), fork.conversation_id
+        document, source = document_of(fork.copy), fork.conversation_id
 
         async def attempt(session: Session | None) -> dict[str, str]:
-            return await steps.copy(self._stored, session, fork, document, self.viewer)
+            return await steps.copy(self.client.collections, session, fork, document, self.viewer)
 
         await self._require_seen(source)
         # The new id may be another user's, whose calls are not waited for.
         new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
-        async with self.client.line([source, new]):
-            return await self.client.transaction(attempt)
+        return await self.client.transaction([source, new], attempt)
 
     # Erasure and retention
 
     async def erase(self, user_id: str, limit: int) -> Erased:
-        own, stored = equal(user_id=user_id), self._stored
+        own, stored = equal(user_id=user_id), self.client.collections
 
         async def erase_messages(session: Session | None) -> Erased:
-            found = await self._some(stored.messages, own, limit, session)
+            found = await self._some(stored[MESSAGES], own, limit, session)
             return await steps.remove(stored, session, found, own)
 
         async def erase_traces(session: Session | None) -> Erased:
-            found = await self._some(stored.traces, own, limit, session)
+            found = await self._some(stored[TRACES], own, limit, session)
             places = {**own, "_id": {"$in": [document["_id"] for document in found]}}
-            gone = await stored.traces.delete_many(places, session=session)
+            gone = await stored[TRACES].delete_many(places, session=session)
             return Erased(0, 0, gone.deleted_count)
 
-        while found := await self.client.read(
-            lambda: self._some(stored.conversations, own, 1, None)
-        ):
+        while found := await self._find(stored[CONVERSATIONS], own, limit=1):
             place = {**own, "_id": found[0]["_id"]}
             erased = await self._erase_conversation(id_of(found[0]), place, limit)
             if any(erased):
                 return erased
         if self.viewer is not None:
             return Erased()
-        async with self.client.line([]):
-            for step in (erase_messages, erase_traces):
-                erased = await self.client.transaction(step)
-                if any(erased):
-                    return erased
+        for step in (erase_messages, erase_traces):
+            erased = await self.client.transaction([], step)
+            if any(erased):
+                return erased
         return Erased()
 
     async def _some(
@@ -560,18 +494,33 @@ class MongoDBBackend(MessageBackend):
         return await collection.find(query, {"id": 1}, limit=limit, session=session).to_list()
 
     async def _erase_conversation(
-        self, conversation_id: str, own: Document, limit: int, before: int | None = None
+        self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None
     ) -> Erased:
-        async def attempt(session: Session | None) -> Erased | None:
-            stored = self._stored
+        """Delete the oldest messages of a conversation, and the conversation with the last.
+
+        Args:
+            conversation_id: which conversation.
+            own: the query for it, with what must hold for it.
+            limit: how many messages at most; 0 is no limit.
+            before: nothing is deleted if it has a message of this time or later, in ms.
+        """
+        stored = self.client.collections
+
+        async def erase(session: Session | None) -> Erased | None:
             if before is not None:
                 used = since(conversation_id, before)
-                if await stored.messages.find_one(used, {"_id": 1}, session=session) is not None:
+                if await stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
                     return Erased()
             return await steps.erase_conversation(stored, session, conversation_id, own, limit)
 
-        async with self.client.line([conversation_id]):
-            return await self._deleted(conversation_id, attempt)
+        async def attempt(session: Session | None) -> Erased:
+            erased = await self.client.commit(session, erase) if limit else None
+            while erased is None:
+                await steps.retire(stored, session, conversation_id)
+                erased = await self.client.commit(session, erase)
+            return erased
+
+        return await self.client.write([conversation_id], attempt)
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
@@ -580,115 +529,104 @@ class MongoDBBackend(MessageBackend):
         return pruned.conversations, int(is_done)
 
     async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        old = {**older_than(before), **seen(self.viewer)}
-        listing, query = OLDEST_CONVERSATIONS, old
-        while found := await self._find(self._stored.conversations, query, listing, size):
-            query = listing.after(old, found[-1])
+        listing, query = OLDEST_CONVERSATIONS, older_than(before)
+        while found := await self._find(
+            self.client.collections[CONVERSATIONS], query, listing, size
+        ):
+            query = listing.after(older_than(before), found[-1])
             yield [id_of(document) for document in found]
 
     # Reads
 
     async def get_conversation(self, conversation_id: str) -> Row | None:
-        query = {**equal(id=conversation_id), **seen(self.viewer)}
-        return await self._one(self._stored.conversations, query)
+        return await self._one(CONVERSATIONS, equal(id=conversation_id))
 
     async def get_message(self, message_id: str) -> Row | None:
-        return await self._one_within(self._stored.messages, equal(id=message_id))
+        return await self._one(MESSAGES, equal(id=message_id))
 
     async def get_trace(self, by: TraceKey, key: str) -> Row | None:
-        return await self._one_within(self._stored.traces, equal(**{by: key}))
+        return await self._one(TRACES, equal(**{by: key}))
 
-    async def _one_within(self, collection: Collection, query: Document) -> Row | None:
-        """Return a message or a trace, if the viewer sees it."""
+    async def _one(self, name: str, query: Document) -> Row | None:
+        collection, fields = self.client.collections[name], self._search.projection
         if self.viewer is None:
-            return await self._one(collection, query)
-        found = await self._seen_among(collection, query, self.viewer)
-        return to_row(found[0]) if found else None
-
-    async def _one(self, collection: Collection, query: Document) -> Row | None:
-        fields = self._search.projection
-        found = await self.client.read(lambda: collection.find_one(query, fields))
-        return None if found is None else to_row(found)
+            document = await self.client.read(lambda: collection.find_one(query, fields))
+        else:
+            document = next(iter(await self._seen_among(collection, query)), None)
+        return None if document is None else to_row(document)
 
     async def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            if self.viewer is None:
-                found = await self._find(self._stored.messages, query)
-            else:
-                found = await self._seen_among(self._stored.messages, query, self.viewer)
+            found = await self._seen_among(self.client.collections[MESSAGES], query)
             rows.update((row[0], row) for row in to_rows(found))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after = page
         listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
-        conversations = self._stored.conversations
+        conversations = self.client.collections[CONVERSATIONS]
         return await self._page(conversations, listing, owner, limit, after, condition)
 
     async def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
-        return await self._page(self._stored.messages, MESSAGES_BY[by], owner, limit, after)
+        return await self._page(
+            self.client.collections[MESSAGES], MESSAGES_BY[by], owner, limit, after
+        )
 
     async def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        listing = MESSAGES_OF_CONVERSATION
-        query = listing.of(conversation_id, cursor)
-
-        async def batch() -> list[Document]:
-            limited = both(query, await self._within(conversation_id))
-            return await self._send(self._stored.messages, limited, listing, size, 0)
-
-        found = await self.client.read(batch)
+        listing, messages = MESSAGES_OF_CONVERSATION, self.client.collections[MESSAGES]
+        found = await self._find(messages, listing.of(conversation_id, cursor), listing, size)
         if found:
             cursor = listing.cursor(found[-1])
         return Batch(to_rows(found), cursor)
 
     async def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
-        messages, condition = self._stored.messages, visible(owner, flagged)
+        messages, condition = self.client.collections[MESSAGES], visible(owner, flagged)
         return await self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
 
     async def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        query = among("conversation_id", conversation_ids)
+        groups = await self._aggregate(MESSAGES, query, count_by_conversation)
+        return {group["_id"]: group["count"] for group in groups}
+
+    async def _aggregate(
+        self, name: str, query: Document, pipeline: Callable[[Document], list[Document]]
+    ) -> list[Document]:
+        """Return the groups that a pipeline makes of what the viewer sees of a query."""
+
         async def groups() -> list[Document]:
-            query = both(among("conversation_id", conversation_ids), await self._within())
-            cursor = await self._stored.messages.aggregate(count_by_conversation(query))
+            collection = self.client.collections[name]
+            seen_query = both(query, await self._within(collection, query))
+            cursor = await collection.aggregate(pipeline(seen_query), batchSize=_DOCUMENTS_A_REPLY)
             return await cursor.to_list()
 
-        return {group["_id"]: group["count"] for group in await self.client.read(groups)}
+        return await self.client.read(groups)
 
     async def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
-        listing, traces = TRACES_OF_CONVERSATION, self._stored.traces
+        listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
         return await self._page(traces, listing, conversation_id, None, None)
 
     async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        listing, traces = TRACES_OF_AGENT, self._stored.traces
-
-        async def page() -> list[Document]:
-            query = both(listing.of(agent_id), await self._within())
-            return await self._send(traces, query, listing, limit, offset)
-
-        return to_rows(await self.client.read(page))
+        listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
+        return to_rows(await self._find(traces, listing.of(agent_id), listing, limit, offset))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
-        condition, traces = filter_query(page.where), self._stored.traces
+        condition, traces = filter_query(page.where), self.client.collections[TRACES]
         return await self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
 
     async def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
     ) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
-        matching = filter_query(where)
+        query = filter_query(where)
         if conversation_ids is not None:
-            matching = both(matching, among("conversation_id", conversation_ids))
-
-        async def groups() -> list[Document]:
-            query = both(matching, await self._within())
-            pipeline = usage_pipeline(query, by, percentiles=percentiles)
-            cursor = await self._stored.traces.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
-            return await cursor.to_list()
-
-        return read_summaries(await self.client.read(groups), by, percentiles=percentiles)
+            query = both(query, among("conversation_id", conversation_ids))
+        pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
+        groups = await self._aggregate(TRACES, query, pipeline)
+        return read_summaries(groups, by, percentiles=percentiles)
 
     # Searches
 
@@ -715,12 +653,9 @@ class MongoDBBackend(MessageBackend):
         return await self._search.find(page._replace(scope=scope))
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
-        within = seen(self.viewer)
-        if kind != "conversations":
-            within = await self.client.read(self._within)
-        collection, query = self.client.collection(_COLLECTIONS[kind]), within
+        collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
         while found := await self._find(collection, query, FIRST_STORED, size):
-            query = {**within, "_id": {"$gt": found[-1]["_id"]}}
+            query = {"_id": {"$gt": found[-1]["_id"]}}
             yield to_rows(found)
 
     async def _page(
@@ -739,39 +674,37 @@ class MongoDBBackend(MessageBackend):
         """
 
         async def page() -> list[Document]:
-            within, last = await self._within_listing(listing, owner), None
-            if after is not None:
-                last = await self._find_cursor(collection, listing, owner, after, None, within)
-            query = {**listing.of(owner), **(condition or {})}
+            query = listing.of(owner)
+            within = await self._within(collection, query)
+            last = await self._cursor(collection, listing, both(query, within), after)
+            query = {**query, **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
-            query = both(query, within)
-            return [] if limit == 0 else await self._send(collection, query, listing, limit, 0)
+            return (
+                []
+                if limit == 0
+                else await self._send(collection, both(query, within), listing, limit)
+            )
 
         return to_rows(await self.client.read(page))
 
-    async def _within_listing(self, listing: Listing, owner: str) -> Document:
-        """Return the query for what the viewer sees of a listing."""
-        if listing in CONVERSATIONS_BY.values():
-            return seen(self.viewer)
-        return await self._within(owner if listing.owner == "conversation_id" else None)
-
-    async def _find_cursor(
+    async def _cursor(
         self,
         collection: Collection,
         listing: Listing,
-        owner: str,
-        after: str,
-        session: Session | None,
-        within: Document | None = None,
-    ) -> Document:
-        """Return the cursor of a document of an owner.
+        query: Document,
+        after: str | None,
+        session: Session | None = None,
+    ) -> Document | None:
+        """Return the cursor of a document of a query; None if there is no `after`.
 
         Raises:
-            NotFoundError: `after` does not belong to the owner.
+            NotFoundError: `after` does not belong to the query.
         """
-        query = both({**listing.of(owner), **equal(id=after)}, within or {})
-        last = await collection.find_one(query, listing.projection, session=session)
+        if after is None:
+            return None
+        own = both(query, equal(id=after))
+        last = await collection.find_one(own, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
@@ -784,8 +717,13 @@ class MongoDBBackend(MessageBackend):
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Document]:
-        """Return the documents that match a query."""
-        return await self.client.read(lambda: self._send(collection, query, listing, limit, offset))
+        """Return the documents of a query that the viewer sees."""
+
+        async def find() -> list[Document]:
+            within = await self._within(collection, query)
+            return await self._send(collection, both(query, within), listing, limit, offset)
+
+        return await self.client.read(find)
 
     async def _send(
         self,
@@ -793,7 +731,7 @@ class MongoDBBackend(MessageBackend):
         query: Document,
         listing: Listing | None,
         limit: int | None,
-        offset: int,
+        offset: int = 0,
     ) -> list[Document]:
         cursor = collection.find(
             query,

@@ -9,9 +9,9 @@ stored without its message, and repeating the call completes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from bson import encode
@@ -30,6 +30,7 @@ from jazzmine.backends.mongodb.documents import (
     to_rows,
 )
 from jazzmine.backends.mongodb.errors import lacks_guard
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
@@ -58,9 +59,8 @@ __all__ = [
     "TurnDocuments",
     "append",
     "copy",
-    "delete_conversation",
     "erase_conversation",
-    "put_guarded",
+    "put_alone",
     "put_turn",
     "remove",
     "retire",
@@ -71,21 +71,17 @@ _AT_ONCE = 10_000
 _COPIED_AT_ONCE = 200
 
 
-class Collections(NamedTuple):
-    """The collections of a store."""
-
-    conversations: Collection
-    messages: Collection
-    traces: Collection
+Collections: TypeAlias = Mapping[str, Collection]
+"""The collections of a store, by their names."""
 
 
 class TurnDocuments(NamedTuple):
-    """The documents of a turn, the conversations that its messages name, and who stores it."""
+    """The documents of a turn, the ids of its messages' conversations, and for which viewer."""
 
     conversation: Document | None
     messages: Sequence[Document]
     trace: Document | None
-    owners: Sequence[str]
+    owners: set[str]
     viewer: str | None
 
 
@@ -111,20 +107,33 @@ class RefusedError(Exception):
 # Storing
 
 
-async def put_guarded(
-    stored: Collections, session: Session | None, other: Document, message: Document
+async def put_alone(
+    stored: Collections,
+    session: Session | None,
+    turn: TurnDocuments,
+    guards: Mapping[str, Document],
 ) -> bool:
-    """Store a message in one command if another one of its conversation is stored.
+    """Store a conversation, or a message of a conversation with a guard, in one command.
 
     Args:
-        other: the guard that `put_turn` returned.
+        guards: those that `put_turn` returned.
 
     Returns:
-        False, and nothing is stored, if the other one is gone.
+        False, and nothing is stored, if the turn holds more, or if there is no guard (any more).
     """
-    check = UpdateOne(other, REQUIRE, upsert=True)
+    conversation, messages, trace, _, viewer = turn
+    if trace is not None or (len(messages) != 1 if conversation is None else messages):
+        return False
+    if conversation is not None:
+        own = {**equal(id=conversation["id"]), **seen(viewer)}
+        await stored[CONVERSATIONS].replace_one(own, conversation, True, session=session)
+        return True
+    guard = guards.get(messages[0]["conversation_id"])
+    if guard is None:
+        return False
+    check = UpdateOne(guard, REQUIRE, upsert=True)
     try:
-        await stored.messages.bulk_write([check, _replacement(message)], session=session)
+        await stored[MESSAGES].bulk_write([check, _replacement(messages[0])], session=session)
     except BulkWriteError as error:
         if lacks_guard(error):
             return False
@@ -147,39 +156,39 @@ async def put_turn(
         replaces: whether the trace's message may have another trace; otherwise that is an error.
 
     Returns:
-        A guard for `put_guarded` for each conversation that has one of the messages.
+        A guard for `put_alone` for each conversation that has one of the messages.
     """
     own = "" if turn.conversation is None else turn.conversation["id"]
     if session is None:
         # Without a transaction, nothing must be refused after something was stored.
         await _require_unmoved(stored, turn)
     else:
-        await _require_conversations(stored, session, set(turn.owners) - {own}, turn.viewer)
+        await _require_conversations(stored, session, turn.owners - {own}, turn.viewer)
     if turn.trace is not None:
         await _require_message(stored, session, turn)
     if turn.conversation is not None:
         # With the number it is another document than before, even if the record is the same.
         touched = {**turn.conversation, TOUCHED: time_ns()}
         query = {**equal(id=own), **seen(turn.viewer)}
-        await stored.conversations.replace_one(query, touched, True, session=session)
+        await stored[CONVERSATIONS].replace_one(query, touched, True, session=session)
     guards: dict[str, Document] = {}
     if turn.messages:
         replacements = list(map(_replacement, turn.messages))
         # Ordered, because `_id` orders messages with equal timestamps.
-        result = await stored.messages.bulk_write(replacements, session=session)
+        result = await stored[MESSAGES].bulk_write(replacements, session=session)
         for index, place in (result.upserted_ids or {}).items():
             message = turn.messages[index]
             guards[message["conversation_id"]] = guard(place, message["id"])
         if not guards:
             query = equal(id=turn.messages[-1]["id"])
-            found = await stored.messages.find_one(query, {"id": 1}, session=session)
+            found = await stored[MESSAGES].find_one(query, {"id": 1}, session=session)
             if found is not None:
                 guards[turn.messages[-1]["conversation_id"]] = guard(found["_id"], id_of(found))
     if turn.trace is not None:
         if replaces or session is None:
-            await stored.traces.delete_many(other_traces(turn.trace), session=session)
+            await stored[TRACES].delete_many(other_traces(turn.trace), session=session)
         query = equal(id=turn.trace["id"], message_id=turn.trace["message_id"])
-        await stored.traces.replace_one(query, turn.trace, True, session=session)
+        await stored[TRACES].replace_one(query, turn.trace, True, session=session)
     return guards
 
 
@@ -191,10 +200,10 @@ async def _require_conversations(
         return
     query = {**among("id", list(owners)), **seen(viewer)}
     if session is not None:
-        touched = await stored.conversations.update_many(query, TOUCH, session=session)
+        touched = await stored[CONVERSATIONS].update_many(query, TOUCH, session=session)
         if touched.matched_count >= len(owners):
             return
-    known = await stored.conversations.find(query, {"id": 1}, session=session).to_list()
+    known = await stored[CONVERSATIONS].find(query, {"id": 1}, session=session).to_list()
     missing = owners.difference(map(id_of, known))
     if missing:
         if viewer is not None:
@@ -208,15 +217,15 @@ async def _require_conversations(
 async def _require_unmoved(stored: Collections, turn: TurnDocuments) -> None:
     """Raise IntegrityError if a standalone server would refuse a record after others."""
     own = set() if turn.conversation is None else {turn.conversation["id"]}
-    await _require_conversations(stored, None, set(turn.owners) - own, turn.viewer)
+    await _require_conversations(stored, None, turn.owners - own, turn.viewer)
     for begin in range(0, len(turn.messages), _AT_ONCE):
         others = elsewhere(turn.messages[begin : begin + _AT_ONCE])
-        moved = await stored.messages.find_one(others, {"id": 1})
+        moved = await stored[MESSAGES].find_one(others, {"id": 1})
         if moved is not None:
             raise IntegrityError(f"message {id_of(moved)!r} is stored in another conversation")
     if turn.trace is not None:
         trace = turn.trace
-        moved = await stored.traces.find_one(
+        moved = await stored[TRACES].find_one(
             {**equal(id=trace["id"]), "message_id": {"$ne": trace["message_id"]}}, {"_id": 1}
         )
         if moved is not None:
@@ -237,15 +246,15 @@ async def _require_message(
             return
     query = equal(id=message_id, conversation_id=owner)
     if session is None:
-        is_stored = await stored.messages.find_one(query, {"_id": 1}) is not None
+        is_stored = await stored[MESSAGES].find_one(query, {"_id": 1}) is not None
     else:
-        touched = await stored.messages.update_one(query, TOUCH, session=session)
+        touched = await stored[MESSAGES].update_one(query, TOUCH, session=session)
         is_stored = bool(touched.matched_count)
     if not is_stored:
         if turn.viewer is not None:
             raise unseen_message(message_id)  # even if another user's message has the id
         query = equal(id=message_id)
-        if await stored.messages.find_one(query, {"_id": 1}, session=session) is not None:
+        if await stored[MESSAGES].find_one(query, {"_id": 1}, session=session) is not None:
             raise _disagreement(trace)
         raise IntegrityError(
             f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
@@ -289,45 +298,45 @@ async def append(
     latest = given.messages[-1]["timestamp"]
     looks_up = looks_up or session is None or given.replace_after is not NOTHING
     if session is None:
-        is_known = await stored.conversations.find_one(own, {"_id": 1}) is not None
+        is_known = await stored[CONVERSATIONS].find_one(own, {"_id": 1}) is not None
     else:
         # First, so that a call that has to wait for another one learns of it at once.
-        raised = await stored.conversations.update_one(own, _raise(latest), session=session)
+        raised = await stored[CONVERSATIONS].update_one(own, _raise(latest), session=session)
         is_known = bool(raised.matched_count)
     if not is_known and given.viewer is not None:
         raise unseen_conversation(given.conversation_id)
     place = {"id": 1, "timestamp": 1}
     sort = NEWEST_MESSAGES.sort
-    newest = last = await stored.messages.find_one(owned, place, sort=sort, session=session)
+    newest = last = await stored[MESSAGES].find_one(owned, place, sort=sort, session=session)
     if given.replace_after is not NOTHING:
         last = None
         if isinstance(given.replace_after, str):
             query = {**owned, **equal(id=given.replace_after)}
-            last = await stored.messages.find_one(query, place, session=session)
+            last = await stored[MESSAGES].find_one(query, place, session=session)
     is_replaced = last is not None or not isinstance(given.replace_after, str)
     newest_id = None if newest is None else id_of(newest)
     is_expected = given.expected_last is ANY or given.expected_last == newest_id
     ids = among("id", [message["id"] for message in given.messages])
     before: list[Document] = []
     if looks_up or not (is_known and is_replaced and is_expected):
-        before = await stored.messages.find(ids, session=session).to_list()
+        before = await stored[MESSAGES].find(ids, session=session).to_list()
     if before or not (is_known and is_replaced and is_expected):
         if session is None and before:
             await _complete(stored, given, before, last)
-            before = await stored.messages.find(ids).to_list()
+            before = await stored[MESSAGES].find(ids).to_list()
         raise RefusedError(Refusal(is_known, newest_id, to_rows(before), is_replaced))
     floor = MIN_INT if last is None else time_of(last)
     replaced: list[Document] = []
     if given.replace_after is not NOTHING:
         replaced = await tail(stored, session, given.conversation_id, last)
     messages = [_not_before(floor, message) for message in given.messages]
-    await _insert(stored.messages, session, messages)
+    await _insert(stored[MESSAGES], session, messages)
     if session is None or floor > latest:
         latest = max(latest, floor)
-        await stored.conversations.update_one(own, _raise(latest), session=session)
+        await stored[CONVERSATIONS].update_one(own, _raise(latest), session=session)
     await remove(stored, session, replaced)
     if given.trace is not None:  # last, since its id may be that of a trace that is replaced
-        await _insert(stored.traces, session, [given.trace])
+        await _insert(stored[TRACES], session, [given.trace])
     return floor
 
 
@@ -352,15 +361,15 @@ async def _complete(
         return
     floor = time_of(first)
     rest = [_not_before(floor, message) for message in given.messages[len(done) :]]
-    await _insert(stored.messages, None, rest)
+    await _insert(stored[MESSAGES], None, rest)
     latest = max(floor, given.messages[-1]["timestamp"])
-    await stored.conversations.update_one(equal(id=given.conversation_id), _raise(latest))
+    await stored[CONVERSATIONS].update_one(equal(id=given.conversation_id), _raise(latest))
     if given.replace_after is not NOTHING:
         later = await tail(stored, None, given.conversation_id, last)
         await remove(stored, None, [one for one in later if one["_id"] < first["_id"]])
     if given.trace is not None:
         query = equal(id=given.trace["id"], message_id=given.trace["message_id"])
-        await stored.traces.replace_one(query, given.trace, True)
+        await stored[TRACES].replace_one(query, given.trace, True)
 
 
 async def tail(
@@ -370,7 +379,7 @@ async def tail(
     query = MESSAGES_OF_CONVERSATION.of(conversation_id, last)
     sort = NEWEST_MESSAGES.sort
     fields = {"id": 1, TOUCHED: 1}
-    later = stored.messages.find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
+    later = stored[MESSAGES].find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
     return await later.to_list()
 
 
@@ -390,9 +399,9 @@ async def remove(
     for begin in range(0, len(messages), _AT_ONCE):
         some = messages[begin : begin + _AT_ONCE]
         of_messages = among("message_id", list(map(id_of, some)))
-        traces = await stored.traces.delete_many(of_messages, session=session)
+        traces = await stored[TRACES].delete_many(of_messages, session=session)
         places = {"_id": {"$in": [document["_id"] for document in some]}, **(condition or {})}
-        gone = await stored.messages.delete_many(places, session=session)
+        gone = await stored[MESSAGES].delete_many(places, session=session)
         erased = erased.plus(Erased(0, gone.deleted_count, traces.deleted_count))
     return erased
 
@@ -413,36 +422,36 @@ async def copy(
     new_id, ids = conversation["id"], dict[str, str]()
     owned, place = equal(conversation_id=source), {"_id": 1}
     own = {**equal(id=source), **seen(viewer)}
-    if await stored.conversations.find_one(own, place, session=session) is None:
+    if await stored[CONVERSATIONS].find_one(own, place, session=session) is None:
         raise NotFoundError(f"conversation {source!r} is not stored")
     if until is not None:
         query = {**owned, **equal(id=until)}
-        if await stored.messages.find_one(query, place, session=session) is None:
+        if await stored[MESSAGES].find_one(query, place, session=session) is None:
             raise NotFoundError(f"message {until!r} is no message of this conversation")
     if not await remove_orphans(stored, session, new_id):
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
     copies: list[Document] = []
     sort = MESSAGES_OF_CONVERSATION.sort
-    found = stored.messages.find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
+    found = stored[MESSAGES].find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
     async with found:
         async for message in found:
             copies.append(copied_message(message, new_id, salt))
             ids[id_of(message)] = copies[-1]["id"]
             if len(copies) == _COPIED_AT_ONCE:
-                await _insert(stored.messages, session, copies)
+                await _insert(stored[MESSAGES], session, copies)
                 copies.clear()
             if id_of(message) == until:
                 break
-    await _insert(stored.messages, session, copies)
+    await _insert(stored[MESSAGES], session, copies)
     await _copy_traces(stored, session, ids, new_id, salt)
-    await _insert(stored.conversations, session, [conversation])
+    await _insert(stored[CONVERSATIONS], session, [conversation])
     return ids
 
 
 async def _copy_traces(
     stored: Collections, session: Session | None, ids: dict[str, str], new_id: str, salt: UUID
 ) -> None:
-    traces, places, sources = stored.traces, list[Any](), list(ids)
+    traces, places, sources = stored[TRACES], list[Any](), list(ids)
     for begin in range(0, len(sources), _AT_ONCE):
         some = among("message_id", sources[begin : begin + _AT_ONCE])
         found = await traces.find(some, {"_id": 1}, session=session).to_list()
@@ -463,35 +472,11 @@ async def _copy_traces(
 # transaction that finds retired messages alone.
 
 
-async def retire(stored: Collections, session: Session | None, messages: Document) -> None:
-    """Make messages no guards any more, before their conversation is deleted.
-
-    Args:
-        messages: the query for them.
-    """
-    await stored.messages.update_many(messages, RETIRE, session=session)
-
-
-async def delete_conversation(
-    stored: Collections, session: Session | None, conversation_id: str, viewer: str | None
-) -> bool | None:
-    """Delete a conversation, its messages and their traces; return whether it was stored.
-
-    None, and nothing is deleted, if there are messages that are not retired.
-    """
-    own = {**equal(id=conversation_id), **seen(viewer)}
-    if viewer is not None:
-        own_still = await stored.conversations.update_one(own, TOUCH, session=session)
-        if not own_still.matched_count:
-            return False
-    messages = await tail(stored, session, conversation_id, None)
-    if session is not None and not all(map(is_retired, messages)):
-        return None
-    await remove(stored, session, messages)
-    gone = await stored.conversations.delete_one(own, session=session)
-    if session is None:
-        await remove_orphans(stored, None, conversation_id)
-    return bool(gone.deleted_count)
+async def retire(stored: Collections, session: Session | None, conversation_id: str) -> None:
+    """Make the messages of a conversation no guards any more, before it is deleted."""
+    if session is not None:
+        owned = equal(conversation_id=conversation_id)
+        await stored[MESSAGES].update_many(owned, RETIRE, session=session)
 
 
 async def remove_orphans(
@@ -499,7 +484,7 @@ async def remove_orphans(
 ) -> bool:
     """Delete the messages of a conversation if it is not stored; return whether it is not."""
     own = equal(id=conversation_id)
-    if await stored.conversations.find_one(own, {"_id": 1}, session=session) is not None:
+    if await stored[CONVERSATIONS].find_one(own, {"_id": 1}, session=session) is not None:
         return False
     await remove(stored, session, await tail(stored, session, conversation_id, None))
     return True
@@ -508,28 +493,31 @@ async def remove_orphans(
 async def erase_conversation(
     stored: Collections, session: Session | None, conversation_id: str, own: Document, limit: int
 ) -> Erased | None:
-    """Delete the oldest messages of a conversation, and the conversation after the last.
+    """Delete the oldest messages of a conversation, and the conversation with the last.
 
     None, and nothing is deleted, if the conversation would go with messages that are not retired.
 
     Args:
         own: the query for the conversation, with what must hold for it.
-        limit: how many messages at most.
+        limit: how many messages at most; 0 is no limit.
     """
-    touched = await stored.conversations.update_one(own, TOUCH, session=session)
-    if not touched.matched_count:
-        return Erased()
     query, sort = equal(conversation_id=conversation_id), MESSAGES_OF_CONVERSATION.sort
     fields = {"id": 1, TOUCHED: 1}
-    found = stored.messages.find(query, fields, sort=sort, limit=limit, session=session)
+    found = stored[MESSAGES].find(query, fields, sort=sort, limit=limit, session=session)
     oldest = await found.to_list()
-    is_last = len(oldest) < limit
+    is_last = not limit or len(oldest) < limit
     if is_last and session is not None and not all(map(is_retired, oldest)):
         return None
-    erased = await remove(stored, session, oldest)
-    if is_last:
-        gone = await stored.conversations.delete_one(own, session=session)
-        erased = erased._replace(conversations=gone.deleted_count)
-        if session is None:
-            await remove_orphans(stored, None, conversation_id)
+    if is_last and session is not None:
+        is_stored = (await stored[CONVERSATIONS].delete_one(own, session=session)).deleted_count
+    else:
+        touched = await stored[CONVERSATIONS].update_one(own, TOUCH, session=session)
+        is_stored = touched.matched_count
+    erased = Erased()
+    if is_stored:
+        erased = await remove(stored, session, oldest)
+        erased = erased._replace(conversations=int(is_last))
+    if is_last and session is None:
+        await stored[CONVERSATIONS].delete_one(own)
+        await remove_orphans(stored, None, conversation_id)
     return erased

@@ -68,7 +68,7 @@ class MongoDBItemBackend(ItemBackend):
 
     @property
     def _items(self) -> Collection:
-        return self._client.collection(items.ITEMS)
+        return self._client.collections[items.ITEMS]
 
     # Writes
 
@@ -76,25 +76,23 @@ class MongoDBItemBackend(ItemBackend):
         """Make the changes in one transaction, after their revisions were taken."""
         # A viewer's call does not wait for those of others: it is not known whose the items are.
         ending = f"\0{self.viewer}" if self.viewer else ""
-        with self._client.line([change.path + ending for change in changes]):
-            outcomes: list[Outcome] | ItemConflict | int = 0
-            while isinstance(outcomes, int):
-                outcomes = self._change_after(outcomes, changes)
-            return outcomes
+        revisions: tuple[int, int] | None = None
 
-    def _change_after(
-        self, after: int, changes: Sequence[ItemChange]
-    ) -> list[Outcome] | ItemConflict | int:
-        """Make the changes with revisions after one, as `_change` does."""
-        first, now = self._take_revisions(len(changes), after)
-        is_repeated = False
+        def attempt(session: Session | None) -> list[Outcome] | ItemConflict:
+            nonlocal revisions
+            after = 0
+            while True:
+                # An attempt that is repeated has the same revisions: it finds what was stored.
+                is_repeated = revisions is not None
+                if revisions is None:
+                    revisions = self._take_revisions(session, len(changes), after)
+                work = partial(self._change, changes, *revisions, is_repeated)
+                outcomes = self._client.commit(session, work)
+                if not isinstance(outcomes, int):
+                    return outcomes
+                revisions, after = None, outcomes
 
-        def attempt(session: Session | None) -> list[Outcome] | ItemConflict | int:
-            nonlocal is_repeated
-            was_repeated, is_repeated = is_repeated, True
-            return self._change(session, changes, first, now, was_repeated)
-
-        return self._client.transaction(attempt)
+        return self._client.write([change.path + ending for change in changes], attempt)
 
     def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one command."""
@@ -104,8 +102,7 @@ class MongoDBItemBackend(ItemBackend):
             result = self._items.bulk_write(updates, ordered=False, session=session)
             return int(result.matched_count)
 
-        with self._client.line([]):
-            return self._client.write(attempt)
+        return self._client.write([], attempt)
 
     def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are, one after another in one command."""
@@ -114,63 +111,60 @@ class MongoDBItemBackend(ItemBackend):
             items.document_of(change, *own) for change, own in zip(changes, stored, strict=True)
         ]
         last = items.higher_revisions(max(own.revision for own in stored))
-        counters = self._client.collection(items.COUNTERS)
+        counters = self._client.collections[items.COUNTERS]
 
         def attempt(session: Session | None) -> None:
             counters.update_one({"_id": "last"}, last, upsert=True, session=session)
             self._items.bulk_write(items.replaced(documents), session=session)
 
-        with self._client.line([change.path for change in changes]):
-            self._client.write(attempt)
+        self._client.write([change.path for change in changes], attempt)
 
     def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:
             own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
             work = partial(self._rewrite, own, items.rewritten(version))
-            with self._client.line([version.path]):
-                self._client.write(work)
+            self._client.write([version.path], work)
 
     def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
         self._items.update_one(own, update, session=session)
 
-    def _take_revisions(self, count: int, after: int) -> tuple[int, int]:
+    def _take_revisions(
+        self, session: Session | None, count: int, after: int
+    ) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.
 
         All are larger than `after`. They are not taken in the transaction: all transactions would
         wait for one another.
         """
-        counters = self._client.collection(items.COUNTERS)
-        update = items.next_revisions(count, after)
-
-        def attempt(session: Session | None) -> Document:
-            counter = None
-            # Once, except that the test server returns nothing if another client inserts just then.
-            while counter is None:
-                counter = counters.find_one_and_update(
-                    {"_id": "last"}, update, upsert=True, return_document=True, session=session
-                )
-            return counter
-
-        counter = self._client.write(attempt)
+        counters, counter = self._client.collections[items.COUNTERS], None
+        # Once, except that the test server returns nothing if another client inserts just then.
+        while counter is None:
+            counter = counters.find_one_and_update(
+                {"_id": "last"},
+                items.next_revisions(count, after),
+                upsert=True,
+                return_document=True,
+                session=session,
+            )
         return counter["last"] - count + 1, counter["now"]
 
     def _change(
         self,
-        session: Session | None,
         changes: Sequence[ItemChange],
         first: int,
         now: int,
         is_repeated: bool,
+        session: Session | None,
     ) -> list[Outcome] | ItemConflict | int:
         """Make the changes, or return a revision that an item has: it needs others, larger ones.
 
         Args:
-            session: with a transaction, or None on a standalone server.
             changes: what to do.
             first: the revision of the first item that is stored.
             now: the time of the changes.
             is_repeated: whether an attempt before this one may have stored items.
+            session: with a transaction, or None on a standalone server.
         """
         stored = self._find([change.path for change in changes], session)
         for index, change in enumerate(changes):
@@ -301,5 +295,4 @@ class MongoDBItemBackend(ItemBackend):
             gone = self._items.delete_many({"$and": [chosen, condition]}, session=session)
             return int(gone.deleted_count)
 
-        with self._client.line([]):
-            return self._client.transaction(attempt)
+        return self._client.transaction([], attempt)

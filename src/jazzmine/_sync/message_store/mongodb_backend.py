@@ -19,10 +19,8 @@ from jazzmine._sync.message_store.backend import (
 from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
 from jazzmine._sync.message_store.searching import settle_search
-from jazzmine._compat.sync_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
-    conversation_document,
     document_of,
     escaped,
     id_of,
@@ -30,7 +28,6 @@ from jazzmine.backends.mongodb.documents import (
     stored_fields,
     to_row,
     to_rows,
-    trace_document,
     unescaped,
 )
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
@@ -151,38 +148,31 @@ class MongoDBBackend(MessageBackend):
     def ping(self) -> None:
         self.client.command("ping")
 
-    @property
-    def _stored(self) -> steps.Collections:
-        return steps.Collections(*map(self.client.collection, (CONVERSATIONS, MESSAGES, TRACES)))
-
     def _require_seen(self, conversation_id: str) -> None:
         """Raise NotSeenError unless a conversation is the viewer's, if there is a viewer.
 
         Before a call waits for those before it: it must not wait for another user's.
         """
-        if self.viewer is not None:
-            query = {**equal(id=conversation_id), **seen(self.viewer)}
-            if self._one(self._stored.conversations, query) is None:
-                raise unseen_conversation(conversation_id)
+        if self.viewer is not None and self.get_conversation(conversation_id) is None:
+            raise unseen_conversation(conversation_id)
 
-    def _within(self, conversation_id: str | None = None) -> Document:
-        """Return the query for what is in the viewer's conversations, or in one of them.
-
-        Without a viewer, it matches everything.
-        """
+    def _within(self, collection: Collection, query: Document) -> Document:
+        """Return the condition for what the viewer sees of the documents of a query."""
         if self.viewer is None:
             return {}
-        query = seen(self.viewer)
-        if conversation_id is not None:
-            query.update(equal(id=conversation_id))
-        found = self._stored.conversations.find(query, {"id": 1}).to_list()
-        return {"conversation_id": {"$in": [document["id"] for document in found]}}
+        own = seen(self.viewer)
+        if collection.name == CONVERSATIONS:
+            return own
+        if "conversation_id" in query:
+            own["id"] = query["conversation_id"]
+        conversations = self.client.collections[CONVERSATIONS].find(own, {"id": 1}).to_list()
+        return {"conversation_id": {"$in": [document["id"] for document in conversations]}}
 
-    def _seen_among(
-        self, collection: Collection, query: Document, viewer: str
-    ) -> list[Document]:
-        """Return the messages or traces of a query that are in the viewer's conversations."""
-        pipeline = seen_among(query, viewer)
+    def _seen_among(self, collection: Collection, query: Document) -> list[Document]:
+        """Return the few documents of a query that the viewer sees."""
+        if self.viewer is None or collection.name == CONVERSATIONS:
+            return self._find(collection, query)
+        pipeline = seen_among(query, self.viewer)
         if self._search.projection:
             pipeline.append({"$project": self._search.projection})
 
@@ -196,87 +186,66 @@ class MongoDBBackend(MessageBackend):
         """Return the query for a message's conversation, if there is a viewer."""
         if self.viewer is None:
             return {}
-        query = equal(id=message_id)
-        found = self._seen_among(self._stored.messages, query, self.viewer)
+        found = self._seen_among(self.client.collections[MESSAGES], equal(id=message_id))
         if not found:
             raise unseen_message(message_id)
-        return {"conversation_id": {"$eq": found[0]["conversation_id"]}}
+        return equal(conversation_id=found[0]["conversation_id"])
 
-    def _require_storable(self, turn: steps.TurnDocuments, viewer: str) -> None:
+    def _require_storable(
+        self, turn: steps.TurnDocuments, ids: set[str], viewer: str
+    ) -> None:
         """Raise an error unless a turn is for conversations of the viewer."""
-        own = set[str]() if turn.conversation is None else {turn.conversation["id"]}
-        wanted = {*turn.owners} - own
-        of_trace = None
-        if turn.trace and turn.trace["message_id"] not in map(id_of, turn.messages):
-            of_trace = turn.trace["conversation_id"]
-        ids = wanted | own | ({of_trace} if of_trace else set())
-        conversations, query = self._stored.conversations, among("id", list(ids))
-        found = self.client.read(
-            lambda: conversations.find(query, {"id": 1, "user_id": 1}).to_list()
-        )
+        fields = {"id": 1, "user_id": 1}
+        conversations, query = self.client.collections[CONVERSATIONS], among("id", list(ids))
+        found = self.client.read(lambda: conversations.find(query, fields).to_list())
         owners = {id_of(document): document.get("user_id") or UNKNOWN_ID for document in found}
-        for given in own:
-            if owners.get(given, viewer) != viewer:
-                raise taken("conversation", given)
-        for owner in sorted(wanted):
+        own = None if turn.conversation is None else turn.conversation["id"]
+        if own is not None and owners.setdefault(own, viewer) != viewer:
+            raise taken("conversation", own)
+        for owner in sorted(turn.owners):
             if owners.get(owner) != viewer:
                 raise unseen_conversation(owner)
-        if turn.trace and of_trace and owners.get(of_trace) != viewer:
-            raise unseen_message(turn.trace["message_id"])
+        trace = turn.trace
+        if trace is None or trace["message_id"] in map(id_of, turn.messages):
+            return
+        if owners.get(trace["conversation_id"]) != viewer:
+            raise unseen_message(trace["message_id"])
 
     # Writes
 
     def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
-        owners = [message.record.conversation_id for message in messages]
-        documents = built(message_documents, messages, messages, self._search.analyser)
-        ids = list(owners)
-        first = None if conversation is None else conversation_document(conversation)
-        last = None if trace is None else trace_document(trace)
-        if first is not None:
-            ids.append(first["id"])
-        if last is not None:
-            ids.append(last["conversation_id"])
-        given = steps.TurnDocuments(first, documents, last, owners, self.viewer)
-        if self.viewer is not None:
-            self._require_storable(given, self.viewer)
-        is_single = first is None and last is None and len(documents) == 1
-        with self.client.line(ids):
-            if first is not None and not documents and last is None:
-                self._put_conversations([first])
-            elif not (is_single and self._put_guarded(documents[0])):
-                self._put_turn(given)
-
-    def _put_conversations(self, documents: Sequence[Document]) -> None:
-        def attempt(session: Session | None) -> None:
-            for document in documents:
-                own = {**equal(id=document["id"]), **seen(self.viewer)}
-                self._stored.conversations.replace_one(own, document, True, session=session)
-
-        self.client.write(attempt)
-
-    def _put_guarded(self, message: Document) -> bool:
-        guard = self._guards.get(message["conversation_id"])
-        if guard is None:
-            return False
-        stored = self._stored
-        return self.client.write(
-            lambda session: steps.put_guarded(stored, session, guard, message)
+        given = steps.TurnDocuments(
+            None if conversation is None else document_of(conversation),
+            built(message_documents, messages, messages, self._search.analyser),
+            None if trace is None else document_of(trace),
+            {message.record.conversation_id for message in messages},
+            self.viewer,
         )
-
-    def _put_turn(self, turn: steps.TurnDocuments) -> None:
+        ids = set(given.owners)
+        if conversation is not None:
+            ids.add(conversation.record.id)
+        if trace is not None:
+            ids.add(trace.record.conversation_id)
+        if self.viewer is not None:
+            self._require_storable(given, ids, self.viewer)
         replaces = False
 
-        def attempt(session: Session | None) -> dict[str, Document]:
+        def put(session: Session | None) -> dict[str, Document]:
             # After a first attempt the message's other trace may be what was in the way.
             nonlocal replaces
             replaced, replaces = replaces, True
-            return steps.put_turn(self._stored, session, turn, replaced)
+            return steps.put_turn(self.client.collections, session, given, replaced)
 
-        guards = self.client.transaction(attempt)
-        if len(self._guards) > _MOST_GUARDS:
-            self._guards.clear()
-        self._guards.update(guards)
+        def attempt(session: Session | None) -> None:
+            if steps.put_alone(self.client.collections, session, given, self._guards):
+                return
+            guards = self.client.commit(session, put)
+            if len(self._guards) > _MOST_GUARDS:
+                self._guards.clear()
+            self._guards.update(guards)
+
+        self.client.write(ids, attempt)
 
     def store_many(
         self,
@@ -284,10 +253,8 @@ class MongoDBBackend(MessageBackend):
         messages: Sequence[Snapshot[Message]],
         traces: Sequence[Snapshot[TurnTrace]],
     ) -> None:
-        if conversations:
-            documents = list(map(conversation_document, conversations))
-            with self.client.line([document["id"] for document in documents]):
-                self._put_conversations(documents)
+        for conversation in conversations:
+            self.store(Turn(conversation))
         if messages:
             self.store(Turn(messages=messages))
         for trace in traces:
@@ -295,76 +262,52 @@ class MongoDBBackend(MessageBackend):
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         own = {**equal(id=message_id), **self._owner_of(message_id)}
-        change = flag(flagged)
 
         def attempt(session: Session | None) -> bool:
-            done = self._stored.messages.update_one(own, change, session=session)
+            done = self.client.collections[MESSAGES].update_one(
+                own, flag(flagged), session=session
+            )
             return bool(done.matched_count)
 
-        with self.client.line([message_id]):
-            return self.client.write(attempt)
+        return self.client.write([message_id], attempt)
 
     def delete_message(self, message_id: str) -> bool:
         owner = self._owner_of(message_id)
 
         def attempt(session: Session | None) -> bool:
-            stored, of_message = self._stored, {**equal(message_id=message_id), **owner}
-            stored.traces.delete_many(of_message, session=session)
+            stored, of_message = self.client.collections, {**equal(message_id=message_id), **owner}
+            stored[TRACES].delete_many(of_message, session=session)
             own = {**equal(id=message_id), **owner}
-            gone = stored.messages.delete_one(own, session=session)
+            gone = stored[MESSAGES].delete_one(own, session=session)
             return bool(gone.deleted_count)
 
-        with self.client.line([message_id]):
-            return self.client.transaction(attempt)
+        return self.client.transaction([message_id], attempt)
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        def attempt(session: Session | None) -> bool | None:
-            stored, viewer = self._stored, self.viewer
-            return steps.delete_conversation(stored, session, conversation_id, viewer)
-
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]):
-            self._retire(conversation_id)
-            return self._deleted(conversation_id, attempt)
-
-    def _deleted(self, conversation_id: str, delete: Work[T | None]) -> T:
-        """Delete a conversation, or a part of it.
-
-        Args:
-            conversation_id: which conversation.
-            delete: an attempt at it; it returns None if there are messages that are not retired.
-        """
-        while True:
-            deleted = self.client.transaction(delete)
-            if deleted is not None:
-                return deleted
-            self._retire(conversation_id)
-
-    def _retire(self, conversation_id: str) -> None:
-        if self.client.has_transactions:
-            owned = equal(conversation_id=conversation_id)
-            self.client.write(lambda session: steps.retire(self._stored, session, owned))
+        own = {**equal(id=conversation_id), **seen(self.viewer)}
+        return bool((self._erase_conversation(conversation_id, own)).conversations)
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
-        document = conversation_document(conversation)
+        document = document_of(conversation)
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
         if self.viewer is not None:
             # The update would wait for a call that changes it, even if it is another user's.
-            row = self._one(self._stored.conversations, own)
-            if row is not None:
-                return row
+            conversations = self.client.collections[CONVERSATIONS]
+            found = self.client.read(lambda: conversations.find_one(own))
+            if found is not None:
+                return to_row(found)
 
         def attempt(session: Session | None) -> Document:
             stored = None
             # Once, except that the test server returns nothing if another client inserts just then.
             while stored is None:
-                stored = self._stored.conversations.find_one_and_update(
+                stored = self.client.collections[CONVERSATIONS].find_one_and_update(
                     own, insertion, upsert=True, return_document=True, session=session
                 )
             return stored
 
-        with self.client.line([document["id"]]):
-            return to_row(self.client.write(attempt))
+        return to_row(self.client.write([document["id"]], attempt))
 
     def edit_conversation(
         self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
@@ -372,7 +315,7 @@ class MongoDBBackend(MessageBackend):
         own = {**equal(id=conversation_id), **seen(self.viewer)}
 
         def attempt(session: Session | None) -> Document | None:
-            conversations = self._stored.conversations
+            conversations = self.client.collections[CONVERSATIONS]
             while True:
                 before = conversations.find_one(own, session=session)
                 if before is None or sealed_text(before.get("metadata")) is not None:
@@ -392,9 +335,8 @@ class MongoDBBackend(MessageBackend):
                     return edited
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]):
-            found = self.client.write(attempt)
-            return None if found is None else to_row(found)
+        found = self.client.write([conversation_id], attempt)
+        return None if found is None else to_row(found)
 
     def rewrite(
         self,
@@ -402,14 +344,13 @@ class MongoDBBackend(MessageBackend):
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
     ) -> None:
-        collection, within = self.client.collection(_COLLECTIONS[kind]), seen(self.viewer)
+        collection, within = self.client.collections[_COLLECTIONS[kind]], seen(self.viewer)
         if self.viewer is not None and kind != "conversations":
-            found = self._seen_among(collection, among("id", ids), self.viewer)
+            found = self._seen_among(collection, among("id", ids))
             ids, within = list(map(id_of, found)), {}
         for record_id in ids:
             own = {**equal(id=record_id), **within}
-            with self.client.line([record_id]):
-                self.client.write(partial(self._rewrite, collection, own, change))
+            self.client.write([record_id], partial(self._rewrite, collection, own, change))
 
     def _rewrite(
         self,
@@ -439,7 +380,7 @@ class MongoDBBackend(MessageBackend):
     def append(self, given: Append) -> int | Refusal:
         analyser, conversation_id = self._search.analyser, given.conversation_id
         documents = built(message_documents, given.messages, given.messages, analyser)
-        of_turn = None if given.trace is None else trace_document(given.trace)
+        of_turn = None if given.trace is None else document_of(given.trace)
         expected, replaced = given.expected_last, given.replace_after
         appended = steps.AppendDocuments(
             conversation_id, documents, expected, of_turn, replaced, self.viewer
@@ -450,14 +391,13 @@ class MongoDBBackend(MessageBackend):
             # After a first attempt the ids may be stored.
             nonlocal looks_up
             looked_up, looks_up = looks_up, True
-            return steps.append(self._stored, session, appended, looked_up)
+            return steps.append(self.client.collections, session, appended, looked_up)
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]):
-            try:
-                return self.client.transaction(attempt)
-            except steps.RefusedError as refused:
-                return refused.refusal
+        try:
+            return self.client.transaction([conversation_id], attempt)
+        except steps.RefusedError as refused:
+            return refused.refusal
 
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
@@ -466,12 +406,12 @@ class MongoDBBackend(MessageBackend):
 
         def attempt(session: Session | None) -> Row | None:
             nonlocal newest
-            stored, owned = self._stored, equal(conversation_id=conversation_id)
+            stored, owned = self.client.collections, equal(conversation_id=conversation_id)
             self._begin(session, conversation_id)
             # Without transactions, an attempt goes on with what the one before has chosen.
             if session is not None or newest is None:
                 sort = NEWEST_MESSAGES.sort
-                newest = stored.messages.find_one(owned, sort=sort, session=session)
+                newest = stored[MESSAGES].find_one(owned, sort=sort, session=session)
             if newest is None:
                 return None
             row = to_row(newest.copy())
@@ -480,78 +420,72 @@ class MongoDBBackend(MessageBackend):
             return row
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]):
-            return self.client.transaction(attempt)
+        return self.client.transaction([conversation_id], attempt)
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
         later: list[Document] | None = None
 
         def attempt(session: Session | None) -> int:
             nonlocal later
-            stored, last = self._stored, None
+            stored, listing = self.client.collections, MESSAGES_OF_CONVERSATION
             self._begin(session, conversation_id)
             if session is not None or later is None:
-                if after is not None:
-                    last = self._find_cursor(
-                        stored.messages, MESSAGES_OF_CONVERSATION, conversation_id, after, session
-                    )
+                owned = listing.of(conversation_id)
+                last = self._cursor(stored[MESSAGES], listing, owned, after, session)
                 later = steps.tail(stored, session, conversation_id, last)
             steps.remove(stored, session, later)
             return len(later)
 
         self._require_seen(conversation_id)
-        with self.client.line([conversation_id]):
-            return self.client.transaction(attempt)
+        return self.client.transaction([conversation_id], attempt)
 
     def _begin(self, session: Session | None, conversation_id: str) -> None:
         """Write to a conversation, if in a transaction; it has to be the viewer's still."""
         if session is not None:
             own = {**equal(id=conversation_id), **seen(self.viewer)}
-            done = self._stored.conversations.update_one(own, TOUCH, session=session)
+            done = self.client.collections[CONVERSATIONS].update_one(
+                own, TOUCH, session=session
+            )
             if self.viewer is not None and not done.matched_count:
                 raise unseen_conversation(conversation_id)
 
     def fork(self, fork: Fork) -> dict[str, str]:
-        document, source = conversation_document(fork.copy), fork.conversation_id
+        document, source = document_of(fork.copy), fork.conversation_id
 
         def attempt(session: Session | None) -> dict[str, str]:
-            return steps.copy(self._stored, session, fork, document, self.viewer)
+            return steps.copy(self.client.collections, session, fork, document, self.viewer)
 
         self._require_seen(source)
         # The new id may be another user's, whose calls are not waited for.
         new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
-        with self.client.line([source, new]):
-            return self.client.transaction(attempt)
+        return self.client.transaction([source, new], attempt)
 
     # Erasure and retention
 
     def erase(self, user_id: str, limit: int) -> Erased:
-        own, stored = equal(user_id=user_id), self._stored
+        own, stored = equal(user_id=user_id), self.client.collections
 
         def erase_messages(session: Session | None) -> Erased:
-            found = self._some(stored.messages, own, limit, session)
+            found = self._some(stored[MESSAGES], own, limit, session)
             return steps.remove(stored, session, found, own)
 
         def erase_traces(session: Session | None) -> Erased:
-            found = self._some(stored.traces, own, limit, session)
+            found = self._some(stored[TRACES], own, limit, session)
             places = {**own, "_id": {"$in": [document["_id"] for document in found]}}
-            gone = stored.traces.delete_many(places, session=session)
+            gone = stored[TRACES].delete_many(places, session=session)
             return Erased(0, 0, gone.deleted_count)
 
-        while found := self.client.read(
-            lambda: self._some(stored.conversations, own, 1, None)
-        ):
+        while found := self._find(stored[CONVERSATIONS], own, limit=1):
             place = {**own, "_id": found[0]["_id"]}
             erased = self._erase_conversation(id_of(found[0]), place, limit)
             if any(erased):
                 return erased
         if self.viewer is not None:
             return Erased()
-        with self.client.line([]):
-            for step in (erase_messages, erase_traces):
-                erased = self.client.transaction(step)
-                if any(erased):
-                    return erased
+        for step in (erase_messages, erase_traces):
+            erased = self.client.transaction([], step)
+            if any(erased):
+                return erased
         return Erased()
 
     def _some(
@@ -560,18 +494,33 @@ class MongoDBBackend(MessageBackend):
         return collection.find(query, {"id": 1}, limit=limit, session=session).to_list()
 
     def _erase_conversation(
-        self, conversation_id: str, own: Document, limit: int, before: int | None = None
+        self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None
     ) -> Erased:
-        def attempt(session: Session | None) -> Erased | None:
-            stored = self._stored
+        """Delete the oldest messages of a conversation, and the conversation with the last.
+
+        Args:
+            conversation_id: which conversation.
+            own: the query for it, with what must hold for it.
+            limit: how many messages at most; 0 is no limit.
+            before: nothing is deleted if it has a message of this time or later, in ms.
+        """
+        stored = self.client.collections
+
+        def erase(session: Session | None) -> Erased | None:
             if before is not None:
                 used = since(conversation_id, before)
-                if stored.messages.find_one(used, {"_id": 1}, session=session) is not None:
+                if stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
                     return Erased()
             return steps.erase_conversation(stored, session, conversation_id, own, limit)
 
-        with self.client.line([conversation_id]):
-            return self._deleted(conversation_id, attempt)
+        def attempt(session: Session | None) -> Erased:
+            erased = self.client.commit(session, erase) if limit else None
+            while erased is None:
+                steps.retire(stored, session, conversation_id)
+                erased = self.client.commit(session, erase)
+            return erased
+
+        return self.client.write([conversation_id], attempt)
 
     def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
@@ -580,115 +529,104 @@ class MongoDBBackend(MessageBackend):
         return pruned.conversations, int(is_done)
 
     def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        old = {**older_than(before), **seen(self.viewer)}
-        listing, query = OLDEST_CONVERSATIONS, old
-        while found := self._find(self._stored.conversations, query, listing, size):
-            query = listing.after(old, found[-1])
+        listing, query = OLDEST_CONVERSATIONS, older_than(before)
+        while found := self._find(
+            self.client.collections[CONVERSATIONS], query, listing, size
+        ):
+            query = listing.after(older_than(before), found[-1])
             yield [id_of(document) for document in found]
 
     # Reads
 
     def get_conversation(self, conversation_id: str) -> Row | None:
-        query = {**equal(id=conversation_id), **seen(self.viewer)}
-        return self._one(self._stored.conversations, query)
+        return self._one(CONVERSATIONS, equal(id=conversation_id))
 
     def get_message(self, message_id: str) -> Row | None:
-        return self._one_within(self._stored.messages, equal(id=message_id))
+        return self._one(MESSAGES, equal(id=message_id))
 
     def get_trace(self, by: TraceKey, key: str) -> Row | None:
-        return self._one_within(self._stored.traces, equal(**{by: key}))
+        return self._one(TRACES, equal(**{by: key}))
 
-    def _one_within(self, collection: Collection, query: Document) -> Row | None:
-        """Return a message or a trace, if the viewer sees it."""
+    def _one(self, name: str, query: Document) -> Row | None:
+        collection, fields = self.client.collections[name], self._search.projection
         if self.viewer is None:
-            return self._one(collection, query)
-        found = self._seen_among(collection, query, self.viewer)
-        return to_row(found[0]) if found else None
-
-    def _one(self, collection: Collection, query: Document) -> Row | None:
-        fields = self._search.projection
-        found = self.client.read(lambda: collection.find_one(query, fields))
-        return None if found is None else to_row(found)
+            document = self.client.read(lambda: collection.find_one(query, fields))
+        else:
+            document = next(iter(self._seen_among(collection, query)), None)
+        return None if document is None else to_row(document)
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            if self.viewer is None:
-                found = self._find(self._stored.messages, query)
-            else:
-                found = self._seen_among(self._stored.messages, query, self.viewer)
+            found = self._seen_among(self.client.collections[MESSAGES], query)
             rows.update((row[0], row) for row in to_rows(found))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         by, owner, where, limit, after = page
         listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
-        conversations = self._stored.conversations
+        conversations = self.client.collections[CONVERSATIONS]
         return self._page(conversations, listing, owner, limit, after, condition)
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
-        return self._page(self._stored.messages, MESSAGES_BY[by], owner, limit, after)
+        return self._page(
+            self.client.collections[MESSAGES], MESSAGES_BY[by], owner, limit, after
+        )
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
-        listing = MESSAGES_OF_CONVERSATION
-        query = listing.of(conversation_id, cursor)
-
-        def batch() -> list[Document]:
-            limited = both(query, self._within(conversation_id))
-            return self._send(self._stored.messages, limited, listing, size, 0)
-
-        found = self.client.read(batch)
+        listing, messages = MESSAGES_OF_CONVERSATION, self.client.collections[MESSAGES]
+        found = self._find(messages, listing.of(conversation_id, cursor), listing, size)
         if found:
             cursor = listing.cursor(found[-1])
         return Batch(to_rows(found), cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
-        messages, condition = self._stored.messages, visible(owner, flagged)
+        messages, condition = self.client.collections[MESSAGES], visible(owner, flagged)
         return self._page(messages, NEWEST_MESSAGES, owner, limit, after, condition)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
+        query = among("conversation_id", conversation_ids)
+        groups = self._aggregate(MESSAGES, query, count_by_conversation)
+        return {group["_id"]: group["count"] for group in groups}
+
+    def _aggregate(
+        self, name: str, query: Document, pipeline: Callable[[Document], list[Document]]
+    ) -> list[Document]:
+        """Return the groups that a pipeline makes of what the viewer sees of a query."""
+
         def groups() -> list[Document]:
-            query = both(among("conversation_id", conversation_ids), self._within())
-            cursor = self._stored.messages.aggregate(count_by_conversation(query))
+            collection = self.client.collections[name]
+            seen_query = both(query, self._within(collection, query))
+            cursor = collection.aggregate(pipeline(seen_query), batchSize=_DOCUMENTS_A_REPLY)
             return cursor.to_list()
 
-        return {group["_id"]: group["count"] for group in self.client.read(groups)}
+        return self.client.read(groups)
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
-        listing, traces = TRACES_OF_CONVERSATION, self._stored.traces
+        listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
         return self._page(traces, listing, conversation_id, None, None)
 
     def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        listing, traces = TRACES_OF_AGENT, self._stored.traces
-
-        def page() -> list[Document]:
-            query = both(listing.of(agent_id), self._within())
-            return self._send(traces, query, listing, limit, offset)
-
-        return to_rows(self.client.read(page))
+        listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
+        return to_rows(self._find(traces, listing.of(agent_id), listing, limit, offset))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
-        condition, traces = filter_query(page.where), self._stored.traces
+        condition, traces = filter_query(page.where), self.client.collections[TRACES]
         return self._page(traces, TRACES_FOUND, "", page.limit, page.after, condition)
 
     def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
     ) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
-        matching = filter_query(where)
+        query = filter_query(where)
         if conversation_ids is not None:
-            matching = both(matching, among("conversation_id", conversation_ids))
-
-        def groups() -> list[Document]:
-            query = both(matching, self._within())
-            pipeline = usage_pipeline(query, by, percentiles=percentiles)
-            cursor = self._stored.traces.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
-            return cursor.to_list()
-
-        return read_summaries(self.client.read(groups), by, percentiles=percentiles)
+            query = both(query, among("conversation_id", conversation_ids))
+        pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
+        groups = self._aggregate(TRACES, query, pipeline)
+        return read_summaries(groups, by, percentiles=percentiles)
 
     # Searches
 
@@ -715,12 +653,9 @@ class MongoDBBackend(MessageBackend):
         return self._search.find(page._replace(scope=scope))
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        within = seen(self.viewer)
-        if kind != "conversations":
-            within = self.client.read(self._within)
-        collection, query = self.client.collection(_COLLECTIONS[kind]), within
+        collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
         while found := self._find(collection, query, FIRST_STORED, size):
-            query = {**within, "_id": {"$gt": found[-1]["_id"]}}
+            query = {"_id": {"$gt": found[-1]["_id"]}}
             yield to_rows(found)
 
     def _page(
@@ -739,39 +674,37 @@ class MongoDBBackend(MessageBackend):
         """
 
         def page() -> list[Document]:
-            within, last = self._within_listing(listing, owner), None
-            if after is not None:
-                last = self._find_cursor(collection, listing, owner, after, None, within)
-            query = {**listing.of(owner), **(condition or {})}
+            query = listing.of(owner)
+            within = self._within(collection, query)
+            last = self._cursor(collection, listing, both(query, within), after)
+            query = {**query, **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
-            query = both(query, within)
-            return [] if limit == 0 else self._send(collection, query, listing, limit, 0)
+            return (
+                []
+                if limit == 0
+                else self._send(collection, both(query, within), listing, limit)
+            )
 
         return to_rows(self.client.read(page))
 
-    def _within_listing(self, listing: Listing, owner: str) -> Document:
-        """Return the query for what the viewer sees of a listing."""
-        if listing in CONVERSATIONS_BY.values():
-            return seen(self.viewer)
-        return self._within(owner if listing.owner == "conversation_id" else None)
-
-    def _find_cursor(
+    def _cursor(
         self,
         collection: Collection,
         listing: Listing,
-        owner: str,
-        after: str,
-        session: Session | None,
-        within: Document | None = None,
-    ) -> Document:
-        """Return the cursor of a document of an owner.
+        query: Document,
+        after: str | None,
+        session: Session | None = None,
+    ) -> Document | None:
+        """Return the cursor of a document of a query; None if there is no `after`.
 
         Raises:
-            NotFoundError: `after` does not belong to the owner.
+            NotFoundError: `after` does not belong to the query.
         """
-        query = both({**listing.of(owner), **equal(id=after)}, within or {})
-        last = collection.find_one(query, listing.projection, session=session)
+        if after is None:
+            return None
+        own = both(query, equal(id=after))
+        last = collection.find_one(own, listing.projection, session=session)
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
@@ -784,8 +717,13 @@ class MongoDBBackend(MessageBackend):
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Document]:
-        """Return the documents that match a query."""
-        return self.client.read(lambda: self._send(collection, query, listing, limit, offset))
+        """Return the documents of a query that the viewer sees."""
+
+        def find() -> list[Document]:
+            within = self._within(collection, query)
+            return self._send(collection, both(query, within), listing, limit, offset)
+
+        return self.client.read(find)
 
     def _send(
         self,
@@ -793,7 +731,7 @@ class MongoDBBackend(MessageBackend):
         query: Document,
         listing: Listing | None,
         limit: int | None,
-        offset: int,
+        offset: int = 0,
     ) -> list[Document]:
         cursor = collection.find(
             query,

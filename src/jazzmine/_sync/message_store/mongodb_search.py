@@ -50,17 +50,15 @@ class MongoDBSearch:
         self._client = client
         self._timeout = timeout
         self.analyser: Analyser | None = None
+        #: The projection of what others than searches read.
+        self.projection: dict[str, int] | None = None
         self._unindexed: int | None = None
-
-    @property
-    def projection(self) -> dict[str, int] | None:
-        """The projection of what others than searches read."""
-        return None if self.analyser is None else HIDDEN
 
     def state(self) -> SearchState | None:
         """Return how the index was made, or None; and follow it from now on."""
         noted = self._client.noted("search")
         self.analyser = None if noted is None else analyser_for(noted["language"])
+        self.projection = None if noted is None else HIDDEN
         return None if noted is None else SearchState(noted["language"], noted["is_complete"])
 
     def prepare(self) -> SearchState | None:
@@ -99,13 +97,13 @@ class MongoDBSearch:
     def count_unindexed(self) -> int:
         """Count the messages that are not indexed."""
         assert self.analyser is not None
-        query, messages = words.pending(self.analyser.language), self._client.collection(MESSAGES)
+        query, messages = words.pending(self.analyser.language), self._client.collections[MESSAGES]
         return self._client.read(lambda: messages.count_documents(query))
 
     def _pending(self, size: int) -> list[Document]:
         if self.analyser is None:
             return []
-        query, messages = words.pending(self.analyser.language), self._client.collection(MESSAGES)
+        query, messages = words.pending(self.analyser.language), self._client.collections[MESSAGES]
         fields = {"original_content": 1}
         return self._client.read(
             lambda: messages.find(query, fields, limit=size, batch_size=size).to_list()
@@ -123,14 +121,13 @@ class MongoDBSearch:
             )
             for document, text, searched in zip(found, texts, fields, strict=True)
         ]
-        messages = self._client.collection(MESSAGES)
+        messages = self._client.collections[MESSAGES]
 
         def attempt(session: Session | None) -> int:
             done = messages.bulk_write(updates, ordered=False, session=session)
             return int(done.matched_count)
 
-        with self._client.line([]):
-            return self._client.write(attempt)
+        return self._client.write([], attempt)
 
     def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those that have each clause."""
@@ -143,7 +140,7 @@ class MongoDBSearch:
         return total, found
 
     def _count(self, query: Document, limit: int) -> int:
-        messages = self._client.collection(MESSAGES)
+        messages = self._client.collections[MESSAGES]
         return self._client.read(lambda: messages.count_documents(query, limit=limit))
 
     def find(self, page: FoundPage) -> Sequence[Row]:
@@ -152,7 +149,7 @@ class MongoDBSearch:
         within = self._conversations(scope)
         searched = words.scope_query(scope, within)
         query = words.found_query(clauses, every, without, searched)
-        messages, listing = self._client.collection(MESSAGES), words.FOUND
+        messages, listing = self._client.collections[MESSAGES], words.FOUND
         if after is not None:
             place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
             last = self._client.read(lambda: messages.find_one(place, listing.projection))
@@ -166,7 +163,7 @@ class MongoDBSearch:
         return [(id_of(document), document.get("search_entry") or "") for document in found]
 
     def _conversations(self, scope: SearchScope) -> list[str] | None:
-        query, stored = words.conversations_query(scope), self._client.collection(CONVERSATIONS)
+        query, stored = words.conversations_query(scope), self._client.collections[CONVERSATIONS]
         if not query:
             return None
         found = self._client.read(lambda: stored.find(query, {"id": 1}).to_list())

@@ -9,9 +9,9 @@ stored without its message, and repeating the call completes it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import time_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from uuid import UUID
 
 from bson import encode
@@ -30,6 +30,7 @@ from jazzmine.backends.mongodb.documents import (
     to_rows,
 )
 from jazzmine.backends.mongodb.errors import lacks_guard
+from jazzmine.backends.mongodb.indexes import CONVERSATIONS, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
@@ -58,9 +59,8 @@ __all__ = [
     "TurnDocuments",
     "append",
     "copy",
-    "delete_conversation",
     "erase_conversation",
-    "put_guarded",
+    "put_alone",
     "put_turn",
     "remove",
     "retire",
@@ -71,21 +71,17 @@ _AT_ONCE = 10_000
 _COPIED_AT_ONCE = 200
 
 
-class Collections(NamedTuple):
-    """The collections of a store."""
-
-    conversations: Collection
-    messages: Collection
-    traces: Collection
+Collections: TypeAlias = Mapping[str, Collection]
+"""The collections of a store, by their names."""
 
 
 class TurnDocuments(NamedTuple):
-    """The documents of a turn, the conversations that its messages name, and who stores it."""
+    """The documents of a turn, the ids of its messages' conversations, and for which viewer."""
 
     conversation: Document | None
     messages: Sequence[Document]
     trace: Document | None
-    owners: Sequence[str]
+    owners: set[str]
     viewer: str | None
 
 
@@ -111,20 +107,33 @@ class RefusedError(Exception):
 # Storing
 
 
-def put_guarded(
-    stored: Collections, session: Session | None, other: Document, message: Document
+def put_alone(
+    stored: Collections,
+    session: Session | None,
+    turn: TurnDocuments,
+    guards: Mapping[str, Document],
 ) -> bool:
-    """Store a message in one command if another one of its conversation is stored.
+    """Store a conversation, or a message of a conversation with a guard, in one command.
 
     Args:
-        other: the guard that `put_turn` returned.
+        guards: those that `put_turn` returned.
 
     Returns:
-        False, and nothing is stored, if the other one is gone.
+        False, and nothing is stored, if the turn holds more, or if there is no guard (any more).
     """
-    check = UpdateOne(other, REQUIRE, upsert=True)
+    conversation, messages, trace, _, viewer = turn
+    if trace is not None or (len(messages) != 1 if conversation is None else messages):
+        return False
+    if conversation is not None:
+        own = {**equal(id=conversation["id"]), **seen(viewer)}
+        stored[CONVERSATIONS].replace_one(own, conversation, True, session=session)
+        return True
+    guard = guards.get(messages[0]["conversation_id"])
+    if guard is None:
+        return False
+    check = UpdateOne(guard, REQUIRE, upsert=True)
     try:
-        stored.messages.bulk_write([check, _replacement(message)], session=session)
+        stored[MESSAGES].bulk_write([check, _replacement(messages[0])], session=session)
     except BulkWriteError as error:
         if lacks_guard(error):
             return False
@@ -147,39 +156,39 @@ def put_turn(
         replaces: whether the trace's message may have another trace; otherwise that is an error.
 
     Returns:
-        A guard for `put_guarded` for each conversation that has one of the messages.
+        A guard for `put_alone` for each conversation that has one of the messages.
     """
     own = "" if turn.conversation is None else turn.conversation["id"]
     if session is None:
         # Without a transaction, nothing must be refused after something was stored.
         _require_unmoved(stored, turn)
     else:
-        _require_conversations(stored, session, set(turn.owners) - {own}, turn.viewer)
+        _require_conversations(stored, session, turn.owners - {own}, turn.viewer)
     if turn.trace is not None:
         _require_message(stored, session, turn)
     if turn.conversation is not None:
         # With the number it is another document than before, even if the record is the same.
         touched = {**turn.conversation, TOUCHED: time_ns()}
         query = {**equal(id=own), **seen(turn.viewer)}
-        stored.conversations.replace_one(query, touched, True, session=session)
+        stored[CONVERSATIONS].replace_one(query, touched, True, session=session)
     guards: dict[str, Document] = {}
     if turn.messages:
         replacements = list(map(_replacement, turn.messages))
         # Ordered, because `_id` orders messages with equal timestamps.
-        result = stored.messages.bulk_write(replacements, session=session)
+        result = stored[MESSAGES].bulk_write(replacements, session=session)
         for index, place in (result.upserted_ids or {}).items():
             message = turn.messages[index]
             guards[message["conversation_id"]] = guard(place, message["id"])
         if not guards:
             query = equal(id=turn.messages[-1]["id"])
-            found = stored.messages.find_one(query, {"id": 1}, session=session)
+            found = stored[MESSAGES].find_one(query, {"id": 1}, session=session)
             if found is not None:
                 guards[turn.messages[-1]["conversation_id"]] = guard(found["_id"], id_of(found))
     if turn.trace is not None:
         if replaces or session is None:
-            stored.traces.delete_many(other_traces(turn.trace), session=session)
+            stored[TRACES].delete_many(other_traces(turn.trace), session=session)
         query = equal(id=turn.trace["id"], message_id=turn.trace["message_id"])
-        stored.traces.replace_one(query, turn.trace, True, session=session)
+        stored[TRACES].replace_one(query, turn.trace, True, session=session)
     return guards
 
 
@@ -191,10 +200,10 @@ def _require_conversations(
         return
     query = {**among("id", list(owners)), **seen(viewer)}
     if session is not None:
-        touched = stored.conversations.update_many(query, TOUCH, session=session)
+        touched = stored[CONVERSATIONS].update_many(query, TOUCH, session=session)
         if touched.matched_count >= len(owners):
             return
-    known = stored.conversations.find(query, {"id": 1}, session=session).to_list()
+    known = stored[CONVERSATIONS].find(query, {"id": 1}, session=session).to_list()
     missing = owners.difference(map(id_of, known))
     if missing:
         if viewer is not None:
@@ -208,15 +217,15 @@ def _require_conversations(
 def _require_unmoved(stored: Collections, turn: TurnDocuments) -> None:
     """Raise IntegrityError if a standalone server would refuse a record after others."""
     own = set() if turn.conversation is None else {turn.conversation["id"]}
-    _require_conversations(stored, None, set(turn.owners) - own, turn.viewer)
+    _require_conversations(stored, None, turn.owners - own, turn.viewer)
     for begin in range(0, len(turn.messages), _AT_ONCE):
         others = elsewhere(turn.messages[begin : begin + _AT_ONCE])
-        moved = stored.messages.find_one(others, {"id": 1})
+        moved = stored[MESSAGES].find_one(others, {"id": 1})
         if moved is not None:
             raise IntegrityError(f"message {id_of(moved)!r} is stored in another conversation")
     if turn.trace is not None:
         trace = turn.trace
-        moved = stored.traces.find_one(
+        moved = stored[TRACES].find_one(
             {**equal(id=trace["id"]), "message_id": {"$ne": trace["message_id"]}}, {"_id": 1}
         )
         if moved is not None:
@@ -237,15 +246,15 @@ def _require_message(
             return
     query = equal(id=message_id, conversation_id=owner)
     if session is None:
-        is_stored = stored.messages.find_one(query, {"_id": 1}) is not None
+        is_stored = stored[MESSAGES].find_one(query, {"_id": 1}) is not None
     else:
-        touched = stored.messages.update_one(query, TOUCH, session=session)
+        touched = stored[MESSAGES].update_one(query, TOUCH, session=session)
         is_stored = bool(touched.matched_count)
     if not is_stored:
         if turn.viewer is not None:
             raise unseen_message(message_id)  # even if another user's message has the id
         query = equal(id=message_id)
-        if stored.messages.find_one(query, {"_id": 1}, session=session) is not None:
+        if stored[MESSAGES].find_one(query, {"_id": 1}, session=session) is not None:
             raise _disagreement(trace)
         raise IntegrityError(
             f"trace {trace['id']!r}: its message {message_id!r} is not stored;"
@@ -289,45 +298,45 @@ def append(
     latest = given.messages[-1]["timestamp"]
     looks_up = looks_up or session is None or given.replace_after is not NOTHING
     if session is None:
-        is_known = stored.conversations.find_one(own, {"_id": 1}) is not None
+        is_known = stored[CONVERSATIONS].find_one(own, {"_id": 1}) is not None
     else:
         # First, so that a call that has to wait for another one learns of it at once.
-        raised = stored.conversations.update_one(own, _raise(latest), session=session)
+        raised = stored[CONVERSATIONS].update_one(own, _raise(latest), session=session)
         is_known = bool(raised.matched_count)
     if not is_known and given.viewer is not None:
         raise unseen_conversation(given.conversation_id)
     place = {"id": 1, "timestamp": 1}
     sort = NEWEST_MESSAGES.sort
-    newest = last = stored.messages.find_one(owned, place, sort=sort, session=session)
+    newest = last = stored[MESSAGES].find_one(owned, place, sort=sort, session=session)
     if given.replace_after is not NOTHING:
         last = None
         if isinstance(given.replace_after, str):
             query = {**owned, **equal(id=given.replace_after)}
-            last = stored.messages.find_one(query, place, session=session)
+            last = stored[MESSAGES].find_one(query, place, session=session)
     is_replaced = last is not None or not isinstance(given.replace_after, str)
     newest_id = None if newest is None else id_of(newest)
     is_expected = given.expected_last is ANY or given.expected_last == newest_id
     ids = among("id", [message["id"] for message in given.messages])
     before: list[Document] = []
     if looks_up or not (is_known and is_replaced and is_expected):
-        before = stored.messages.find(ids, session=session).to_list()
+        before = stored[MESSAGES].find(ids, session=session).to_list()
     if before or not (is_known and is_replaced and is_expected):
         if session is None and before:
             _complete(stored, given, before, last)
-            before = stored.messages.find(ids).to_list()
+            before = stored[MESSAGES].find(ids).to_list()
         raise RefusedError(Refusal(is_known, newest_id, to_rows(before), is_replaced))
     floor = MIN_INT if last is None else time_of(last)
     replaced: list[Document] = []
     if given.replace_after is not NOTHING:
         replaced = tail(stored, session, given.conversation_id, last)
     messages = [_not_before(floor, message) for message in given.messages]
-    _insert(stored.messages, session, messages)
+    _insert(stored[MESSAGES], session, messages)
     if session is None or floor > latest:
         latest = max(latest, floor)
-        stored.conversations.update_one(own, _raise(latest), session=session)
+        stored[CONVERSATIONS].update_one(own, _raise(latest), session=session)
     remove(stored, session, replaced)
     if given.trace is not None:  # last, since its id may be that of a trace that is replaced
-        _insert(stored.traces, session, [given.trace])
+        _insert(stored[TRACES], session, [given.trace])
     return floor
 
 
@@ -352,15 +361,15 @@ def _complete(
         return
     floor = time_of(first)
     rest = [_not_before(floor, message) for message in given.messages[len(done) :]]
-    _insert(stored.messages, None, rest)
+    _insert(stored[MESSAGES], None, rest)
     latest = max(floor, given.messages[-1]["timestamp"])
-    stored.conversations.update_one(equal(id=given.conversation_id), _raise(latest))
+    stored[CONVERSATIONS].update_one(equal(id=given.conversation_id), _raise(latest))
     if given.replace_after is not NOTHING:
         later = tail(stored, None, given.conversation_id, last)
         remove(stored, None, [one for one in later if one["_id"] < first["_id"]])
     if given.trace is not None:
         query = equal(id=given.trace["id"], message_id=given.trace["message_id"])
-        stored.traces.replace_one(query, given.trace, True)
+        stored[TRACES].replace_one(query, given.trace, True)
 
 
 def tail(
@@ -370,7 +379,7 @@ def tail(
     query = MESSAGES_OF_CONVERSATION.of(conversation_id, last)
     sort = NEWEST_MESSAGES.sort
     fields = {"id": 1, TOUCHED: 1}
-    later = stored.messages.find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
+    later = stored[MESSAGES].find(query, fields, sort=sort, batch_size=_AT_ONCE, session=session)
     return later.to_list()
 
 
@@ -390,9 +399,9 @@ def remove(
     for begin in range(0, len(messages), _AT_ONCE):
         some = messages[begin : begin + _AT_ONCE]
         of_messages = among("message_id", list(map(id_of, some)))
-        traces = stored.traces.delete_many(of_messages, session=session)
+        traces = stored[TRACES].delete_many(of_messages, session=session)
         places = {"_id": {"$in": [document["_id"] for document in some]}, **(condition or {})}
-        gone = stored.messages.delete_many(places, session=session)
+        gone = stored[MESSAGES].delete_many(places, session=session)
         erased = erased.plus(Erased(0, gone.deleted_count, traces.deleted_count))
     return erased
 
@@ -413,36 +422,36 @@ def copy(
     new_id, ids = conversation["id"], dict[str, str]()
     owned, place = equal(conversation_id=source), {"_id": 1}
     own = {**equal(id=source), **seen(viewer)}
-    if stored.conversations.find_one(own, place, session=session) is None:
+    if stored[CONVERSATIONS].find_one(own, place, session=session) is None:
         raise NotFoundError(f"conversation {source!r} is not stored")
     if until is not None:
         query = {**owned, **equal(id=until)}
-        if stored.messages.find_one(query, place, session=session) is None:
+        if stored[MESSAGES].find_one(query, place, session=session) is None:
             raise NotFoundError(f"message {until!r} is no message of this conversation")
     if not remove_orphans(stored, session, new_id):
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
     copies: list[Document] = []
     sort = MESSAGES_OF_CONVERSATION.sort
-    found = stored.messages.find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
+    found = stored[MESSAGES].find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
     with found:
         for message in found:
             copies.append(copied_message(message, new_id, salt))
             ids[id_of(message)] = copies[-1]["id"]
             if len(copies) == _COPIED_AT_ONCE:
-                _insert(stored.messages, session, copies)
+                _insert(stored[MESSAGES], session, copies)
                 copies.clear()
             if id_of(message) == until:
                 break
-    _insert(stored.messages, session, copies)
+    _insert(stored[MESSAGES], session, copies)
     _copy_traces(stored, session, ids, new_id, salt)
-    _insert(stored.conversations, session, [conversation])
+    _insert(stored[CONVERSATIONS], session, [conversation])
     return ids
 
 
 def _copy_traces(
     stored: Collections, session: Session | None, ids: dict[str, str], new_id: str, salt: UUID
 ) -> None:
-    traces, places, sources = stored.traces, list[Any](), list(ids)
+    traces, places, sources = stored[TRACES], list[Any](), list(ids)
     for begin in range(0, len(sources), _AT_ONCE):
         some = among("message_id", sources[begin : begin + _AT_ONCE])
         found = traces.find(some, {"_id": 1}, session=session).to_list()
@@ -463,35 +472,11 @@ def _copy_traces(
 # transaction that finds retired messages alone.
 
 
-def retire(stored: Collections, session: Session | None, messages: Document) -> None:
-    """Make messages no guards any more, before their conversation is deleted.
-
-    Args:
-        messages: the query for them.
-    """
-    stored.messages.update_many(messages, RETIRE, session=session)
-
-
-def delete_conversation(
-    stored: Collections, session: Session | None, conversation_id: str, viewer: str | None
-) -> bool | None:
-    """Delete a conversation, its messages and their traces; return whether it was stored.
-
-    None, and nothing is deleted, if there are messages that are not retired.
-    """
-    own = {**equal(id=conversation_id), **seen(viewer)}
-    if viewer is not None:
-        own_still = stored.conversations.update_one(own, TOUCH, session=session)
-        if not own_still.matched_count:
-            return False
-    messages = tail(stored, session, conversation_id, None)
-    if session is not None and not all(map(is_retired, messages)):
-        return None
-    remove(stored, session, messages)
-    gone = stored.conversations.delete_one(own, session=session)
-    if session is None:
-        remove_orphans(stored, None, conversation_id)
-    return bool(gone.deleted_count)
+def retire(stored: Collections, session: Session | None, conversation_id: str) -> None:
+    """Make the messages of a conversation no guards any more, before it is deleted."""
+    if session is not None:
+        owned = equal(conversation_id=conversation_id)
+        stored[MESSAGES].update_many(owned, RETIRE, session=session)
 
 
 def remove_orphans(
@@ -499,7 +484,7 @@ def remove_orphans(
 ) -> bool:
     """Delete the messages of a conversation if it is not stored; return whether it is not."""
     own = equal(id=conversation_id)
-    if stored.conversations.find_one(own, {"_id": 1}, session=session) is not None:
+    if stored[CONVERSATIONS].find_one(own, {"_id": 1}, session=session) is not None:
         return False
     remove(stored, session, tail(stored, session, conversation_id, None))
     return True
@@ -508,28 +493,31 @@ def remove_orphans(
 def erase_conversation(
     stored: Collections, session: Session | None, conversation_id: str, own: Document, limit: int
 ) -> Erased | None:
-    """Delete the oldest messages of a conversation, and the conversation after the last.
+    """Delete the oldest messages of a conversation, and the conversation with the last.
 
     None, and nothing is deleted, if the conversation would go with messages that are not retired.
 
     Args:
         own: the query for the conversation, with what must hold for it.
-        limit: how many messages at most.
+        limit: how many messages at most; 0 is no limit.
     """
-    touched = stored.conversations.update_one(own, TOUCH, session=session)
-    if not touched.matched_count:
-        return Erased()
     query, sort = equal(conversation_id=conversation_id), MESSAGES_OF_CONVERSATION.sort
     fields = {"id": 1, TOUCHED: 1}
-    found = stored.messages.find(query, fields, sort=sort, limit=limit, session=session)
+    found = stored[MESSAGES].find(query, fields, sort=sort, limit=limit, session=session)
     oldest = found.to_list()
-    is_last = len(oldest) < limit
+    is_last = not limit or len(oldest) < limit
     if is_last and session is not None and not all(map(is_retired, oldest)):
         return None
-    erased = remove(stored, session, oldest)
-    if is_last:
-        gone = stored.conversations.delete_one(own, session=session)
-        erased = erased._replace(conversations=gone.deleted_count)
-        if session is None:
-            remove_orphans(stored, None, conversation_id)
+    if is_last and session is not None:
+        is_stored = (stored[CONVERSATIONS].delete_one(own, session=session)).deleted_count
+    else:
+        touched = stored[CONVERSATIONS].update_one(own, TOUCH, session=session)
+        is_stored = touched.matched_count
+    erased = Erased()
+    if is_stored:
+        erased = remove(stored, session, oldest)
+        erased = erased._replace(conversations=int(is_last))
+    if is_last and session is None:
+        stored[CONVERSATIONS].delete_one(own)
+        remove_orphans(stored, None, conversation_id)
     return erased

@@ -17,14 +17,14 @@ https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias, get_args
 from uuid import UUID
 
 from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.conversation_log import forked_id
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Message
 from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
@@ -36,20 +36,17 @@ __all__ = [
     "HIDDEN",
     "TOUCHED",
     "Document",
-    "conversation_document",
     "copied_message",
     "copied_trace",
     "document_of",
     "escaped",
     "id_of",
-    "message_document",
     "message_documents",
     "searched_fields",
     "stored_fields",
     "time_of",
     "to_row",
     "to_rows",
-    "trace_document",
     "unescaped",
 ]
 
@@ -107,7 +104,6 @@ def _sections() -> Iterator[tuple[str, list[str]]]:
 
 #: The free-form fields of a trace; those of the records in each of its lists, by the list's name.
 FREE_FORM: dict[str, list[str]] = dict(_sections())
-_OF_TRACES = _free_form(TurnTrace)
 
 
 def stored_fields(collection: str, kind: type[Record]) -> Iterator[str]:
@@ -121,68 +117,26 @@ def stored_fields(collection: str, kind: type[Record]) -> Iterator[str]:
 # Records to documents
 
 
-def conversation_document(snapshot: Snapshot[Conversation]) -> Document:
-    """Return the document of a conversation, or raise RecordTooLargeError."""
-    return _document(snapshot, _escape_metadata)
-
-
-def message_document(snapshot: Snapshot[Message], analyser: Analyser | None = None) -> Document:
-    """Return the document of a message, or raise RecordTooLargeError.
+def document_of(snapshot: Snapshot[Any], analyser: Analyser | None = None) -> Document:
+    """Return the document of a record.
 
     Args:
-        snapshot: the message.
-        analyser: that of the index of words; None without an index.
-    """
-    if analyser is None:
-        return _document(snapshot, _escape_message)
-
-    def escape(document: Document) -> None:
-        _escape_message(document)
-        document.update(searched_fields(document["original_content"], analyser))
-
-    return _document(snapshot, escape)
-
-
-def searched_fields(text: Any, analyser: Analyser) -> Document:
-    """Return the fields of a message by which it is found; another program may store any text."""
-    entry = analyser.entry(text) if isinstance(text, str) else ""
-    return dict(zip(_SEARCHED, (entry, terms_of(entry), analyser.language), strict=True))
-
-
-def trace_document(snapshot: Snapshot[TurnTrace]) -> Document:
-    """Return the document of a trace, or raise RecordTooLargeError."""
-    return _document(snapshot, _escape_trace)
-
-
-def document_of(snapshot: Snapshot[Any]) -> Document:
-    """Return the document of a record of any kind, or raise RecordTooLargeError."""
-    return _DOCUMENTS[type(snapshot.record)](snapshot)
-
-
-def message_documents(
-    messages: Iterable[Snapshot[Message]], analyser: Analyser | None
-) -> list[Document]:
-    """Return a document for each id; of two messages with one id, the later one is used."""
-    by_id = {snapshot.record.id: snapshot for snapshot in messages}
-    return [message_document(snapshot, analyser) for snapshot in by_id.values()]
-
-
-_DOCUMENTS: dict[type[Record], Callable[[Snapshot[Any]], Document]] = {
-    Conversation: conversation_document,
-    Message: message_document,
-    TurnTrace: trace_document,
-}
-
-
-def _document(snapshot: Snapshot[Any], escape: Callable[[Document], None]) -> Document:
-    """Return the document of a record.
+        snapshot: the record.
+        analyser: that of the index of words; None for a record that is not in one.
 
     Raises:
         RecordTooLargeError: it is larger than the server accepts.
     """
     record = snapshot.record
     document: Document = record.__pydantic_serializer__.to_python(record, mode="json")
-    escape(document)
+    if document["metadata"]:
+        document["metadata"] = escaped(document["metadata"])
+    if "message_id" in document:
+        _change_free_form(document, escaped)
+    elif document.get("is_flagged") is False:
+        del document["is_flagged"]
+    if analyser is not None:
+        document.update(searched_fields(document["original_content"], analyser))
     if len(snapshot.json) * _LARGEST_EXPANSION > _MAX_BYTES:
         from bson import encode
 
@@ -195,19 +149,17 @@ def _document(snapshot: Snapshot[Any], escape: Callable[[Document], None]) -> Do
     return document
 
 
-def _escape_metadata(document: Document) -> None:
-    if document["metadata"]:
-        document["metadata"] = escaped(document["metadata"])
+def message_documents(
+    messages: Iterable[Snapshot[Message]], analyser: Analyser | None
+) -> list[Document]:
+    """Return the documents of messages."""
+    return [document_of(snapshot, analyser) for snapshot in messages]
 
 
-def _escape_message(document: Document) -> None:
-    _escape_metadata(document)
-    if not document["is_flagged"]:
-        del document["is_flagged"]
-
-
-def _escape_trace(document: Document) -> None:
-    _change_free_form(document, escaped)
+def searched_fields(text: Any, analyser: Analyser) -> Document:
+    """Return the fields of a message by which it is found; another program may store any text."""
+    entry = analyser.entry(text) if isinstance(text, str) else ""
+    return dict(zip(_SEARCHED, (entry, terms_of(entry), analyser.language), strict=True))
 
 
 # Documents to rows
@@ -229,7 +181,7 @@ def to_row(document: Document) -> Row:
         document["metadata"] = unescaped(document["metadata"])
     if "message_id" in document:
         _change_free_form(document, unescaped)
-    return id_of(document), document
+    return document.get("id") or UNKNOWN_ID, document
 
 
 def to_rows(documents: Iterable[Document]) -> list[Row]:
@@ -252,19 +204,13 @@ def time_of(document: Document) -> int:
 
 
 def _change_free_form(trace: Document, change: Callable[[Any], Any]) -> None:
-    _change(trace, _OF_TRACES, change)
+    """Change what the records in a trace's lists hold as free-form data."""
     for section, names in FREE_FORM.items():
         elements = trace.get(section)
-        if isinstance(elements, list):
-            for element in elements:
-                if isinstance(element, dict):
-                    _change(element, names, change)
-
-
-def _change(fields: Document, names: Sequence[str], change: Callable[[Any], Any]) -> None:
-    for name in names:
-        if fields.get(name):
-            fields[name] = change(fields[name])
+        for element in elements if isinstance(elements, list) else ():
+            for name in names:
+                if isinstance(element, dict) and element.get(name):
+                    element[name] = change(element[name])
 
 
 def escaped(value: Any) -> Any:

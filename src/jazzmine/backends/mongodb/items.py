@@ -52,14 +52,15 @@ __all__ = [
 ITEMS = "memory_items"
 COUNTERS = "memory_item_revisions"
 
-INDEXES = {
+INDEXES: dict[str, tuple[Index, ...]] = {
+    COUNTERS: (),
     ITEMS: (
         Index((("id", 1),), unique=True),
         Index((("updated_at", -1), ("revision", -1))),
         Index((("user_id", 1), ("id", 1)), sparse=True),
         Index((("source_message_id", 1), ("id", 1)), sparse=True),
         Index((("expires_at", 1),), sparse=True),
-    )
+    ),
 }
 _NAMES = (
     "id",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import pymongo
@@ -91,24 +91,19 @@ class MongoDBClient:
             config.db, codec, PRIMARY, write_concern=DURABLE, read_concern=MAJORITY
         )
         self._client = client
-        self._collections: dict[str, Collection] = {}
+        #: The collections of the store by their names; after a fork they are other objects.
+        self.collections: dict[str, Collection] = {
+            name: self._database[name] for name in self._indexes
+        }
         self._doubtful: deque[Session] = deque()
-        # What is making a call of the driver, and what has a line.
+        # The threads or tasks that make a call.
         self._calling: set[object] = set()
-        self._in_line: set[object] = set()
         self._lines: KeyedLocks[object] = KeyedLocks()
         # Writes that wait at the server for a locked record leave a connection for reads.
         connections = client.options.pool_options.max_pool_size
         self._writes: KeyedLocks[object] = KeyedLocks(max(1, int(connections or sys.maxsize) - 1))
         self._retiring: KeyedLocks[object] = KeyedLocks()
         self._background = BackgroundTask(self._retire_in_background)
-
-    def collection(self, name: str) -> Collection:
-        """Return a collection of the store; after a fork it is another object."""
-        stored = self._collections.get(name)
-        if stored is None:
-            stored = self._collections[name] = self._database[name]
-        return stored
 
     def after_fork(self) -> None:
         """Open new connections in a forked process; the parent keeps the inherited ones."""
@@ -118,7 +113,7 @@ class MongoDBClient:
 
     def close(self) -> None:
         """Close all connections."""
-        self._refuse_nested(self._calling)
+        self._refuse_nested()
         self._background.close(0.0)
         if self._doubtful:
             self._retire_quietly()
@@ -179,60 +174,25 @@ class MongoDBClient:
         servers = self._client.topology_description.server_descriptions()
         return [f"{host}:{port}" for (host, port), one in servers.items() if one.error is not None]
 
-    @contextmanager
-    def line(self, ids: Sequence[str]) -> Iterator[None]:
-        """Begin a call that writes to some records, after the calls before it that do.
+    def _refuse_nested(self) -> object:
+        """Return what makes this call; raise `RuntimeError` if that is within another one.
 
-        It waits here, without a connection, and not at the server: there it would have to repeat
-        a transaction that conflicts with another one.
-
-        Args:
-            ids: those of conversations, or of messages whose conversation is not known.
+        A signal handler's call would wait for that, or for one of the driver's locks, which has no
+        time limit.
         """
-        deadline, owner = self.deadline(), object()
-        keys = sorted(set(ids))  # in one order everywhere: no two calls wait for each other
-        self._refuse_nested(self._calling)
-        with self._noted(self._in_line):
-            try:
-                for key in keys:
-                    if not self._lines.acquire(key, owner, deadline.remaining()):
-                        raise self._unanswered()
-                yield
-            finally:
-                for key in keys:
-                    self._lines.release(key, owner)
-
-    @contextmanager
-    def _noted(self, callers: set[object]) -> Iterator[None]:
-        """Note what makes a call, for its duration; refuse a call within another one."""
-        self._refuse_nested(callers)
         caller = current_caller()
-        try:
-            callers.add(caller)
-            yield
-        finally:
-            callers.discard(caller)
-
-    def _refuse_nested(self, callers: set[object]) -> None:
-        """Raise `RuntimeError` if a signal handler makes this call within another one.
-
-        It would wait for that, or for one of the driver's locks, which has no time limit.
-        """
-        if current_caller() in callers:
+        if caller in self._calling:
             raise RuntimeError(
                 "a call of a MongoDB store was made within another one, by a signal handler: it"
                 " would wait for itself"
             )
+        return caller
 
     def _unanswered(self) -> StoreUnavailableError:
         """Return the error of a call that waited for another one until its deadline."""
         return StoreUnavailableError(
             f"MongoDB at {self._names} did not answer a call that this one waited for"
         )
-
-    def deadline(self) -> Deadline:
-        """Return the deadline of the call that is being made."""
-        return call_deadline(self._config.timeout)
 
     def read(self, work: Work[T]) -> T:
         """Call `work`, which only reads; after a transient error again, until the deadline.
@@ -243,25 +203,35 @@ class MongoDBClient:
         Raises:
             StoreUnavailableError: the server did not answer in time.
         """
-        with self._noted(self._calling):
-            return self._run(self.deadline(), work)
+        caller = self._refuse_nested()
+        try:
+            self._calling.add(caller)
+            return self._run(call_deadline(self._config.timeout), work)
+        finally:
+            self._calling.discard(caller)
 
-    def write(self, work: Work[T]) -> T:
+    def write(self, ids: Iterable[str], work: Work[T]) -> T:
         """Call `work`, which may be repeated; after a transient error again, until the deadline.
 
+        It waits here for the calls before it that write to the same records, without a connection,
+        and not at the server: there it would have to repeat a transaction that conflicts with
+        another one.
+
         Args:
+            ids: those of conversations, or of messages whose conversation is not known.
             work: takes the session to send commands in. It is None on a standalone server, where a
                 session gives no protection from late commands.
 
         Raises:
             StoreUnavailableError: the server did not answer in time.
         """
-        with self._noted(self._calling):
-            return self._write(work, self.deadline())
+        deadline, owner = call_deadline(self._config.timeout), object()
+        # In one order everywhere: no two calls wait for each other.
+        keys = sorted(set(ids))
+        caller = self._refuse_nested()
+        session, is_known, is_cancelled = None, False, False
 
-    def _write(self, work: Work[T], deadline: Deadline) -> T:
-        def attempt(session: Session | None) -> T:
-            owner = object()
+        def attempt() -> T:
             try:
                 if not self._writes.acquire("", owner, deadline.remaining()):
                     raise self._unanswered()
@@ -269,12 +239,14 @@ class MongoDBClient:
             finally:
                 self._writes.release("", owner)
 
-        if not self.has_transactions:
-            return self._run(deadline, lambda: attempt(None))
-        session = self._client.start_session(causal_consistency=False)
-        is_known, is_cancelled = False, False
         try:
-            result = self._run(deadline, lambda: attempt(session))
+            self._calling.add(caller)
+            for key in keys:
+                if not self._lines.acquire(key, owner, deadline.remaining()):
+                    raise self._unanswered()
+            if self.has_transactions:
+                session = self._client.start_session(causal_consistency=False)
+            result = self._run(deadline, attempt)
             is_known = True
             return result
         except Exception as error:
@@ -284,35 +256,40 @@ class MongoDBClient:
             is_cancelled = True
             raise
         finally:
-            if is_known and not was_interrupted(session):
-                session.end_session()
-            else:
+            # Before the calls that wait for this one go on.
+            if session is not None and (not is_known or was_interrupted(session)):
                 self._doubtful.append(session)
+                session = None
+            for key in keys:
+                self._lines.release(key, owner)
+            self._calling.discard(caller)
             if is_cancelled:
                 self._background.start()
+            if session is not None:
+                session.end_session()
 
-    def transaction(self, work: Work[T]) -> T:
-        """Call `work` in a transaction, as `write` does, or without one on a standalone server."""
+    def transaction(self, ids: Iterable[str], work: Work[T]) -> T:
+        """Call `work` as `write` does, in a transaction."""
+        return self.write(ids, lambda session: self.commit(session, work))
 
-        def attempt(session: Session | None) -> T:
-            if session is None:
-                return work(None)
-            session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
+    def commit(self, session: Session | None, work: Work[T]) -> T:
+        """Call `work` in a transaction of a session; without one on a standalone server."""
+        if session is None:
+            return work(None)
+        session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
+        try:
+            result = work(session)
+        except Exception:
+            # Not after a cancellation, which must not wait for the server.
+            session.abort_transaction()
+            raise
+        while True:
             try:
-                result = work(session)
-            except Exception:
-                # Not after a cancellation, which must not wait for the server.
-                session.abort_transaction()
-                raise
-            while True:
-                try:
-                    session.commit_transaction()
-                    return result
-                except PyMongoError as error:
-                    if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
-                        raise
-
-        return self.write(attempt)
+                session.commit_transaction()
+                return result
+            except PyMongoError as error:
+                if error.timeout or not error.has_error_label("UnknownTransactionCommitResult"):
+                    raise
 
     def _run(self, deadline: Deadline, work: Work[T]) -> T:
         retries: Retries | None = None
@@ -365,8 +342,8 @@ class MongoDBClient:
         if session.in_transaction:
             session.abort_transaction()
         session.start_transaction(SNAPSHOT, DURABLE, PRIMARY)
-        for name in self._indexes:
-            self._database[name].find_one({}, {"_id": 1}, session=session)
+        for collection in self.collections.values():
+            collection.find_one({}, {"_id": 1}, session=session)
         session.abort_transaction()
 
     def _retire_in_background(self) -> None:
