@@ -54,7 +54,8 @@ NAMES = {"$ref": "#/a", "$id": 1, "a.b": 2, "": 3, "$set": {"$x": [{"$y": 4}]}, 
 
 def test_names_that_mean_something_to_mongodb_come_back_as_they_were(store: MessageStore) -> None:
     stored = message(metadata=NAMES)
-    traced = trace(tool_traces=[tool_trace(final_data=NAMES, intermediates=[NAMES])])
+    tools = [tool_trace(final_data=NAMES, intermediates=[NAMES])]
+    traced = trace(tool_traces=tools, metadata=NAMES)
     store.store_turn(messages=[stored], trace=traced)
 
     assert store.get_message_by_id("m1") == stored
