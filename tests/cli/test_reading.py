@@ -11,7 +11,7 @@ from jazzmine import Conversation, Message, TurnRecorder, TurnTrace
 from jazzmine.core.message_store import UsageSummary
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from jazzmine.sync.working_memory import ActiveFlowState, PendingConfirmation, ToolCallRecord
-from tests.behaviour.samples import NOW
+from tests.behaviour.samples import NOW, conversation, message, tool_trace, trace
 from tests.cli.program import objects, run
 from tests.servers import redis_configs
 
@@ -246,6 +246,71 @@ def test_a_filter_that_cannot_be_read_is_a_wrong_usage(url: str, options: list[s
     assert "pydantic" not in ran.errors
 
 
+@pytest.mark.parametrize("given", ["trace-of-y", "y", "trace-of-y…", "trac…of-y"])
+def test_one_turn_is_shown_by_its_id_or_that_of_its_message(url: str, given: str) -> None:
+    (found,) = objects(run("traces", given, "--json", "--store", url).output)
+    assert TurnTrace.model_validate(found).id == "trace-of-y"
+    turn = run("traces", given, "--store", url).output
+    assert "trace-of-y  c1" in turn
+    assert "error: it failed" in turn
+    assert "python: look up the trains: " in turn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["trace-of-"], 1, "3 ids begin like 'trace-of-'"),
+        (["tra"], 1, "there is no trace 'tra'"),
+        (["unknown"], 1, "there is no trace 'unknown'"),
+        (["y", "--errors"], 2, "give an ID, or filters"),
+        (["y", "--follow"], 2, "give an ID, or filters"),
+    ],
+)
+def test_a_turn_that_is_not_one_is_refused(
+    url: str, arguments: list[str], status: int, said: str
+) -> None:
+    ran = run("traces", *arguments, "--store", url)
+    assert (ran.status, ran.output) == (status, "")
+    assert said in " ".join(ran.errors.split())
+
+
+def test_traces_say_why_a_turn_failed_and_no_number_where_there_is_none(
+    path: str, tmp_path: Path
+) -> None:
+    url, page = f"json:{path}", tmp_path / "page.html"
+    failed = tool_trace(tool_name="find_order", success=False, error="no such\norder")
+    with MessageStore.initialize(url) as store:
+        store.store_turn_trace(trace("x", turn_number=0, tool_traces=[failed]))
+    rows = {row[1]: row for row in cells(run("traces", "--store", url).output)}
+    assert rows["trace-of-y"][-1] == "it failed"
+    assert (rows["trace-of-a"][3], rows["trace-of-a"][-1]) == ("4", "")
+    assert (rows["trace-of-x"][3], rows["trace-of-x"][-1]) == ("", "no such\\norder")
+    assert "turn, 250 ms" in run("show", "c1", "--traces", "--store", url).output
+    run("export", "c1", "--html", str(page), "--store", url)
+    assert "turn: 250 ms" in page.read_text()
+    for tool in ("find_order", '{"tool_name": "find_order"}'):
+        (found,) = cells(run("traces", "--tool", tool, "--store", url).output)
+        assert found[1] == "trace-of-x"
+
+
+def test_a_conversation_is_found_by_the_beginning_of_its_id(path: str) -> None:
+    url, name = f"json:{path}", "6f1c2a34-aaaa-bbbb-cccc-123456789abc"
+    with MessageStore.initialize(url) as store:
+        store.store_conversation(conversation(name))
+        store.store_conversation(conversation("6f1c9999"))
+        store.store_message(message("last", conversation_id=name))
+    for given in (name, "6f1c2", "6f1c…789abc"):
+        first, last = objects(run("show", given, "--json", "--store", url).output)
+        assert (first["id"], last["id"]) == (name, "last")
+        (only,) = objects(run("context", given, "--json", "--store", url).output)
+        assert only["id"] == "last"
+        assert '"last"' in run("export", given, "--store", url).output
+    ran = run("show", "6f1c", "--store", url)
+    assert (ran.status, ran.output) == (1, "")
+    assert "2 ids begin like '6f1c'" in ran.errors
+    assert run("rm", "6f1c2", "--yes", "--store", url).status == 1  # what deletes wants it whole
+
+
 def test_usage_is_summed_up_by_a_group(url: str) -> None:
     rows = cells(run("usage", "--by", "agent", "--store", url).output)
     assert [row[:3] for row in rows] == [["a1", "2", "1"], ["a2", "1", "0"]]
@@ -254,6 +319,8 @@ def test_usage_is_summed_up_by_a_group(url: str) -> None:
     )
     assert (model["key"], model["total_tokens"]) == ("small", 7)
     assert set(model) == set(UsageSummary.model_fields)
+    by_model = run("usage", "--by", "model", "--store", url).output.splitlines()
+    assert by_model[0].startswith("model\tprompt\t")  # its sums are of calls, not of turns
     assert run("usage", "--by", "weather", "--store", url).status == 2
 
 

@@ -14,6 +14,7 @@ from jazzmine.cli.options import (
     ItemsOption,
     JSONOption,
     MemoryOption,
+    Refused,
     StoreOption,
     YesOption,
     confirm,
@@ -26,7 +27,6 @@ from jazzmine.cli.options import (
 )
 from jazzmine.cli.output import counted, line, print_json, say, when, write
 from jazzmine.cli.progress import Counter, counting
-from jazzmine.cli.reading import conversation_of
 from jazzmine.cli.records import names
 from jazzmine.records.base import Record
 from jazzmine.records.usage import TraceFilter
@@ -65,7 +65,9 @@ def remove(
     shared = memory_url(context, memory)
     remembered = nullcontext() if shared is None else memory_store(context, memory)
     with message_store(context, store) as opened, remembered as other:
-        stored = conversation_of(opened, conversation)
+        stored = opened.get_conversation_by_id(conversation)
+        if stored is None:
+            raise Refused(f"there is no conversation {conversation!r}")
         named = f"{conversation!r} ({stored.title})" if stored.title else repr(conversation)
         confirm(f"Delete conversation {named} of user {stored.user_id!r}?", yes)
         opened.delete_conversation(conversation)

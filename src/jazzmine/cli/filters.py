@@ -47,6 +47,10 @@ def _filter(fields: dict[str, Any]) -> TraceFilter:
         raise typer.BadParameter(error_text(error)) from None
 
 
+def _tool(text: str) -> dict[str, Any]:
+    return _object(text) if text.lstrip().startswith(("{", "[")) else {"tool_name": text}
+
+
 def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
@@ -89,9 +93,9 @@ _OPTIONS: dict[str, Any] = {
         Any,
         typer.Option(
             "--tool",
-            metavar="JSON",
-            parser=_object,
-            help='With such a tool call: `{"success": false}`.',
+            metavar="NAME|JSON",
+            parser=_tool,
+            help='With a call of this tool, or such a call: `{"success": false}`.',
         ),
     ],
     "llm_call": Annotated[

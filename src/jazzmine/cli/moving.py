@@ -98,7 +98,7 @@ def export(
                 _write_lines(output, _exported(places))
             return
         with message_store(context, store) as opened:
-            conversation_of(opened, conversation)
+            conversation = conversation_of(opened, conversation).id
             if html is None:
                 _write_lines(output, _exported_conversation(opened, conversation))
                 return

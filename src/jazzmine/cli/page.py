@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from jazzmine.cli.output import block, counted, line, when
-from jazzmine.cli.rendering import turn_facts
+from jazzmine.cli.rendering import turn_facts, turn_name
 from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.traces import TurnTrace
 from jazzmine.sync import MessageStore
@@ -100,7 +100,7 @@ def _message(message: Message, trace: TurnTrace | None) -> Iterator[str]:
 
 def _trace(trace: TurnTrace) -> Iterator[str]:
     facts = ", ".join(turn_facts(trace))
-    yield f"<details><summary class=soft>turn {trace.turn_number}: {facts}</summary>"
+    yield f"<details><summary class=soft>{turn_name(trace)}: {facts}</summary>"
     for call in trace.llm_calls:
         yield (
             f"<p class=soft>{_text(call.model)} ({_text(call.purpose)}):"

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -49,8 +49,13 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import MessageStore
 
-__all__ = ["add_commands", "conversation_of"]
+__all__ = ["add_commands", "conversation_of", "only_one"]
 
+
+AnyRecord = TypeVar("AnyRecord", Conversation, TurnTrace)
+
+# The beginning of an id is looked for in so many of the newest records, and has so many characters.
+_RECENT, _SHORTEST = 1_000, 4
 
 # The fields of a working memory that are times, in s.
 _TIMES = {"called_at", "created_at", "last_updated", "requested_at", "started_at"}
@@ -64,16 +69,34 @@ def add_commands(app: typer.Typer) -> None:
     app.command("memory")(show_memory)
 
 
-def conversation_of(store: MessageStore, conversation_id: str) -> Conversation:
-    """Return a conversation.
+def conversation_of(store: MessageStore, given: str) -> Conversation:
+    """Return a conversation, by its id or by a part of it as in `only_one`.
 
     Raises:
         Refused: it is not stored.
     """
-    conversation = store.get_conversation_by_id(conversation_id)
+    conversation = store.get_conversation_by_id(given)
     if conversation is None:
-        raise Refused(f"there is no conversation {conversation_id!r}")
+        conversation = only_one(given, store.get_conversations(limit=_RECENT))
+    if conversation is None:
+        raise Refused(f"there is no conversation {given!r}")
     return conversation
+
+
+def only_one(given: str, records: Iterable[AnyRecord]) -> AnyRecord | None:
+    """Return the record whose id begins as is given (and ends as after a "…" there), or None.
+
+    Raises:
+        Refused: there are several.
+    """
+    begin, _, end = given.partition("…")
+    if len(begin) < _SHORTEST:
+        return None
+    alike = [each for each in records if each.id.startswith(begin) and each.id.endswith(end)]
+    if len(alike) > 1:
+        ids = ", ".join(repr(each.id) for each in alike[:5])
+        raise Refused(f"{len(alike)} ids begin like {given!r}: {ids}")
+    return alike[0] if alike else None
 
 
 def list_conversations(
@@ -134,6 +157,7 @@ def show(
     """
     with message_store(context, store) as opened:
         shown_conversation = conversation_of(opened, conversation)
+        conversation = shown_conversation.id
         with nullcontext() if follow or as_json else paged():
             if as_json:
                 print_records([shown_conversation])
@@ -211,7 +235,7 @@ def context_of(
     if n is not None and max_tokens is not None:
         raise typer.BadParameter("give -n or --max-tokens, not both")
     with message_store(context, store) as opened:
-        conversation_of(opened, conversation)
+        conversation = conversation_of(opened, conversation).id
         if max_tokens is None:
             messages = opened.get_immediate_context(conversation, 20 if n is None else n)
         else:

@@ -31,6 +31,7 @@ __all__ = [
     "show_value",
     "trace_line",
     "turn_facts",
+    "turn_name",
 ]
 
 # So many characters of a text are shown on a terminal.
@@ -83,7 +84,7 @@ def trace_line(trace: TurnTrace, full: bool, option: str = "--full") -> str:
         full: whether it is whole.
         option: the option by which the user gets it whole.
     """
-    parts = [f"turn {trace.turn_number}", *turn_facts(trace)]
+    parts = [turn_name(trace), *turn_facts(trace)]
     return _cut(", ".join(parts + [f"error: {error}" for error in trace.errors]), full, option)
 
 
@@ -118,6 +119,11 @@ def _show_given(full: bool, **values: Any) -> None:
     for name, value in values.items():
         if value is not None:
             show_value(name, value, "      ", full)
+
+
+def turn_name(trace: TurnTrace) -> str:
+    """Return "turn" with its number, which is 0 where the agent counts no turns."""
+    return f"turn {trace.turn_number}" if trace.turn_number else "turn"
 
 
 def turn_facts(trace: TurnTrace) -> list[str]:

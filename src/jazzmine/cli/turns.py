@@ -16,14 +16,18 @@ from jazzmine.cli.options import (
     POLL,
     AfterOption,
     FollowOption,
+    FullOption,
     JSONOption,
     LimitOption,
+    Refused,
     StoreOption,
     WideOption,
     message_store,
 )
-from jazzmine.cli.output import paged, print_table, shown, when, write
-from jazzmine.cli.rendering import print_records, trace_line
+from jazzmine.cli.output import line, paged, print_table, shown, when, write
+from jazzmine.cli.reading import only_one
+from jazzmine.cli.rendering import print_records, show_calls, trace_line
+from jazzmine.records.timeline import problems
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter
 from jazzmine.sync import MessageStore
@@ -69,19 +73,31 @@ def add_commands(app: typer.Typer) -> None:
 def list_traces(
     context: typer.Context,
     where: TraceFilter,
+    turn: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="A trace, or its message: this turn with its calls."),
+    ] = None,
     limit: LimitOption = 50,
     after: AfterOption = None,
     follow: FollowOption = False,
     wide: WideOption = False,
+    full: FullOption = False,
     as_json: JSONOption = False,
     store: StoreOption = None,
 ) -> None:
-    """List the traces of turns, the latest first; all filters must hold.
+    """List the traces of turns, the latest first; all filters must hold. Or show one of them.
 
     With `--follow`, traces that are stored later come below, each in a line.
 
-    Examples: `jazzmine traces --agent desk --errors --since 7d`, `jazzmine traces --follow`
+    Examples: `jazzmine traces --agent desk --errors --since 7d`, `jazzmine traces --follow`,
+    `jazzmine traces 7e02…`
     """
+    if turn is not None:
+        if follow or after is not None or where != TraceFilter():
+            raise typer.BadParameter("give an ID, or filters")
+        with message_store(context, store) as opened:
+            _show_turn(trace_of(opened, turn), full, as_json)
+        return
     if follow and after is not None:
         raise typer.BadParameter("give --follow or --after, not both")
     with message_store(context, store) as opened:
@@ -100,18 +116,42 @@ def list_traces(
                 write(shown(f"{trace.id}  {trace.conversation_id}  {facts}"))
 
 
+def trace_of(store: MessageStore, given: str) -> TurnTrace:
+    """Return a trace, by its id, that of its message, or a part of its id as in `only_one`.
+
+    Raises:
+        Refused: it is not stored.
+    """
+    trace = store.get_turn_trace_by_id(given) or store.get_turn_trace_by_message_id(given)
+    if trace is None:
+        trace = only_one(given, store.find_turn_traces(TraceFilter(), limit=_AT_ONCE))
+    if trace is None:
+        raise Refused(f"there is no trace {given!r}, and none of a message {given!r}")
+    return trace
+
+
+def _show_turn(trace: TurnTrace, full: bool, as_json: bool) -> None:
+    if as_json:
+        print_records([trace])
+        return
+    with paged():
+        write(line(f"{when(trace.started_at_ms)}  {trace.id}  {trace.conversation_id}"))
+        write(trace_line(trace, full))
+        show_calls(trace, full)
+
+
 def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
-    columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "errors"]
+    columns = ["started", "trace", "conversation", "turn", "ms", "tokens", "intent", "error"]
     rows = (
         (
             when(trace.started_at_ms),
             trace.id,
             trace.conversation_id,
-            trace.turn_number,
+            trace.turn_number or "",
             trace.total_latency_ms,
             trace.total_tokens,
             trace.detected_intent,
-            len(trace.errors),
+            next(iter(problems(trace)), ""),
         )
         for trace in traces
     )
@@ -120,8 +160,8 @@ def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
         rows,
         times=("started",),
         ids=("trace", "conversation"),
-        numbers=("turn", "ms", "tokens", "errors"),
-        dispensable=("intent", "turn", "started", "conversation", "tokens", "ms", "errors"),
+        numbers=("turn", "ms", "tokens"),
+        dispensable=("intent", "turn", "started", "conversation", "tokens", "ms", "error"),
         wide=wide,
     )
 
@@ -166,9 +206,11 @@ def usage(
     if as_json:
         print_records(sums)
         return
-    columns: dict[str, list[object]] = {
-        "turns": [group.turns for group in sums],
-        "failed": [group.failed_turns for group in sums],
+    columns: dict[str, list[object]] = {}
+    if by is not UsageBy.MODEL:  # whose sums are those of calls
+        columns["turns"] = [group.turns for group in sums]
+        columns["failed"] = [group.failed_turns for group in sums]
+    columns |= {
         "prompt": [group.prompt_tokens for group in sums],
         "completion": [group.completion_tokens for group in sums],
         "tokens": [group.total_tokens for group in sums],

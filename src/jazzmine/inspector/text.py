@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from jazzmine.inspector.markdown import has_markup, markdown
 from jazzmine.inspector.prompts import parts
+from jazzmine.records.timeline import problems
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["FILTERS", "address", "day_of", "excerpt"]
@@ -90,20 +91,6 @@ def compact(value: int) -> str:
 def cost(usd: float) -> str:
     """Return an amount of money, which often is far less than a cent."""
     return f"${usd:,.2f}" if usd >= 1 else f"${usd:.3g}"
-
-
-def problems(trace: TurnTrace) -> list[str]:
-    """Return the errors of a turn: its own, and those of its calls that it does not repeat."""
-    calls = [(call.error or "a call of the model failed", call.success) for call in trace.llm_calls]
-    tools = [
-        (tool.error or f"{tool.tool_name or 'a tool'} failed", tool.success)
-        for tool in trace.tool_traces
-    ]
-    errors = list(trace.errors)
-    for error, success in (*calls, *tools):
-        if not success and not any(error in known for known in errors):
-            errors.append(error)
-    return errors
 
 
 def cost_of(trace: TurnTrace) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
-__all__ = ["Step", "timeline"]
+__all__ = ["Step", "problems", "timeline"]
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,17 @@ def _began(tool: ToolTrace, emitted: dict[int, int]) -> int | None:
 
 def _tool_ms(tool: ToolTrace) -> int:
     return tool.total_latency_ms or tool.generation_latency_ms + tool.execution_latency_ms
+
+
+def problems(trace: TurnTrace) -> list[str]:
+    """Return the errors of a turn: its own, and those of its calls that it does not repeat."""
+    calls = [(call.error or "a call of the model failed", call.success) for call in trace.llm_calls]
+    tools = [
+        (tool.error or f"{tool.tool_name or 'a tool'} failed", tool.success)
+        for tool in trace.tool_traces
+    ]
+    errors = list(trace.errors)
+    for error, success in (*calls, *tools):
+        if not success and not any(error in known for known in errors):
+            errors.append(error)
+    return errors
