@@ -172,11 +172,11 @@ class MongoDBItemBackend(ItemBackend):
             latest = 0 if document is None else document["revision"]
             if latest == first + index and is_repeated:
                 continue
-            is_there, is_seen = items.is_live(document, now), items.is_seen(document, self.viewer)
-            revision = latest if is_there and is_seen else None
+            is_stored, is_seen = items.is_live(document, now), items.is_seen(document, self.viewer)
+            revision = latest if is_stored and is_seen else None
             if not is_expected(change.expected, revision):
                 return ItemConflict(index, revision)
-            if is_there and not is_seen and change.item is not None:
+            if is_stored and not is_seen and change.item is not None:
                 raise taken("item", change.item.key)
             if latest >= first + index:
                 return int(latest)
@@ -197,7 +197,7 @@ class MongoDBItemBackend(ItemBackend):
         revision: int,
         now: int,
     ) -> Outcome | None:
-        collection, is_there = self._items, items.is_live(stored, now)
+        collection, is_stored = self._items, items.is_live(stored, now)
         own: Document = {"id": {"$eq": change.path}}
         if stored is not None:
             # Without a transaction another call may have changed it since it was read.
@@ -205,11 +205,11 @@ class MongoDBItemBackend(ItemBackend):
         if change.item is None:
             if stored is None or not items.is_seen(stored, self.viewer):
                 return False
-            gone = await collection.delete_one(own, session=session)
-            return is_there if gone.deleted_count else None
+            result = await collection.delete_one(own, session=session)
+            return is_stored if result.deleted_count else None
         if stored is not None and stored["revision"] == revision:
             return Stored(revision, stored["created_at"], stored["updated_at"])
-        created_at = stored["created_at"] if stored is not None and is_there else now
+        created_at = stored["created_at"] if stored is not None and is_stored else now
         document = items.document_of(change, revision, created_at, now)
         if stored is None:
             await collection.insert_one(document, session=session)
@@ -221,10 +221,10 @@ class MongoDBItemBackend(ItemBackend):
         """Return what decides about changes of items, by their paths."""
         names = ("id", "revision", "created_at", "updated_at", "expires_at", "user_id")
         fields = dict.fromkeys(names, 1)
-        found: list[Document] = await self._items.find(
+        documents: list[Document] = await self._items.find(
             {"id": {"$in": list(paths)}}, fields, session=session
         ).to_list()
-        return {document["id"]: document for document in found}
+        return {document["id"]: document for document in documents}
 
     # Reads
 
@@ -232,8 +232,8 @@ class MongoDBItemBackend(ItemBackend):
         """Return the rows at some paths."""
         rows: list[ItemRow] = []
         for begin in range(0, len(paths), _PATHS_A_COMMAND):
-            some = list(paths[begin : begin + _PATHS_A_COMMAND])
-            wanted = {"id": {"$in": some}, **items.seen(self.viewer)}
+            part = list(paths[begin : begin + _PATHS_A_COMMAND])
+            wanted = {"id": {"$in": part}, **items.seen(self.viewer)}
             rows += await self._rows({"$and": [wanted, items.live()]}, ItemQuery())
         return rows
 
@@ -249,13 +249,13 @@ class MongoDBItemBackend(ItemBackend):
     ) -> list[ItemRow]:
         async def find() -> list[Document]:
             # To the server, a limit of 0 is none.
-            found: list[Document] = await self._items.find(
+            documents: list[Document] = await self._items.find(
                 condition,
                 items.projection(query),
                 sort=items.sort_of(query),
                 limit=0 if limit is None else min(limit, 2**31 - 1),
             ).to_list()
-            return found
+            return documents
 
         return [items.row_of(document, query.reads) for document in await self._client.read(find)]
 
@@ -265,8 +265,8 @@ class MongoDBItemBackend(ItemBackend):
 
         async def find() -> list[Document]:
             cursor: Any = await self._items.aggregate(pipeline)
-            found: list[Document] = await cursor.to_list()
-            return found
+            documents: list[Document] = await cursor.to_list()
+            return documents
 
         return [document["_id"] for document in await self._client.read(find)]
 
@@ -286,13 +286,13 @@ class MongoDBItemBackend(ItemBackend):
         self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None
     ) -> int:
         async def attempt(session: Session | None) -> int:
-            found: list[Document] = await self._items.find(
+            documents: list[Document] = await self._items.find(
                 condition, {"_id": 1}, sort=sort, limit=limit, session=session
             ).to_list()
-            if not found:
+            if not documents:
                 return 0
-            chosen = {"_id": {"$in": [document["_id"] for document in found]}}
-            gone = await self._items.delete_many({"$and": [chosen, condition]}, session=session)
-            return int(gone.deleted_count)
+            chosen = {"_id": {"$in": [document["_id"] for document in documents]}}
+            result = await self._items.delete_many({"$and": [chosen, condition]}, session=session)
+            return int(result.deleted_count)
 
         return await self._client.transaction([], attempt)

@@ -186,10 +186,10 @@ class MongoDBBackend(MessageBackend):
         """Return the query for a message's conversation, if there is a viewer."""
         if self.viewer is None:
             return {}
-        found = self._seen_among(self.client.collections[MESSAGES], equal(id=message_id))
-        if not found:
+        documents = self._seen_among(self.client.collections[MESSAGES], equal(id=message_id))
+        if not documents:
             raise unseen_message(message_id)
-        return equal(conversation_id=found[0]["conversation_id"])
+        return equal(conversation_id=documents[0]["conversation_id"])
 
     def _require_storable(
         self, turn: steps.TurnDocuments, ids: set[str], viewer: str
@@ -197,8 +197,8 @@ class MongoDBBackend(MessageBackend):
         """Raise an error unless a turn is for conversations of the viewer."""
         fields = {"id": 1, "user_id": 1}
         conversations, query = self.client.collections[CONVERSATIONS], among("id", list(ids))
-        found = self.client.read(lambda: conversations.find(query, fields).to_list())
-        owners = {id_of(document): document.get("user_id") or UNKNOWN_ID for document in found}
+        documents = self.client.read(lambda: conversations.find(query, fields).to_list())
+        owners = {id_of(document): document.get("user_id") or UNKNOWN_ID for document in documents}
         own = None if turn.conversation is None else turn.conversation["id"]
         if own is not None and owners.setdefault(own, viewer) != viewer:
             raise taken("conversation", own)
@@ -264,10 +264,10 @@ class MongoDBBackend(MessageBackend):
         own = {**equal(id=message_id), **self._owner_of(message_id)}
 
         def attempt(session: Session | None) -> bool:
-            done = self.client.collections[MESSAGES].update_one(
+            result = self.client.collections[MESSAGES].update_one(
                 own, flag(flagged), session=session
             )
-            return bool(done.matched_count)
+            return bool(result.matched_count)
 
         return self.client.write([message_id], attempt)
 
@@ -278,8 +278,8 @@ class MongoDBBackend(MessageBackend):
             stored, of_message = self.client.collections, {**equal(message_id=message_id), **owner}
             stored[TRACES].delete_many(of_message, session=session)
             own = {**equal(id=message_id), **owner}
-            gone = stored[MESSAGES].delete_one(own, session=session)
-            return bool(gone.deleted_count)
+            result = stored[MESSAGES].delete_one(own, session=session)
+            return bool(result.deleted_count)
 
         return self.client.transaction([message_id], attempt)
 
@@ -294,9 +294,9 @@ class MongoDBBackend(MessageBackend):
         if self.viewer is not None:
             # The update would wait for a call that changes it, even if it is another user's.
             conversations = self.client.collections[CONVERSATIONS]
-            found = self.client.read(lambda: conversations.find_one(own))
-            if found is not None:
-                return to_row(found)
+            stored = self.client.read(lambda: conversations.find_one(own))
+            if stored is not None:
+                return to_row(stored)
 
         def attempt(session: Session | None) -> Document:
             stored = None
@@ -335,8 +335,8 @@ class MongoDBBackend(MessageBackend):
                     return edited
 
         self._require_seen(conversation_id)
-        found = self.client.write([conversation_id], attempt)
-        return None if found is None else to_row(found)
+        edited_document = self.client.write([conversation_id], attempt)
+        return None if edited_document is None else to_row(edited_document)
 
     def rewrite(
         self,
@@ -346,8 +346,8 @@ class MongoDBBackend(MessageBackend):
     ) -> None:
         collection, within = self.client.collections[_COLLECTIONS[kind]], seen(self.viewer)
         if self.viewer is not None and kind != "conversations":
-            found = self._seen_among(collection, among("id", ids))
-            ids, within = list(map(id_of, found)), {}
+            documents = self._seen_among(collection, among("id", ids))
+            ids, within = list(map(id_of, documents)), {}
         for record_id in ids:
             own = {**equal(id=record_id), **within}
             self.client.write([record_id], partial(self._rewrite, collection, own, change))
@@ -367,12 +367,12 @@ class MongoDBBackend(MessageBackend):
             new = document_of(changed)
             fields = [name for name in new if new[name] != stored.get(name)]
             unchanged = {name: {"$eq": stored.get(name)} for name in fields}
-            done = collection.update_one(
+            result = collection.update_one(
                 {**own, **unchanged},
                 {"$set": {name: new[name] for name in fields}},
                 session=session,
             )
-            if done.matched_count:
+            if result.matched_count:
                 return
 
     # A conversation as a log
@@ -443,10 +443,10 @@ class MongoDBBackend(MessageBackend):
         """Write to a conversation, if in a transaction; it has to be the viewer's still."""
         if session is not None:
             own = {**equal(id=conversation_id), **seen(self.viewer)}
-            done = self.client.collections[CONVERSATIONS].update_one(
+            result = self.client.collections[CONVERSATIONS].update_one(
                 own, TOUCH, session=session
             )
-            if self.viewer is not None and not done.matched_count:
+            if self.viewer is not None and not result.matched_count:
                 raise unseen_conversation(conversation_id)
 
     def fork(self, fork: Fork) -> dict[str, str]:
@@ -466,18 +466,18 @@ class MongoDBBackend(MessageBackend):
         own, stored = equal(user_id=user_id), self.client.collections
 
         def erase_messages(session: Session | None) -> Erased:
-            found = self._some(stored[MESSAGES], own, limit, session)
-            return steps.remove(stored, session, found, own)
+            documents = self._some(stored[MESSAGES], own, limit, session)
+            return steps.remove(stored, session, documents, own)
 
         def erase_traces(session: Session | None) -> Erased:
-            found = self._some(stored[TRACES], own, limit, session)
-            places = {**own, "_id": {"$in": [document["_id"] for document in found]}}
-            gone = stored[TRACES].delete_many(places, session=session)
-            return Erased(0, 0, gone.deleted_count)
+            documents = self._some(stored[TRACES], own, limit, session)
+            places = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
+            result = stored[TRACES].delete_many(places, session=session)
+            return Erased(0, 0, result.deleted_count)
 
-        while found := self._find(stored[CONVERSATIONS], own, limit=1):
-            place = {**own, "_id": found[0]["_id"]}
-            erased = self._erase_conversation(id_of(found[0]), place, limit)
+        while documents := self._find(stored[CONVERSATIONS], own, limit=1):
+            place = {**own, "_id": documents[0]["_id"]}
+            erased = self._erase_conversation(id_of(documents[0]), place, limit)
             if any(erased):
                 return erased
         if self.viewer is not None:
@@ -530,11 +530,11 @@ class MongoDBBackend(MessageBackend):
 
     def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
         listing, query = OLDEST_CONVERSATIONS, older_than(before)
-        while found := self._find(
+        while documents := self._find(
             self.client.collections[CONVERSATIONS], query, listing, size
         ):
-            query = listing.after(older_than(before), found[-1])
-            yield [id_of(document) for document in found]
+            query = listing.after(older_than(before), documents[-1])
+            yield [id_of(document) for document in documents]
 
     # Reads
 
@@ -559,8 +559,8 @@ class MongoDBBackend(MessageBackend):
         wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            found = self._seen_among(self.client.collections[MESSAGES], query)
-            rows.update((row[0], row) for row in to_rows(found))
+            documents = self._seen_among(self.client.collections[MESSAGES], query)
+            rows.update((row[0], row) for row in to_rows(documents))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
@@ -577,10 +577,10 @@ class MongoDBBackend(MessageBackend):
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         listing, messages = MESSAGES_OF_CONVERSATION, self.client.collections[MESSAGES]
-        found = self._find(messages, listing.of(conversation_id, cursor), listing, size)
-        if found:
-            cursor = listing.cursor(found[-1])
-        return Batch(to_rows(found), cursor)
+        documents = self._find(messages, listing.of(conversation_id, cursor), listing, size)
+        if documents:
+            cursor = listing.cursor(documents[-1])
+        return Batch(to_rows(documents), cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
@@ -654,9 +654,9 @@ class MongoDBBackend(MessageBackend):
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
         collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
-        while found := self._find(collection, query, FIRST_STORED, size):
-            query = {"_id": {"$gt": found[-1]["_id"]}}
-            yield to_rows(found)
+        while documents := self._find(collection, query, FIRST_STORED, size):
+            query = {"_id": {"$gt": documents[-1]["_id"]}}
+            yield to_rows(documents)
 
     def _page(
         self,

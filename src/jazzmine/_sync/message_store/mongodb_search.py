@@ -65,8 +65,8 @@ class MongoDBSearch:
         """Return the same, after indexing what was stored by processes that do not know of it."""
         state = self.state()
         if state is not None and state.is_complete:
-            while found := self._pending(_PENDING_AT_ONCE):
-                if not self._index(found):
+            while documents := self._pending(_PENDING_AT_ONCE):
+                if not self._index(documents):
                     break
         return state
 
@@ -86,11 +86,11 @@ class MongoDBSearch:
             return 0, 0
         if self._unindexed is None:
             self._unindexed = self.count_unindexed()
-        found = self._pending(size)
-        if not found:
+        documents = self._pending(size)
+        if not documents:
             self._client.complete_search(state.language)
             return 0, 0
-        indexed = self._index(found)
+        indexed = self._index(documents)
         self._unindexed = max(1, self._unindexed - indexed)
         return indexed, self._unindexed
 
@@ -109,23 +109,23 @@ class MongoDBSearch:
             lambda: messages.find(query, fields, limit=size, batch_size=size).to_list()
         )
 
-    def _index(self, found: Sequence[Document]) -> int:
+    def _index(self, documents: Sequence[Document]) -> int:
         """Add the entries of messages whose text is still the same; return how many."""
         assert self.analyser is not None
-        texts = [document.get("original_content") for document in found]
-        some = [text for text in texts if isinstance(text, str)]
-        fields = run_analysis(some, _all_searched_fields, texts, self.analyser)
+        texts = [document.get("original_content") for document in documents]
+        strings = [text for text in texts if isinstance(text, str)]
+        fields = run_analysis(strings, _all_searched_fields, texts, self.analyser)
         updates = [
             UpdateOne(
                 {"_id": document["_id"], "original_content": {"$eq": text}}, {"$set": searched}
             )
-            for document, text, searched in zip(found, texts, fields, strict=True)
+            for document, text, searched in zip(documents, texts, fields, strict=True)
         ]
         messages = self._client.collections[MESSAGES]
 
         def attempt(session: Session | None) -> int:
-            done = messages.bulk_write(updates, ordered=False, session=session)
-            return int(done.matched_count)
+            result = messages.bulk_write(updates, ordered=False, session=session)
+            return int(result.matched_count)
 
         return self._client.write([], attempt)
 
@@ -133,11 +133,11 @@ class MongoDBSearch:
         """Count the messages of a scope, and those that have each clause."""
         searched = words.scope_query(scope, self._conversations(scope))
         total = self._count(searched, MOST_MESSAGES_COUNTED)
-        found = [
+        counts = [
             self._count(words.found_query([clause], True, (), searched), MOST_FOUND_COUNTED)
             for clause in clauses
         ]
-        return total, found
+        return total, counts
 
     def _count(self, query: Document, limit: int) -> int:
         messages = self._client.collections[MESSAGES]
@@ -157,14 +157,14 @@ class MongoDBSearch:
                 raise NotFoundError(f"after={after!r} is no {listing.member}")
             query = listing.after(query, last)
         fields = {"id": 1, "search_entry": 1}
-        found = self._client.read(
+        documents = self._client.read(
             lambda: messages.find(query, fields, sort=listing.sort, limit=limit).to_list()
         )
-        return [(id_of(document), document.get("search_entry") or "") for document in found]
+        return [(id_of(document), document.get("search_entry") or "") for document in documents]
 
     def _conversations(self, scope: SearchScope) -> list[str] | None:
         query, stored = words.conversations_query(scope), self._client.collections[CONVERSATIONS]
         if not query:
             return None
-        found = self._client.read(lambda: stored.find(query, {"id": 1}).to_list())
-        return list(map(id_of, found))
+        documents = self._client.read(lambda: stored.find(query, {"id": 1}).to_list())
+        return list(map(id_of, documents))

@@ -181,9 +181,9 @@ def put_turn(
             guards[message["conversation_id"]] = guard(place, message["id"])
         if not guards:
             query = equal(id=turn.messages[-1]["id"])
-            found = stored[MESSAGES].find_one(query, {"id": 1}, session=session)
-            if found is not None:
-                guards[turn.messages[-1]["conversation_id"]] = guard(found["_id"], id_of(found))
+            last = stored[MESSAGES].find_one(query, {"id": 1}, session=session)
+            if last is not None:
+                guards[turn.messages[-1]["conversation_id"]] = guard(last["_id"], id_of(last))
     if turn.trace is not None:
         if replaces or session is None:
             stored[TRACES].delete_many(other_traces(turn.trace), session=session)
@@ -354,19 +354,19 @@ def _complete(
     """Do the rest of an append that ended half-way on a standalone server."""
     places = {id_of(document): document for document in before}
     first = places.get(given.messages[0]["id"])
-    done = [message for message in given.messages if message["id"] in places]
-    if first is None or done != list(given.messages[: len(done)]):
+    prefix = [message for message in given.messages if message["id"] in places]
+    if first is None or prefix != list(given.messages[: len(prefix)]):
         return
     if any(document.get("conversation_id") != given.conversation_id for document in before):
         return
     floor = time_of(first)
-    rest = [_not_before(floor, message) for message in given.messages[len(done) :]]
+    rest = [_not_before(floor, message) for message in given.messages[len(prefix) :]]
     _insert(stored[MESSAGES], None, rest)
     latest = max(floor, given.messages[-1]["timestamp"])
     stored[CONVERSATIONS].update_one(equal(id=given.conversation_id), _raise(latest))
     if given.replace_after is not NOTHING:
         later = tail(stored, None, given.conversation_id, last)
-        remove(stored, None, [one for one in later if one["_id"] < first["_id"]])
+        remove(stored, None, [message for message in later if message["_id"] < first["_id"]])
     if given.trace is not None:
         query = equal(id=given.trace["id"], message_id=given.trace["message_id"])
         stored[TRACES].replace_one(query, given.trace, True)
@@ -397,12 +397,12 @@ def remove(
     """
     erased = Erased()
     for begin in range(0, len(messages), _AT_ONCE):
-        some = messages[begin : begin + _AT_ONCE]
-        of_messages = among("message_id", list(map(id_of, some)))
+        part = messages[begin : begin + _AT_ONCE]
+        of_messages = among("message_id", list(map(id_of, part)))
         traces = stored[TRACES].delete_many(of_messages, session=session)
-        places = {"_id": {"$in": [document["_id"] for document in some]}, **(condition or {})}
-        gone = stored[MESSAGES].delete_many(places, session=session)
-        erased = erased.plus(Erased(0, gone.deleted_count, traces.deleted_count))
+        places = {"_id": {"$in": [document["_id"] for document in part]}, **(condition or {})}
+        result = stored[MESSAGES].delete_many(places, session=session)
+        erased = erased.plus(Erased(0, result.deleted_count, traces.deleted_count))
     return erased
 
 
@@ -432,9 +432,9 @@ def copy(
         raise ConflictError(f"conversation {new_id!r} is stored already; fork to a new one")
     copies: list[Document] = []
     sort = MESSAGES_OF_CONVERSATION.sort
-    found = stored[MESSAGES].find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
-    with found:
-        for message in found:
+    cursor = stored[MESSAGES].find(owned, sort=sort, batch_size=_COPIED_AT_ONCE, session=session)
+    with cursor:
+        for message in cursor:
             copies.append(copied_message(message, new_id, salt))
             ids[id_of(message)] = copies[-1]["id"]
             if len(copies) == _COPIED_AT_ONCE:
@@ -453,14 +453,14 @@ def _copy_traces(
 ) -> None:
     traces, places, sources = stored[TRACES], list[Any](), list(ids)
     for begin in range(0, len(sources), _AT_ONCE):
-        some = among("message_id", sources[begin : begin + _AT_ONCE])
-        found = traces.find(some, {"_id": 1}, session=session).to_list()
-        places += [document["_id"] for document in found]
+        part = among("message_id", sources[begin : begin + _AT_ONCE])
+        documents = traces.find(part, {"_id": 1}, session=session).to_list()
+        places += [document["_id"] for document in documents]
     places.sort()  # traces with the same `turn_number` are ordered by `_id`
     for begin in range(0, len(places), _COPIED_AT_ONCE):
         query = {"_id": {"$in": places[begin : begin + _COPIED_AT_ONCE]}}
-        found = traces.find(query, sort=[("_id", 1)], session=session).to_list()
-        copies = [copied_trace(document, new_id, salt, ids) for document in found]
+        documents = traces.find(query, sort=[("_id", 1)], session=session).to_list()
+        copies = [copied_trace(document, new_id, salt, ids) for document in documents]
         _insert(traces, session, copies)
 
 
@@ -503,8 +503,8 @@ def erase_conversation(
     """
     query, sort = equal(conversation_id=conversation_id), MESSAGES_OF_CONVERSATION.sort
     fields = {"id": 1, TOUCHED: 1}
-    found = stored[MESSAGES].find(query, fields, sort=sort, limit=limit, session=session)
-    oldest = found.to_list()
+    cursor = stored[MESSAGES].find(query, fields, sort=sort, limit=limit, session=session)
+    oldest = cursor.to_list()
     is_last = not limit or len(oldest) < limit
     if is_last and session is not None and not all(map(is_retired, oldest)):
         return None

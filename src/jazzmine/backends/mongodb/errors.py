@@ -159,7 +159,9 @@ def _unreachable(error: PyMongoError, servers: str) -> ServerNotFoundError:
 def _taken(error: PyMongoError) -> str:
     details: Any = getattr(error, "details", None) or {}
     failed = [details, *details.get("writeErrors", ())]
-    fields = {name: value for one in failed for name, value in one.get("keyValue", {}).items()}
+    fields = {
+        name: value for failure in failed for name, value in failure.get("keyValue", {}).items()
+    }
     return ", ".join(f"the {name} {value!r}" for name, value in fields.items()) or "this id"
 
 

@@ -138,7 +138,9 @@ def renewed(renewal: Renewal, viewer: str | None) -> UpdateOne:
 
 def replaced(documents: Sequence[Document]) -> list[ReplaceOne[Document]]:
     """Return the writes that store documents in place of those with their ids."""
-    return [ReplaceOne({"id": {"$eq": one["id"]}}, one, upsert=True) for one in documents]
+    return [
+        ReplaceOne({"id": {"$eq": document["id"]}}, document, upsert=True) for document in documents
+    ]
 
 
 def rewritten(version: ItemVersion) -> Document:

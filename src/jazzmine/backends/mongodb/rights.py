@@ -22,9 +22,9 @@ def require_rights(
         status: the reply to `connectionStatus` with privileges.
         creates_indexes: whether an index is missing.
     """
-    found = status["authInfo"]
-    users = found.get("authenticatedUsers")
-    privileges = found.get("authenticatedUserPrivileges")
+    user_info = status["authInfo"]
+    users = user_info.get("authenticatedUsers")
+    privileges = user_info.get("authenticatedUserPrivileges")
     if not users or not privileges:
         return  # the server checks no rights, or does not report them
     needed = [*_READ_AND_WRITE, *(["createIndex"] if creates_indexes else [])]

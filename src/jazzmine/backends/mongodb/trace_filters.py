@@ -87,8 +87,8 @@ def metadata_query(wanted: Mapping[str, Any], field: str = "metadata") -> Docume
             query[f"{field}.{key}"] = {"$eq": value}  # for the index
         stored = {"$getField": {"field": {"$literal": key}, "input": f"${field}"}}
         is_null = {"$eq": [{"$type": stored}, "null"]}
-        there = {"$ifNull": [stored, None]}  # a missing key is no object
-        exact.append(is_null if value is None else _equals(there, value, depth=0))
+        member = {"$ifNull": [stored, None]}  # a missing key is no object
+        exact.append(is_null if value is None else _equals(member, value, depth=0))
     if exact:
         query["$expr"] = {"$and": exact}
     return query

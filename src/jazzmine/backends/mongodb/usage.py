@@ -169,9 +169,9 @@ def _joined(parts: list[Document]) -> Document:
 
 
 def _nearest_rank(latencies: list[tuple[int, int]], total: int, percent: int) -> int:
-    rank, found = -(-percent * total // 100), 0
+    rank, percentile = -(-percent * total // 100), 0
     for latency, count in latencies:
         if rank > 0:
-            found = latency
+            percentile = latency
         rank -= count
-    return found
+    return percentile

@@ -172,7 +172,9 @@ class MongoDBClient:
     def unreachable(self) -> list[str]:
         """Return the addresses of the servers that the driver knows and cannot reach."""
         servers = self._client.topology_description.server_descriptions()
-        return [f"{host}:{port}" for (host, port), one in servers.items() if one.error is not None]
+        return [
+            f"{host}:{port}" for (host, port), server in servers.items() if server.error is not None
+        ]
 
     def _refuse_nested(self) -> object:
         """Return what makes this call; raise `RuntimeError` if that is within another one.

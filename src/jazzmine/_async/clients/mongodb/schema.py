@@ -115,8 +115,8 @@ class Schema:
 
     async def noted(self, name: str) -> dict[str, Any] | None:
         """Return what is noted under a name, or None."""
-        found: dict[str, Any] | None = await self._database[_FIELDS].find_one({"_id": name})
-        return found
+        note: dict[str, Any] | None = await self._database[_FIELDS].find_one({"_id": name})
+        return note
 
     async def change_search(self, language: str | None) -> None:
         """Make the indexes of words and note the language; or remove them with all entries."""
@@ -183,8 +183,8 @@ class Schema:
     async def _require_unique(self, collection: Collection, field: str) -> None:
         """Raise if several documents have the same value of a field."""
         cursor = await collection.aggregate(duplicates(field), allowDiskUse=True)
-        if found := await cursor.to_list():
-            value = found[0]["_id"]
+        if groups := await cursor.to_list():
+            value = groups[0]["_id"]
             raise ConfigurationError(
                 f"several documents of {collection.full_name!r} have the same {field}, {value!r};"
                 " delete all but one of them (nothing was changed)"
