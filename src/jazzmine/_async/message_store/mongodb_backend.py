@@ -440,14 +440,13 @@ class MongoDBBackend(MessageBackend):
         return await self.client.transaction([conversation_id], attempt)
 
     async def _begin(self, session: Session | None, conversation_id: str) -> None:
-        """Write to a conversation, if in a transaction; it has to be the viewer's still."""
-        if session is not None:
-            own = {**equal(id=conversation_id), **seen(self.viewer)}
-            result = await self.client.collections[CONVERSATIONS].update_one(
-                own, TOUCH, session=session
-            )
-            if self.viewer is not None and not result.matched_count:
-                raise unseen_conversation(conversation_id)
+        """Write to a conversation; it has to be the viewer's still."""
+        own = {**equal(id=conversation_id), **seen(self.viewer)}
+        touched = await self.client.collections[CONVERSATIONS].update_one(
+            own, TOUCH, session=session
+        )
+        if self.viewer is not None and not touched.matched_count:
+            raise unseen_conversation(conversation_id)
 
     async def fork(self, fork: Fork) -> dict[str, str]:
         document, source = document_of(fork.copy), fork.conversation_id

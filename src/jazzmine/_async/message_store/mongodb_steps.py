@@ -159,11 +159,10 @@ async def put_turn(
         A guard for `put_alone` for each conversation that has one of the messages.
     """
     own = "" if turn.conversation is None else turn.conversation["id"]
+    await _require_conversations(stored, session, turn.owners - {own}, turn.viewer)
     if session is None:
         # Without a transaction, nothing must be refused after something was stored.
         await _require_unmoved(stored, turn)
-    else:
-        await _require_conversations(stored, session, turn.owners - {own}, turn.viewer)
     if turn.trace is not None:
         await _require_message(stored, session, turn)
     if turn.conversation is not None:
@@ -199,10 +198,9 @@ async def _require_conversations(
     if not owners:
         return
     query = {**among("id", list(owners)), **seen(viewer)}
-    if session is not None:
-        touched = await stored[CONVERSATIONS].update_many(query, TOUCH, session=session)
-        if touched.matched_count >= len(owners):
-            return
+    touched = await stored[CONVERSATIONS].update_many(query, TOUCH, session=session)
+    if touched.matched_count >= len(owners):
+        return
     known = await stored[CONVERSATIONS].find(query, {"id": 1}, session=session).to_list()
     missing = owners.difference(map(id_of, known))
     if missing:
@@ -216,8 +214,6 @@ async def _require_conversations(
 
 async def _require_unmoved(stored: Collections, turn: TurnDocuments) -> None:
     """Raise IntegrityError if a standalone server would refuse a record after others."""
-    own = set() if turn.conversation is None else {turn.conversation["id"]}
-    await _require_conversations(stored, None, turn.owners - own, turn.viewer)
     for begin in range(0, len(turn.messages), _AT_ONCE):
         others = elsewhere(turn.messages[begin : begin + _AT_ONCE])
         moved = await stored[MESSAGES].find_one(others, {"id": 1})
@@ -245,12 +241,8 @@ async def _require_message(
                 raise _disagreement(trace)
             return
     query = equal(id=message_id, conversation_id=owner)
-    if session is None:
-        is_stored = await stored[MESSAGES].find_one(query, {"_id": 1}) is not None
-    else:
-        touched = await stored[MESSAGES].update_one(query, TOUCH, session=session)
-        is_stored = bool(touched.matched_count)
-    if not is_stored:
+    touched = await stored[MESSAGES].update_one(query, TOUCH, session=session)
+    if not touched.matched_count:
         if turn.viewer is not None:
             raise unseen_message(message_id)  # even if another user's message has the id
         query = equal(id=message_id)
