@@ -21,12 +21,23 @@ class Change(Generic[T]):
     Args:
         apply: changes the T, and returns the result of the call.
         waited: how long its call has waited already, in s.
+        flushed: whether its call waits for the disk; otherwise a crash of the machine may undo it.
+        done: the event for which its call waits, if it has one.
     """
 
-    __slots__ = ("_claim", "apply", "error", "result", "since", "withdrawn")
+    __slots__ = ("_claim", "apply", "done", "error", "flushed", "result", "since", "withdrawn")
 
-    def __init__(self, apply: Callable[[T], Any], waited: float = 0.0) -> None:
+    def __init__(
+        self,
+        apply: Callable[[T], Any],
+        waited: float = 0.0,
+        *,
+        flushed: bool = True,
+        done: Any = None,
+    ) -> None:
         self.apply: Callable[[T], Any] = apply
+        self.flushed: bool = flushed
+        self.done: Any = done
         self.since: float = time.monotonic() - waited
         self.withdrawn: bool = False
         self.result: Any = None

@@ -227,13 +227,13 @@ def test_a_read_waits_for_the_change_of_an_interrupted_call() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(InterruptError):
             batcher.run(adding("first"))
-    was_unsettled = batcher.unsettled
+    was_unsettled = bool(batcher.interrupted)
 
     commit.go_on.set()
     batcher.settle()
 
     assert was_unsettled
-    assert not batcher.unsettled
+    assert not batcher.interrupted
     assert commit.ledger == ["first"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from jazzmine import IntegrityError
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.backends.sqlite.transaction import Transaction, UnflushedWrite, Write
+from jazzmine.backends.sqlite.transaction import Write
 from jazzmine.change import Change
 
 ADD = """
@@ -47,7 +47,7 @@ def failing(after: Callable[[sqlite3.Connection], object]) -> Write:
 
 def stored(database: Database) -> list[bytes]:
     query = "SELECT id FROM stored_conversations ORDER BY seq"
-    return database.read(lambda connection: [row[0] for row in connection.execute(query)])
+    return database.read(lambda connection, _: [row[0] for row in connection.execute(query)], 1)
 
 
 def statements(database: Database, changes: list[Write]) -> list[str]:
@@ -107,19 +107,22 @@ def test_an_error_of_the_first_attempt_is_forgotten(database: Database) -> None:
     assert stored(database) == [b"one", b"again"]
 
 
-def test_another_process_may_write_before_the_second_attempt(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = Transaction.begin
-    free = iter([True, False])
-    monkeypatch.setattr(
-        Transaction, "begin", lambda transaction: next(free, True) and begin(transaction)
-    )
+def test_another_process_may_write_before_the_second_attempt(database: Database) -> None:
+    begun: list[str] = []
     good = [adding("one"), adding("two")]
     refused = failing(lambda connection: connection.execute(ADD, ["refused"]))
-
     changes = [good[0], refused, good[1]]
-    database.commit(changes)
+    with closing(sqlite3.connect(database.path, isolation_level=None)) as other:
+
+        def write_before_the_second(statement: str) -> None:
+            begun.extend([statement] if statement.startswith("BEGIN") else [])
+            if len(begun) == 2 and not other.in_transaction:
+                other.execute("BEGIN IMMEDIATE")
+
+        connection = database._writer.driver()
+        connection.set_trace_callback(write_before_the_second)
+        database.commit(changes)
+        connection.set_trace_callback(None)
     claimed = [change.claimed for change in changes]
     database.commit(changes)
 
@@ -141,8 +144,8 @@ def test_only_writes_that_need_not_be_flushed_are_committed_without_the_disk(
     database = Database(str(tmp_path / "full.db"), (MESSAGE_TABLES,), 5.0, "full")
     database.open()
     changes: list[Write] = [
-        Change(UnflushedWrite(synchronous)),
-        Change(UnflushedWrite(synchronous)),
+        Change(synchronous, flushed=False),
+        Change(synchronous, flushed=False),
     ]
     changes += [Change(synchronous) for _ in range(flushed)]
     database.commit(changes)

@@ -141,7 +141,7 @@ def test_a_store_that_remembers_before_it_writes_is_found_out(
         database._read_again()
         database._transact(changes, memory_database.commit)
         content = document.file_content(
-            database.read(lambda connection: document.changed_blocks(connection, None))
+            database.read(lambda connection, _: document.changed_blocks(connection, None), 0)
         )
         view = durable.replace_file(database.path, content, fsync=True, is_allowed=lambda: True)
         database._set_view(view)

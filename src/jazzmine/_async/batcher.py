@@ -36,20 +36,10 @@ _ALONE = 1.0
 _LAST_COMMITS = 1.0
 
 
-class _Call(Change[T]):
-    """The change of a call, which waits until it is done."""
-
-    __slots__ = ("done",)
-
-    def __init__(self, apply: Callable[[T], Any], waited: float) -> None:
-        super().__init__(apply, waited)
-        self.done = ThreadEvent()
-
-
 # Events are set when what was put before them is committed; a `ThreadEvent` or None also ends the
 # thread.
 _Mark: TypeAlias = "ThreadEvent | threading.Event | None"
-_Calls: TypeAlias = "SimpleQueue[_Call[Any] | _Mark]"
+_Calls: TypeAlias = "SimpleQueue[Change[Any] | _Mark]"
 _Commit: TypeAlias = Callable[[Sequence[Change[Any]]], None]
 
 
@@ -64,6 +54,10 @@ class Batcher(Generic[T]):
             leaves a change unclaimed that is to be tried again, after a short pause. If it
             raises, nothing was changed; an `OSError` or `MemoryError` may be that of one change,
             and so each is tried alone.
+
+    Attributes:
+        interrupted: the changes of interrupted calls that are being committed. Reads wait for
+            `settle()` if there are any, so that none can take effect after them.
     """
 
     def __init__(self, commit: Callable[[Sequence[Change[T]]], None]) -> None:
@@ -71,19 +65,13 @@ class Batcher(Generic[T]):
         self._calls: _Calls = SimpleQueue()
         self._running = threading.Lock()
         self._used = self._started = self._closed = False
-        self._interrupted: set[_Call[T]] = set()
+        self.interrupted: set[Change[T]] = set()
         # The thread does not refer to this object: it ends when this object is gone.
         finalize(self, self._calls.put, None).atexit = False
 
-    @property
-    def unsettled(self) -> bool:
-        """Whether the change of an interrupted call is being committed.
-
-        Reads then wait for `settle()`, so that it cannot take effect after them.
-        """
-        return bool(self._interrupted)
-
-    async def run(self, apply: Callable[[T], Any], *, waited: float = 0.0) -> Any:
+    async def run(
+        self, apply: Callable[[T], Any], *, waited: float = 0.0, flushed: bool = True
+    ) -> Any:
         """Commit a change, and return its result or raise its error.
 
         A call that is interrupted withdraws its change unless a commit has claimed it.
@@ -91,27 +79,28 @@ class Batcher(Generic[T]):
         Args:
             apply: changes the T, and returns the result.
             waited: how much of its time the call has used already, in s.
+            flushed: whether the call waits for the disk.
         """
-        call = _Call(apply, waited)
+        call = Change(apply, waited, flushed=flushed, done=ThreadEvent())
         try:
             self._used = True
             self._calls.put(call)
-            if not self._closed:
+            if not self._started and not self._closed:
                 self._start()
-            elif call.withdraw():
+            elif self._closed and call.withdraw():
                 raise StoreClosedError("this store was closed while the call was under way")
             await call.done.wait()
         except BaseException:
             if not call.withdraw():
-                self._interrupted.add(call)
+                self.interrupted.add(call)
             raise
         return call.outcome()
 
     async def settle(self) -> None:
         """Wait for the commit of changes whose calls were interrupted."""
-        for call in tuple(self._interrupted):
+        for call in tuple(self.interrupted):
             await call.done.wait()
-            self._interrupted.discard(call)
+            self.interrupted.discard(call)
 
     async def close(self) -> None:
         """Wait for the commit of all changes, and end the thread; called once."""
@@ -120,53 +109,48 @@ class Batcher(Generic[T]):
         if self._used:
             end = ThreadEvent()
             self._calls.put(end)
-            self._start()
+            if not self._started:
+                self._start()
             await end.wait()
 
     def _start(self) -> None:
-        if not self._started:
-            # A signal handler may come between these two: a second thread ends at once.
-            _threads[self._running] = (os.getpid(), self._calls)
-            arguments = (self._calls, self._commit, self._running)
-            threading.Thread(
-                target=_run, args=arguments, name="jazzmine-writer", daemon=True
-            ).start()
-            self._started = True
+        # A signal handler may come between these, and start another thread: that ends at once.
+        _threads[self._running] = (os.getpid(), self._calls)
+        arguments = (self._calls, self._commit, self._running)
+        threading.Thread(target=_run, args=arguments, name="jazzmine-writer", daemon=True).start()
+        self._started = True
 
 
 def _run(calls: _Calls, commit: _Commit, running: threading.Lock) -> None:
+    """Commit the changes of all that wait, again and again, until a mark ends the thread."""
     if not running.acquire(blocking=False):
         return
+    received: list[Change[Any] | _Mark] = []
+    waiting: list[Change[Any]] = []
+    marks: list[_Mark] = []
+    attempt = 0
     try:
-        while _commit_next(calls, commit):
-            pass
+        while True:
+            if not waiting:
+                attempt = 0
+                received.append(calls.get())
+            while not calls.empty():
+                received.append(calls.get())
+            # No name of this function may keep a call, and with it the batcher.
+            waiting += [item for item in received if isinstance(item, Change)]
+            marks += [item for item in received if not isinstance(item, Change)]
+            received.clear()
+            waiting = _commit_all(waiting, commit)
+            if waiting:
+                time.sleep(_pause_after(attempt))
+                attempt += 1
+            elif marks:
+                if not _set(marks):
+                    return
+                marks.clear()
     finally:
         _threads.pop(running, None)
         running.release()
-
-
-def _commit_next(calls: _Calls, commit: _Commit) -> bool:
-    """Wait for a call, and commit the changes of all that wait; return False at the end."""
-    received = [calls.get()]
-    waiting: list[_Call[Any]] = []
-    marks: list[_Mark] = []
-    attempt = 0
-    while True:
-        while not calls.empty():
-            received.append(calls.get())
-        for item in received:
-            if isinstance(item, _Call):
-                waiting.append(item)
-            else:
-                marks.append(item)
-        received.clear()
-        _commit_all(waiting, commit)
-        ThreadEvent.set_all([call.done for call in waiting if call.claimed])
-        waiting = [call for call in waiting if not call.claimed]
-        if not waiting:
-            return _set(marks)
-        time.sleep(_pause_after(attempt))
-        attempt += 1
 
 
 def _set(marks: Sequence[_Mark]) -> bool:
@@ -186,12 +170,12 @@ def _pause_after(attempt: int) -> float:
     return random.uniform(_SHORTEST_PAUSE / 2, longest)
 
 
-def _commit_all(changes: Sequence[Change[Any]], commit: _Commit) -> None:
-    waiting = [change for change in changes if not change.claimed]
-    if not waiting:
-        return
+def _commit_all(changes: Sequence[Change[Any]], commit: _Commit) -> list[Change[Any]]:
+    """Commit changes, wake the calls of those that are done, and return the others."""
+    waiting = [change for change in changes if not change.claimed]  # not withdrawn
     try:
-        commit(waiting)
+        if waiting:
+            commit(waiting)
     except (OSError, MemoryError) as error:
         claimed = [change for change in waiting if change.claimed and not change.withdrawn]
         if len(claimed) > 1:
@@ -200,6 +184,14 @@ def _commit_all(changes: Sequence[Change[Any]], commit: _Commit) -> None:
             _fail(waiting, error)
     except BaseException as error:
         _fail(waiting, error)
+    left, events = [], []
+    for change in changes:
+        if change.claimed:
+            events.append(change.done)
+        else:
+            left.append(change)
+    ThreadEvent.set_all(events)
+    return left
 
 
 def _commit_alone(changes: Sequence[Change[Any]], commit: _Commit, failure: BaseException) -> None:

@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 
 from jazzmine._async.batcher import Batcher
 from jazzmine._compat.async_concurrency import run_blocking
+from jazzmine.backends.sqlite.connection import require_not_owned
 from jazzmine.backends.sqlite.database import Database
 from jazzmine.backends.sqlite.errors import DatabaseBusy
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
@@ -76,7 +77,7 @@ class SQLiteClient:
         if self._users > 1:
             self._users -= 1
             return
-        self.database.require_unused()
+        require_not_owned(self.database.lock, self.database.path)
         self._users = 0
         await self._writes.close()
         await self._purges.close()
@@ -92,33 +93,40 @@ class SQLiteClient:
                 `TooLarge` if there are more.
             records: how many records it reads at most; None is any number.
         """
-        if self._writes.unsettled or self.database.is_stale():
+        if self._writes.interrupted:
             await self._refresh()
         if records is not None and records <= _FEW_RECORDS:
             try:
-                return self.database.read_now(lambda connection: query(connection, _FEW_BYTES))
+                return self.database.read_now(query, _FEW_BYTES)
             except (DatabaseBusy, TooLarge):
                 pass
-        found: T = await run_blocking(
-            self.database.read, lambda connection: query(connection, MAX_INT)
-        )
+        if self.database.is_stale():
+            await self._refresh()
+        found: T = await run_blocking(self.database.read, query, MAX_INT)
         return found
 
     async def _refresh(self) -> None:
-        self.database.require_unused()
+        require_not_owned(self.database.lock, self.database.path)
         await self._writes.settle()
         if self.database.is_stale():
             await self._writes.run(self.database.refresh)
 
-    async def write(self, change: Callable[[sqlite3.Connection], T], *, waited: float = 0.0) -> T:
+    async def write(
+        self,
+        change: Callable[[sqlite3.Connection], T],
+        *,
+        waited: float = 0.0,
+        flushed: bool = True,
+    ) -> T:
         """Commit a change, perhaps with others, and return its result.
 
         Args:
             change: called with a connection; a transaction has begun.
             waited: how much of its time the call has used already, in s.
+            flushed: whether it waits for the disk.
         """
-        self.database.require_unused()
-        done: T = await self._writes.run(change, waited=waited)
+        require_not_owned(self.database.lock, self.database.path)
+        done: T = await self._writes.run(change, waited=waited, flushed=flushed)
         return done
 
     async def purge(self) -> None:

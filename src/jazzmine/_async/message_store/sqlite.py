@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -23,8 +24,8 @@ from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
-from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
+from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
+from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked_id
@@ -111,12 +112,9 @@ class SQLiteBackend(MessageBackend):
             query: called with a connection, and how many bytes of bodies it may read.
             records: how many records it reads at most; None is any number.
         """
-        viewer = self.viewer
-        if viewer is None:
-            return await self.client.read(query, records)
-        return await self.client.read(
-            lambda connection, size: query(View(connection, viewer), size), records
-        )
+        if self.viewer is not None:
+            query = partial(query_as, self.viewer, query)
+        return await self.client.read(query, records)
 
     async def _write(
         self,
@@ -140,36 +138,21 @@ class SQLiteBackend(MessageBackend):
                 require_seen(View(connection, viewer), conversations, messages)
                 return change(connection)
 
-        done: T = await self.client.write(checked if flushed else UnflushedWrite(checked))
-        return done
+        return await self.client.write(checked, flushed=flushed)
 
     async def _row(self, statement: str, key: str) -> Row | None:
-        def find(connection: AnyConnection, _: int) -> Row | None:
-            row: Row | None = connection.execute(statement, [key]).fetchone()
-            return row
-
-        return await self._read(find)
+        return await self._read(partial(queries.row, statement, key))
 
     async def _rows(
         self, records: int | None, query: Callable[..., Iterable[Row]], *arguments: object
     ) -> list[Row]:
-        def find(connection: AnyConnection, size: int) -> list[Row]:
-            return queries.within(size, query(connection, *arguments))
-
-        return await self._read(find, records)
+        return await self._read(partial(queries.within, query, arguments), records)
 
     # Writes
 
     async def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
-        viewer = self.viewer
-
-        def put(connection: sqlite3.Connection) -> None:
-            if viewer is not None:
-                require_storable(View(connection, viewer), turn)
-            writes.put(connection, turn)
-
-        await self._write(put)
+        await self.client.write(partial(writes.put, turn=turn, viewer=self.viewer))
 
     async def store_many(
         self,

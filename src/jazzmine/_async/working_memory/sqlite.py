@@ -26,7 +26,6 @@ from jazzmine._async.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.sqlite import memory
 from jazzmine.backends.sqlite.memory import Holder, Row
 from jazzmine.backends.sqlite.migrations import Component
-from jazzmine.backends.sqlite.transaction import UnflushedWrite
 from jazzmine.config import SQLiteMemoryConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import JazzmineError
@@ -102,8 +101,9 @@ class SQLiteBackend(WorkingMemoryBackend):
         if taken_back is not None:
             held = (conversation_id, taken_back.store, taken_back.number)
             if await self._query(lambda connection: memory.is_locked_by(connection, *held)):
-                unlock = UnflushedWrite(lambda connection: memory.unlock(connection, *held))
-                await self._change(deadline, unlock)
+                await self._change(
+                    deadline, lambda connection: memory.unlock(connection, *held), flushed=False
+                )
         if renew:
             query = partial(
                 memory.renew, conversation_id=conversation_id, ttl=self._config.ttl_seconds
@@ -140,8 +140,9 @@ class SQLiteBackend(WorkingMemoryBackend):
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         about = (lock.conversation_id, *lock.mark, lock.holder, lock.seconds, lock.renews)
-        request = UnflushedWrite(lambda connection: memory.lock(connection, *about))
-        outcome = await self._change(deadline, request)
+        outcome = await self._change(
+            deadline, lambda connection: memory.lock(connection, *about), flushed=False
+        )
         return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
 
     async def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
@@ -187,7 +188,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if await self._change(deadline, UnflushedWrite(memory.sweep)):
+            if await self._change(deadline, memory.sweep, flushed=False):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
@@ -195,15 +196,21 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def _query(self, query: Callable[[sqlite3.Connection], T], records: int | None = 1) -> T:
         return await self.client.read(lambda connection, _: query(connection), records)
 
-    async def _change(self, deadline: Deadline, change: Callable[[sqlite3.Connection], T]) -> T:
+    async def _change(
+        self,
+        deadline: Deadline,
+        change: Callable[[sqlite3.Connection], T],
+        *,
+        flushed: bool = True,
+    ) -> T:
         """Call a function with a connection that writes, in a transaction.
 
         Args:
             deadline: until when it waits for other processes.
+            flushed: whether it waits for the disk.
         """
         waited = self._config.timeout - deadline.remaining()
-        changed: T = await self.client.write(change, waited=waited)
-        return changed
+        return await self.client.write(change, waited=waited, flushed=flushed)
 
 
 def _stored(row: Row) -> Stored:

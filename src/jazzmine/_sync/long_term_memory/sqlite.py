@@ -10,7 +10,7 @@ from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
-from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
+from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.item_rows import (
     Cursor,
@@ -108,7 +108,7 @@ class SQLiteItemBackend(ItemBackend):
         """Delete some of a user's items; in the end, what is left of them in the files."""
         # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         erased = self.client.write(
-            UnflushedWrite(lambda connection: items.erase(connection, user_id, limit))
+            lambda connection: items.erase(connection, user_id, limit), flushed=False
         )
         if not erased:
             self.client.write(write_unchanged)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
@@ -23,8 +24,8 @@ from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-from jazzmine.backends.sqlite.scope import AnyConnection, View, require_seen, require_storable
-from jazzmine.backends.sqlite.transaction import UnflushedWrite, write_unchanged
+from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
+from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import Erased, Refusal, forked_id
@@ -111,12 +112,9 @@ class SQLiteBackend(MessageBackend):
             query: called with a connection, and how many bytes of bodies it may read.
             records: how many records it reads at most; None is any number.
         """
-        viewer = self.viewer
-        if viewer is None:
-            return self.client.read(query, records)
-        return self.client.read(
-            lambda connection, size: query(View(connection, viewer), size), records
-        )
+        if self.viewer is not None:
+            query = partial(query_as, self.viewer, query)
+        return self.client.read(query, records)
 
     def _write(
         self,
@@ -140,36 +138,21 @@ class SQLiteBackend(MessageBackend):
                 require_seen(View(connection, viewer), conversations, messages)
                 return change(connection)
 
-        done: T = self.client.write(checked if flushed else UnflushedWrite(checked))
-        return done
+        return self.client.write(checked, flushed=flushed)
 
     def _row(self, statement: str, key: str) -> Row | None:
-        def find(connection: AnyConnection, _: int) -> Row | None:
-            row: Row | None = connection.execute(statement, [key]).fetchone()
-            return row
-
-        return self._read(find)
+        return self._read(partial(queries.row, statement, key))
 
     def _rows(
         self, records: int | None, query: Callable[..., Iterable[Row]], *arguments: object
     ) -> list[Row]:
-        def find(connection: AnyConnection, size: int) -> list[Row]:
-            return queries.within(size, query(connection, *arguments))
-
-        return self._read(find, records)
+        return self._read(partial(queries.within, query, arguments), records)
 
     # Writes
 
     def store(self, turn: Turn) -> None:
         """Store some records in one transaction."""
-        viewer = self.viewer
-
-        def put(connection: sqlite3.Connection) -> None:
-            if viewer is not None:
-                require_storable(View(connection, viewer), turn)
-            writes.put(connection, turn)
-
-        self._write(put)
+        self.client.write(partial(writes.put, turn=turn, viewer=self.viewer))
 
     def store_many(
         self,

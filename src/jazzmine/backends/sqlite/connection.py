@@ -6,7 +6,6 @@ import errno
 import os
 import sqlite3
 import threading
-from collections import deque
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 from urllib.parse import quote
@@ -16,7 +15,6 @@ from jazzmine.backends.sqlite.functions import add_functions
 
 __all__ = [
     "Connection",
-    "ConnectionPool",
     "DatabaseFile",
     "create_file",
     "prepare_for_forks",
@@ -25,9 +23,6 @@ __all__ = [
 
 # The pages that a connection keeps: those of the indexes' upper levels, above all.
 _CACHE_KIB = 16_384
-
-_IDLE_AT_MOST = 4
-
 
 LogIdentity: TypeAlias = tuple[int, int, int, int]
 
@@ -48,11 +43,6 @@ class DatabaseFile:
         self._paths = (f"{path}-wal", f"{path}-shm")
         self._opened: tuple[int, int] | None = None
         self._log: LogIdentity | None = None
-
-    def identity(self) -> tuple[int, int]:
-        """Return what differs if the file was replaced."""
-        status = os.stat(self.path)
-        return status.st_dev, status.st_ino
 
     def log(self) -> LogIdentity | None:
         """Return what differs if its -wal or -shm file was replaced, or None if one is missing."""
@@ -76,14 +66,13 @@ class DatabaseFile:
                 )
                 raise OSError(errno.ESTALE, reason, self.path)
 
-    def require_log(self, log: LogIdentity) -> None:
-        """Raise OSError if its -wal or -shm file was removed: SQLite would go on writing to it."""
-        if self.log() != log:
-            reason = (
-                "its -wal or -shm file was removed while it was open: close it in all programs,"
-                " which keeps what they have stored, and open it again"
-            )
-            raise OSError(errno.ESTALE, reason, self.path)
+    def log_was_removed(self) -> OSError:
+        """Return the error for a -wal or -shm file that was removed while it was open."""
+        reason = (
+            "its -wal or -shm file was removed while it was open: close it in all programs,"
+            " which keeps what they have stored, and open it again"
+        )
+        return OSError(errno.ESTALE, reason, self.path)
 
     def note(self, file: tuple[int, int]) -> None:
         """Remember which file was opened, and its -wal file if it has one."""
@@ -109,6 +98,8 @@ class Connection:
     Attributes:
         lock: held by the thread that uses the driver's connection. A context manager written in
             Python could be interrupted between acquiring it and the block that releases it.
+        log: what differs if the -wal or -shm file is replaced that it has open; None before the
+            driver's connection was used.
     """
 
     def __init__(
@@ -119,7 +110,7 @@ class Connection:
         self._writer = writer
         self._driver: sqlite3.Connection | None = None
         self._file = (-1, -1)
-        self._log: LogIdentity | None = None
+        self.log: LogIdentity | None = None
         self._flushes: bool | None = None
         self.lock: threading.RLock = threading.RLock()
         prepare_for_forks(self)
@@ -133,24 +124,27 @@ class Connection:
             OSError: the file or its -wal file was removed, or only one of them was replaced.
             sqlite3.Error: the database cannot be opened.
         """
-        file = self._database.identity()
+        status = os.stat(self._database.path)
+        file = (status.st_dev, status.st_ino)
         if self._driver is None or file != self._file:
             self._database.require_own_log(file)
-            if self._writer is not None:
-                self._writer.require_log(file)
+            writer = self._writer
+            if writer is not None and writer.has_lost_log(file):
+                raise self._database.log_was_removed()
             self.close()
             self._driver, self._file = self._open(), file
             self._flushes = self._synchronous == "full"
             self._database.note(file)
-            self._log = None
-        else:
-            self.require_log(file)
+            self.log = None
+        elif self.log is not None and self.log != self._database.log():
+            # SQLite would go on writing to it.
+            raise self._database.log_was_removed()
         return self._driver
 
-    def require_log(self, file: tuple[int, int]) -> None:
-        """Raise OSError if it has this file open, and the -wal or -shm file was removed."""
-        if self._driver is not None and self._file == file and self._log is not None:
-            self._database.require_log(self._log)
+    def has_lost_log(self, file: tuple[int, int]) -> bool:
+        """Return whether it has this file open, and the -wal or -shm file was removed."""
+        is_open = self._driver is not None and self._file == file and self.log is not None
+        return is_open and self.log != self._database.log()
 
     def note_log(self) -> None:
         """Remember the -wal and -shm files; the driver's connection was used, and so has them open.
@@ -159,8 +153,7 @@ class Connection:
         others know of its connections, if it closes a file that it has opened itself:
         https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
         """
-        if self._log is None:
-            self._log = self._database.log()
+        self.log = self._database.log()
 
     def set_flush(self, flush: bool) -> None:
         """Have commits wait for the disk or not, if the database waits for it at all."""
@@ -213,40 +206,6 @@ class Connection:
         """Wait for the thread that uses it, and close it."""
         self.lock.acquire()
         self.close()
-
-
-class ConnectionPool:
-    """Connections for reading, one for each call that reads at the same time.
-
-    Args:
-        file, synchronous, writer: as for `Connection`.
-    """
-
-    def __init__(self, file: DatabaseFile, synchronous: str, writer: Connection) -> None:
-        self._file = file
-        self._synchronous = synchronous
-        self._writer = writer
-        self._idle: deque[Connection] = deque()
-
-    def take(self) -> Connection:
-        """Return a connection that nobody else uses."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return Connection(self._file, self._synchronous, self._writer)
-
-    def put_back(self, connection: Connection) -> None:
-        """Keep a connection for the next call, or close it if there are enough."""
-        if len(self._idle) < _IDLE_AT_MOST:
-            self._idle.append(connection)
-        else:
-            connection.close()
-
-    def close(self) -> None:
-        """Close the connections that no call uses."""
-        while self._idle:
-            with suppress(IndexError):
-                self._idle.pop().close()
 
 
 def require_not_owned(lock: threading.RLock, path: str) -> None:

@@ -7,26 +7,28 @@ import logging
 import os
 import random
 import sqlite3
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import attrgetter
 from typing import TypeVar
 
 from jazzmine.backends.sqlite import search
-from jazzmine.backends.sqlite.connection import (
-    Connection,
-    ConnectionPool,
-    DatabaseFile,
-    create_file,
-    require_not_owned,
+from jazzmine.backends.sqlite.connection import Connection, DatabaseFile, create_file
+from jazzmine.backends.sqlite.errors import (
+    DatabaseBusy,
+    closed_meanwhile,
+    is_busy,
+    lock_timeout,
+    translated,
 )
-from jazzmine.backends.sqlite.errors import DatabaseBusy, is_busy, lock_timeout, translated
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
 from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
-from jazzmine.backends.sqlite.transaction import Transaction, UnflushedWrite, Write, fail_late
+from jazzmine.backends.sqlite.transaction import Write, apply_all, begin, fail_late, undo
 from jazzmine.deadline import Deadline
-from jazzmine.errors import StoreClosedError
 
 __all__ = ["Database"]
 
@@ -41,6 +43,10 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 # waits for the older reads; for so many ms at most, and every so many s at most.
 _LARGE_LOG = 16 << 20
 _EMPTYING_MS, _EMPTIED_EVERY = 200, 1.0
+
+_IDLE_AT_MOST = 4
+
+_IS_FLUSHED = attrgetter("flushed")
 
 # Rewriting so many bytes takes about a second.
 _QUICKLY_REWRITTEN = 128 << 20
@@ -59,6 +65,7 @@ class Database:
         synchronous: "full" if a write waits for the disk, else "normal".
 
     Attributes:
+        lock: held by the thread that writes.
         has_search: whether messages are indexed in the transaction that stores them.
     """
 
@@ -72,7 +79,8 @@ class Database:
         self._synchronous = synchronous
         self._file = DatabaseFile(self.path)
         self._writer = Connection(self._file, synchronous)
-        self._readers = ConnectionPool(self._file, synchronous, self._writer)
+        self.lock: threading.RLock = self._writer.lock
+        self._idle: deque[Connection] = deque()
         self._closed = False
         self._has_log_to_empty = False
         self._next_emptying = Deadline(0.0)
@@ -128,16 +136,21 @@ class Database:
         """Close all connections; later calls raise `StoreClosedError`."""
         self._closed = True
         self._writer.close()
-        self._readers.close()
+        self._close_idle()
 
-    def require_unused(self) -> None:
-        """Raise RuntimeError if this thread uses the writing connection, and so would wait."""
-        require_not_owned(self._writer.lock, self.path)
+    def _close_idle(self) -> None:
+        while self._idle:
+            with suppress(IndexError):
+                self._idle.pop().close()
 
     # Reads
 
-    def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
         """Return the result of a query of one statement.
+
+        Args:
+            query: called with a connection and `size`.
+            size: how many bytes of records it may read.
 
         Raises:
             StoreClosedError: the database was closed.
@@ -147,31 +160,39 @@ class Database:
         deadline = Deadline(self._timeout)
         while True:
             try:
-                return self.read_now(query)
+                return self.read_now(query, size)
             except DatabaseBusy:
                 self._pause(deadline)
 
-    def read_now(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    def read_now(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
         """Do the same as `read`, but raise `DatabaseBusy` instead of waiting."""
-        self._require_open()
-        reader = self._readers.take()
+        if self._closed:
+            raise closed_meanwhile()
+        try:
+            reader = self._idle.pop()
+        except IndexError:
+            reader = Connection(self._file, self._synchronous, self._writer)
         try:
             with reader.lock:
-                found = query(reader.driver())
-                reader.note_log()
+                found = query(reader.driver(), size)
+                if reader.log is None:
+                    reader.note_log()
         except BaseException as error:
             # Whatever it was doing: the next call opens another one.
             reader.close()
-            if isinstance(error, (sqlite3.Error, OSError)):
-                self._require_open()  # closing it meanwhile removes its files
+            if self._closed and isinstance(error, (sqlite3.Error, OSError)):
+                raise closed_meanwhile() from None  # closing it removes its files
             if isinstance(error, sqlite3.Error):
                 if is_busy(error):
                     raise DatabaseBusy from None
                 raise translated(error, self.path) from error
             raise
-        self._readers.put_back(reader)
+        if len(self._idle) < _IDLE_AT_MOST:
+            self._idle.append(reader)
+        else:
+            reader.close()
         if self._closed:
-            self._readers.close()
+            self._close_idle()
         return found
 
     # Writes
@@ -180,8 +201,7 @@ class Database:
         """Apply the changes in one transaction; each of them gets a result or an error.
 
         If another process writes, a change that has waited longer than `timeout` gets a
-        `LockTimeoutError`, and the others stay unclaimed. If all changes are `UnflushedWrite`s,
-        they may be undone by a crash of the machine.
+        `LockTimeoutError`, and the others stay unclaimed.
 
         Args:
             changes: called with a connection.
@@ -189,42 +209,42 @@ class Database:
         Raises:
             OSError: the file could not be written; nothing changed.
         """
-        self._require_open()
-        with self._writer.lock:
-            if not self._commit(changes):
+        with self.lock:
+            if not self._try_commit(changes):
                 fail_late(changes, self._timeout, partial(lock_timeout, self.path))
             elif self._has_log_to_empty or self._file.log_size > _LARGE_LOG:
                 self._empty_log_now_and_then()
 
-    def _commit(self, changes: Sequence[Write]) -> bool:
+    def _try_commit(self, changes: Sequence[Write]) -> bool:
+        if self._closed:
+            raise closed_meanwhile()
+        writer = self._writer
         try:
-            connection = self._writer.driver()
+            connection = writer.driver()
             if connection.in_transaction:  # the one before was not ended
                 connection.execute("ROLLBACK")
-            flush = not all(isinstance(change.apply, UnflushedWrite) for change in changes)
-            self._writer.set_flush(flush)
+            writer.set_flush(any(map(_IS_FLUSHED, changes)))
         except sqlite3.Error as error:
             if is_busy(error):
                 return False
             raise translated(error, self.path) from error
-        transaction = Transaction(connection, self.path)
-        if not transaction.begin():
+        if not begin(connection, self.path):
             return False
-        self._writer.note_log()
+        if writer.log is None:
+            writer.note_log()
         claimed = [change for change in changes if change.claim()]
         try:
-            if not transaction.apply(claimed):
+            if not apply_all(connection, claimed, self.path):
                 for change in claimed:
                     change.unclaim()
                 return False
             if self.has_search:
                 self.has_search = search.index_changes(connection)
-            transaction.commit()
-        except sqlite3.Error as error:
-            transaction.undo()
-            raise translated(error, self.path) from error
-        except BaseException:
-            transaction.undo()
+            connection.execute("COMMIT")
+        except BaseException as error:
+            undo(connection)
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, self.path) from error
             raise
         return True
 
@@ -238,7 +258,7 @@ class Database:
             changes: they have nothing to apply. They stay unclaimed if others read or write, or if
                 there is more to do, so that other calls may write in between.
         """
-        with self._writer.lock:
+        with self.lock:
             done = self._closed or (self._merge() and self._rewrite() and self._empty_log())
         earliest = time.monotonic() - self._timeout
         for change in changes:
@@ -316,16 +336,12 @@ class Database:
             # What was committed is stored all the same.
             logger.debug("%s-wal is emptied later: %s", self.path, error)
 
-    def _require_open(self) -> None:
-        if self._closed:
-            raise StoreClosedError("this store was closed while the call was under way")
-
     # Opening
 
     def _prepare(self) -> bool:
         """Bring the tables up to date, and return True, unless the database is locked."""
         try:
-            with self._writer.lock:
+            with self.lock:
                 connection = self._writer.driver()
                 try:
                     for component in self._components:

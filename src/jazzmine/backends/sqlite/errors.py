@@ -6,9 +6,9 @@ import errno
 import os
 import sqlite3
 
-from jazzmine.errors import LockTimeoutError, RecordTooLargeError
+from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
 
-__all__ = ["DatabaseBusy", "is_busy", "lock_timeout", "translated"]
+__all__ = ["DatabaseBusy", "closed_meanwhile", "is_busy", "lock_timeout", "translated"]
 
 _BUSY = (
     "database is locked",
@@ -37,6 +37,11 @@ class DatabaseBusy(Exception):
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another connection holds a lock that the statement needs."""
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith(_BUSY)
+
+
+def closed_meanwhile() -> StoreClosedError:
+    """Return the error for a call of a store that another thread has closed."""
+    return StoreClosedError("this store was closed while the call was under way")
 
 
 def lock_timeout(path: str, timeout: float) -> LockTimeoutError:

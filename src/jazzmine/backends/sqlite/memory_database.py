@@ -9,13 +9,12 @@ from typing import TypeVar
 from weakref import finalize
 
 from jazzmine.backends.sqlite import search
-from jazzmine.backends.sqlite.connection import prepare_for_forks, require_not_owned
-from jazzmine.backends.sqlite.errors import DatabaseBusy, translated
+from jazzmine.backends.sqlite.connection import prepare_for_forks
+from jazzmine.backends.sqlite.errors import DatabaseBusy, closed_meanwhile, translated
 from jazzmine.backends.sqlite.file_check import require_sqlite
 from jazzmine.backends.sqlite.functions import add_functions
 from jazzmine.backends.sqlite.migrations import Component, migrate
-from jazzmine.backends.sqlite.transaction import Transaction, Write
-from jazzmine.errors import StoreClosedError
+from jazzmine.backends.sqlite.transaction import Write, apply_all
 
 __all__ = ["MemoryDatabase", "commit"]
 
@@ -87,14 +86,14 @@ class MemoryDatabase:
         for change in changes:
             change.claim()
 
-    def require_unused(self) -> None:
-        """Raise RuntimeError if this thread uses the database: a change would wait for that."""
-        require_not_owned(self.lock, self.path)
-
     # Reads
 
-    def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    def read(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
         """Return the result of a query, after other threads have used the database.
+
+        Args:
+            query: called with the connection and `size`.
+            size: how many bytes of records it may read.
 
         Raises:
             StoreClosedError: the database was closed.
@@ -103,22 +102,21 @@ class MemoryDatabase:
         with self.lock:
             self._long_use = True
             try:
-                return self._query(query)
+                return query(self._open_connection(), size)
+            except sqlite3.Error as error:
+                raise translated(error, self.path) from error
             finally:
                 self._long_use = False
 
-    def read_now(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        """Do the same as `read`, but raise `DatabaseBusy` instead of waiting for long."""
-        if self._long_use:
+    def read_now(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
+        """Do the same as `read`, but raise `DatabaseBusy` if it is stale, or takes long."""
+        if self._long_use or self.is_stale():
             raise DatabaseBusy
         with self.lock:
-            return self._query(query)
-
-    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            return query(self._open_connection())
-        except sqlite3.Error as error:
-            raise translated(error, self.path) from error
+            try:
+                return query(self._open_connection(), size)
+            except sqlite3.Error as error:
+                raise translated(error, self.path) from error
 
     # Writes
 
@@ -148,9 +146,8 @@ class MemoryDatabase:
             self._long_use, connection.text_factory = True, str
             try:
                 before = connection.total_changes
-                transaction = Transaction(connection, self.path)
-                transaction.begin()
-                transaction.apply(changes)
+                connection.execute("BEGIN")
+                apply_all(connection, changes, self.path)
                 if self.has_search:
                     self.has_search = search.index_changes(connection)
                 return finish(connection, connection.total_changes != before)
@@ -163,7 +160,7 @@ class MemoryDatabase:
 
     def _open_connection(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise StoreClosedError("this store was closed while the call was under way")
+            raise closed_meanwhile()
         return self._connection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.backends.sqlite.scope import AnyConnection
@@ -20,6 +20,7 @@ __all__ = [
     "limit_of",
     "messages_by_ids",
     "page",
+    "row",
     "rows",
     "within",
 ]
@@ -60,14 +61,25 @@ class TooLarge(Exception):
     """A read has met so much data that another thread should read it."""
 
 
-def within(size: int, rows: Iterable[Row]) -> list[Row]:
-    """Return rows whose bodies have up to `size` bytes together.
+def row(statement: str, key: str, connection: AnyConnection, size: int) -> Row | None:
+    """Return the row of a key."""
+    found: Row | None = connection.execute(statement, [key]).fetchone()
+    return found
+
+
+def within(
+    query: Callable[..., Iterable[Row]],
+    arguments: Sequence[object],
+    connection: AnyConnection,
+    size: int,
+) -> list[Row]:
+    """Return the rows of a query, whose bodies have up to `size` bytes together.
 
     Raises:
         TooLarge: they have more.
     """
     found: list[Row] = []
-    for row in rows:
+    for row in query(connection, *arguments):
         size -= len(row[1])
         if size < 0:
             raise TooLarge

@@ -5,14 +5,16 @@ from __future__ import annotations
 import functools
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 
-__all__ = ["AnyConnection", "View", "require_seen", "require_storable"]
+__all__ = ["AnyConnection", "View", "query_as", "require_seen", "require_storable"]
+
+T = TypeVar("T")
 
 # In the rest of a statement, these are meant by the names of the tables. A list of messages names a
 # user or a conversation, and the newest traces would be looked for among everybody's: the join lets
@@ -76,6 +78,13 @@ class View:
 
 
 AnyConnection: TypeAlias = sqlite3.Connection | View
+
+
+def query_as(
+    viewer: str, query: Callable[[AnyConnection, int], T], connection: sqlite3.Connection, size: int
+) -> T:
+    """Return the result of a query of the records that a user sees."""
+    return query(View(connection, viewer), size)
 
 
 def require_seen(view: View, conversations: Sequence[str], messages: Sequence[str]) -> None:
