@@ -30,7 +30,7 @@ from jazzmine.backends.json.durable_file import (
 from jazzmine.backends.json.lock import FileMutex, is_locked
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.errors import translated
-from jazzmine.backends.sqlite.memory_database import MemoryDatabase, commit
+from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.transaction import Write, fail_late
 from jazzmine.deadline import Deadline, backoff
@@ -280,7 +280,7 @@ class JSONDatabase(MemoryDatabase):
 
 def _commit(connection: sqlite3.Connection, _: bool) -> None:
     forget_changes(connection)
-    commit(connection)
+    connection.execute("COMMIT")
 
 
 @contextmanager

@@ -104,7 +104,7 @@ EMPTY_FILE = (_HEAD, *(line for kind in _KINDS for line in (kind.begin, kind.end
 Blocks: TypeAlias = dict[str, dict[int, bytes]]
 """For each table, the lines of its records, joined: those of so many numbers each."""
 
-_NUMBERS_A_BLOCK = 128
+_NUMBERS_A_BLOCK = 32
 
 
 def watch_changes(connection: sqlite3.Connection) -> None:

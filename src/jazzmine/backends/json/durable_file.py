@@ -119,7 +119,10 @@ def replace_file(
         PermissionError: the new file would lock out users of the old one.
         OSError: the file could not be written; `path` has its old content.
     """
-    old = _stat(path)
+    try:
+        old = os.stat(path)
+    except FileNotFoundError:
+        old = None
     fd = _write_beside(path, content, old, fsync=fsync)
     try:
         if not is_allowed():
@@ -129,7 +132,12 @@ def replace_file(
                 _rename_durably(path, old)
         else:
             os.replace(f"{path}.tmp", path)
-        return _written_view(fd)
+        try:
+            status = os.fstat(fd)
+        except OSError:
+            # An error now would report a write as failed that has succeeded: it is read again.
+            status = os.stat_result([0] * 10)
+        return FileView(fd, status)
     except BaseException:
         os.close(fd)
         with suppress(OSError):
@@ -137,25 +145,16 @@ def replace_file(
         raise
 
 
-def _written_view(fd: int) -> FileView:
-    try:
-        return FileView(fd, os.fstat(fd))
-    except OSError:
-        # An error now would report a write as failed that has succeeded: it is read again.
-        return FileView(fd, os.stat_result([0] * 10))
-
-
-def _stat(path: str) -> os.stat_result | None:
-    try:
-        return os.stat(path)
-    except FileNotFoundError:
-        return None
-
-
 def _write_beside(
     path: str, content: Iterable[bytes], old: os.stat_result | None, *, fsync: bool
 ) -> int:
-    fd = _create(f"{path}.tmp")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_FOLLOW
+    try:
+        fd = os.open(f"{path}.tmp", flags, 0o600)
+    except FileExistsError:
+        # A killed process created it: no other process writes while this one holds the lock.
+        os.unlink(f"{path}.tmp")
+        fd = os.open(f"{path}.tmp", flags, 0o600)
     try:
         if old is not None:
             copy_access(fd, path, old, stat.S_IMODE(old.st_mode))
@@ -172,16 +171,6 @@ def _write_beside(
             error.filename = path  # the calls that write and flush name no file
         raise
     return fd
-
-
-def _create(path: str) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | _NO_FOLLOW
-    try:
-        return os.open(path, flags, 0o600)
-    except FileExistsError:
-        # A killed process created it: no other process writes while this one holds the lock.
-        os.unlink(path)
-        return os.open(path, flags, 0o600)
 
 
 def _write_all(fd: int, blocks: Iterable[bytes]) -> None:

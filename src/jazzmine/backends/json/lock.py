@@ -84,7 +84,7 @@ class FileMutex:
 
     def _acquire(self) -> bool:
         while True:
-            fd = self._open()
+            fd = self._open() if self._fd is None else self._fd
             if not lock_descriptor(fd, blocking=False):
                 return False
             if os.fstat(fd).st_nlink:
