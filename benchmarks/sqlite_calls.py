@@ -6,8 +6,9 @@ What they promise differs. Ours checks each record, finds messages by id, conver
 refuses one without its conversation, shares a flush among calls that arrive at once, and lets
 processes fork. A session stores items of any form, with one index.
 
-A session passes each call to another thread, and so does a write of our async API, which must not
-block the event loop. Our sync API writes in the thread of the caller: that has rows of its own.
+A session passes each call to another thread, and so does a write of ours in both APIs: the event
+loop must not wait for the disk, and no signal handler may interrupt a commit. The sync API has rows
+of its own.
 """
 
 from __future__ import annotations
