@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -269,6 +270,21 @@ def test_a_damaged_file_raises_an_error_that_names_it(
         damaged.get_messages_by_conversation_id("c1")
 
     assert caught.value.filename == str(path)
+
+
+def test_a_file_that_another_process_closes_while_it_is_checked_is_not_taken_for_damaged(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(path).close()
+    whole = path.read_bytes()
+    # As it is while the pages of the -wal file are moved to it, which then is deleted.
+    path.write_bytes(whole[:4096])
+    monkeypatch.setattr(
+        file_check, "time", SimpleNamespace(sleep=lambda _: path.write_bytes(whole))
+    )
+
+    with opened(path) as store:
+        store.ping()
 
 
 def test_a_warning_tells_of_a_network_file_system(

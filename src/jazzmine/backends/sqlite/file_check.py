@@ -38,7 +38,8 @@ SEARCH_FORMAT = 2
 
 _OLDEST = (3, 35, 0)
 
-# A database that is being created in this moment may look like that of another application.
+# A database that is being created in this moment may look like that of another application, and
+# one whose last connection is closed in this moment like a damaged one.
 _LOOKS, _SECONDS_BETWEEN = 3, 0.02
 
 # https://www.sqlite.org/fileformat2.html#the_rollback_journal
@@ -95,7 +96,7 @@ def check_file(path: str, component: str, version: int) -> int:
     for look in range(_LOOKS):
         try:
             return _check(path, component, version)
-        except ConfigurationError:
+        except (ConfigurationError, OSError):
             if look == _LOOKS - 1:
                 raise
             time.sleep(_SECONDS_BETWEEN)
