@@ -6,18 +6,18 @@ combinations together run with JAZZMINE_SOAK=1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from tests.behaviour.backends import Backend
 
-__all__ = ["is_repeated"]
+__all__ = ["keep_needed"]
 
 
-def is_repeated(item: pytest.Item) -> bool:
-    """Return whether other cases of the test check the same.
+def keep_needed(metafunc: pytest.Metafunc) -> None:
+    """Leave out the cases of a test that check the same as others, before they are made.
 
     At most one parameter has another value than its first. The mark `every_combination` takes all
     combinations; `each_value` those of a back end, which is not counted. A variant of a back end
@@ -25,45 +25,51 @@ def is_repeated(item: pytest.Item) -> bool:
     generated sync copy runs those marked `smoke` on any mechanism but the first; both with the
     first of their values. What is checked before hooks (`before_hooks`) needs one back end.
     """
-    if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
-        return False
-    backends = [one for one in item.callspec.params.values() if isinstance(one, Backend)]
-    further = _further(item)
+    first = list(_first_values(metafunc))
+    metafunc._calls[:] = [
+        case
+        for case in metafunc._calls
+        if not _is_repeated(metafunc.definition, case.params, _further(case.params, first))
+    ]
+
+
+def _is_repeated(test: pytest.Item, params: Mapping[str, Any], further: set[str]) -> bool:
     on_first = "backend" not in further
-    further.discard("backend")
-    if item.path.match("behaviour/_*/*.py"):
-        if item.get_closest_marker("before_hooks") and not on_first:
+    further = further - {"backend"}
+    if test.path.match("behaviour/_*/*.py"):
+        if test.get_closest_marker("before_hooks") and not on_first:
             return True
-        is_copy = item.path.parent.name == "_sync"
-        variants = [backend for backend in backends if backend.variant]
+        is_copy = test.path.parent.name == "_sync"
+        variants = [one for one in params.values() if isinstance(one, Backend) and one.variant]
         if is_copy and variants:
             return True
         if variants or is_copy:
-            is_enough = (is_copy and on_first) or item.get_closest_marker("smoke")
+            is_enough = (is_copy and on_first) or test.get_closest_marker("smoke")
             if variants and all(backend.embedded for backend in variants):
-                is_enough = is_enough or item.get_closest_marker("variants")
+                is_enough = is_enough or test.get_closest_marker("variants")
             return bool(further) or not is_enough
-    if item.get_closest_marker("every_combination"):
+    if test.get_closest_marker("every_combination"):
         return False
-    if item.get_closest_marker("each_value"):
+    if test.get_closest_marker("each_value"):
         return len(further) > 1
     return len(further) + (not on_first) > 1
 
 
-def _further(item: pytest.Function) -> set[str]:
+def _further(
+    params: Mapping[str, Any], first_values: list[tuple[Sequence[str], Sequence[object]]]
+) -> set[str]:
     """Return the parameters that have another value than their first; "backend" for a back end."""
-    params = item.callspec.params
     further = set()
-    for names, first in _first_values(item):
+    for names, first in first_values:
         if any(params[name] is not value for name, value in zip(names, first, strict=True)):
             is_backend = isinstance(first[0], Backend)
             further.add("backend" if is_backend else names[0])
     return further
 
 
-def _first_values(item: pytest.Function) -> Iterator[tuple[Sequence[str], Sequence[object]]]:
+def _first_values(metafunc: pytest.Metafunc) -> Iterator[tuple[Sequence[str], Sequence[object]]]:
     """Yield the names that are given together, and the first of their values."""
-    for mark in item.iter_markers("parametrize"):
+    for mark in metafunc.definition.iter_markers("parametrize"):
         given, values = mark.args
         names = given.replace(" ", "").split(",") if isinstance(given, str) else given
         first: Any = next(iter(values))
@@ -71,6 +77,6 @@ def _first_values(item: pytest.Function) -> Iterator[tuple[Sequence[str], Sequen
             yield names, first.values
         else:
             yield names, first if len(names) > 1 else (first,)
-    for name, definitions in item._fixtureinfo.name2fixturedefs.items():
-        if definitions[-1].params and name in item.callspec.params:
+    for name, definitions in metafunc._arg2fixturedefs.items():
+        if definitions[-1].params and name in metafunc._calls[0].params:
             yield (name,), (definitions[-1].params[0],)

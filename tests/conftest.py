@@ -20,9 +20,9 @@ from tests.behaviour.backends import (
     MESSAGE_BACKENDS,
     Backend,
 )
-from tests.combinations import is_repeated
+from tests.combinations import keep_needed
 from tests.faults.sizes import SOAK
-from tests.left_out import REPEATED, LeftOut
+from tests.left_out import LeftOut
 from tests.servers import run_folder
 
 # The machine may be busy: no example has a deadline.
@@ -93,16 +93,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     return result
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, None, None]:
+    """Choose combinations of parameters."""
+    yield
+    if metafunc._calls and not SOAK:
+        keep_needed(metafunc)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose combinations of parameters; count tests that cannot run as left out."""
+    """Count tests that cannot run as left out."""
     for item in items:
         if reason := _missing(item):
             item.add_marker(pytest.mark.skip(reason=reason))
     if config.getoption("--without-servers"):
         _leave_out(config, items, list(_with_servers(items)), run_folder.WITHOUT_SERVERS)
-    if not SOAK:
-        _leave_out(config, items, [item for item in items if is_repeated(item)], REPEATED)
-
     items.sort(key=_place)
 
 

@@ -13,10 +13,9 @@ import pytest
 
 from tests.servers import postgres, redis
 
-__all__ = ["REPEATED", "LeftOut"]
+__all__ = ["LeftOut"]
 
 _RAN = ("passed", "failed", "error", "xfailed", "xpassed")
-REPEATED = "other tests check the same"  # nothing is missing, so it is not reported
 _CHOSEN = "deselected by this run's own options"
 
 
@@ -64,7 +63,6 @@ class LeftOut:
         missed = self._collected + self._total - ran - reasons.total()
         if missed > 0:
             reasons["not reached, as the run ended early"] = missed
-        del reasons[REPEATED]
         terminalreporter.section("what ran")
         for line in _not_tried():
             terminalreporter.write_line(f"not tried: {line}")
