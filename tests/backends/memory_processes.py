@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from tests.servers.programs import Program
+
 __all__ = ["line_from", "process", "send_line", "stop"]
 
 
@@ -21,7 +23,7 @@ def process(
     module = [sys.executable, "-m", "tests.backends.memory_holder"]
     command = [*module, what, json.dumps(dict(config)), *arguments]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) as started:
+    with Program(command, stdin=pipe, stdout=pipe, text=True, bufsize=1) as started:
         try:
             yield started
         finally:

@@ -20,6 +20,7 @@ from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import TOLERANCE
+from tests.servers.programs import Program, run_python
 from tests.servers.run_folder import entered
 
 HOLD_THE_LOCK = """
@@ -100,7 +101,7 @@ def test_in_a_read_only_folder_reads_work_and_writes_are_refused(
     path.parent.chmod(0o555)
 
     script = [sys.executable, "-c", AS_NOBODY, str(path), str(warm / "messages.json")]
-    ran = subprocess.run(script, capture_output=True, text=True, check=True)
+    ran = run_python(script, capture_output=True, text=True, check=True)
 
     known, error, unknown = ran.stdout.splitlines()
     assert "id='c1'" in known
@@ -254,9 +255,7 @@ def test_short_writes_are_continued(
 def test_a_lock_held_by_a_stuck_process_ends_in_an_error_that_names_it(
     store: JSONMessageStore, path: Path
 ) -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD_THE_LOCK, f"{path}.lock"], stdout=subprocess.PIPE
-    )
+    holder = Program([sys.executable, "-c", HOLD_THE_LOCK, f"{path}.lock"], stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
         holder.stdout.readline()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import subprocess
 import sys
 import threading
 import warnings
@@ -20,6 +19,7 @@ from jazzmine.core import message_store as async_messages
 from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
+from tests.servers.programs import Program, run_python
 from tests.servers.redis import eventually
 
 STORE_MANY = """
@@ -51,8 +51,7 @@ def store(path: Path) -> Iterator[JSONMessageStore]:
 
 def test_four_processes_lose_nothing_in_one_file(path: Path, store: JSONMessageStore) -> None:
     processes = [
-        subprocess.Popen([sys.executable, "-c", STORE_MANY, str(path), name, "100"])
-        for name in "abcd"
+        Program([sys.executable, "-c", STORE_MANY, str(path), name, "100"]) for name in "abcd"
     ]
     assert [process.wait(240) for process in processes] == [0, 0, 0, 0]
 
@@ -64,7 +63,7 @@ def test_four_processes_lose_nothing_in_one_file(path: Path, store: JSONMessageS
 def test_a_read_sees_what_another_process_wrote(path: Path, store: JSONMessageStore) -> None:
     assert store.get_messages_by_conversation_id("c1") == []
 
-    subprocess.run([sys.executable, "-c", STORE_MANY, str(path), "a", "2"], check=True)
+    run_python([sys.executable, "-c", STORE_MANY, str(path), "a", "2"], check=True)
 
     assert [m.id for m in store.get_messages_by_conversation_id("c1")] == ["a-0", "a-1"]
 

@@ -16,6 +16,7 @@ import pytest
 
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
+from tests.servers.programs import run_python
 
 ALICE, BOB, TEAM = 64_101, 64_102, 64_103
 
@@ -69,7 +70,7 @@ def store_as(path: Path, name: str, user: int, *groups: int, umask: int = 0o022)
         warm = Path(private) / "messages.json"
         script = STORE_AS_USER.replace('path + ".warm"', repr(str(warm)))
         arguments = [str(path), name, str(umask), str(user), *map(str, groups)]
-        ran = subprocess.run(
+        ran = run_python(
             [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
         )
     return ran.stdout.strip()

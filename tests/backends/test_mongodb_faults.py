@@ -7,7 +7,6 @@ import logging
 import multiprocessing
 import os
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation, ids, message, messages
 from tests.faults.sizes import TOLERANCE
 from tests.servers import mongodb
+from tests.servers.programs import Program
 
 Config = dict[str, Any]
 TIMEOUT = 1.5
@@ -315,6 +315,6 @@ def test_many_processes_may_start_at_once(shared: Config) -> None:
         ".close()"
     )
     command = [sys.executable, "-c", opening, shared["uri"], shared["db"]]
-    starting = [subprocess.Popen(command) for _ in range(6)]
+    starting = [Program(command) for _ in range(6)]
 
     assert [process.wait(240) for process in starting] == [0] * 6

@@ -23,6 +23,7 @@ from jazzmine.errors import ConfigurationError, LockTimeoutError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import TOLERANCE, report, size
+from tests.servers.programs import Program, run_python
 
 KINDS: list[Any] = [MessageStore, WorkingMemoryStore]
 
@@ -81,7 +82,7 @@ def is_sound(path: Path) -> bool:
 
 def python(program: str, *arguments: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+    return Program(command, stdin=subprocess.PIPE, text=True)
 
 
 @contextmanager
@@ -247,7 +248,7 @@ with WorkingMemoryStore.initialize(json.loads(sys.argv[1])) as memory:
         os.kill(os.getpid(), signal.SIGKILL)
 """
     holder = {**config, "lease_seconds": 1.0}
-    subprocess.run([sys.executable, "-c", hold, json.dumps(holder)])
+    run_python([sys.executable, "-c", hold, json.dumps(holder)])
     hour_ago = SimpleNamespace(time=lambda: time.time() - 3600)
     monkeypatch.setattr("jazzmine.backends.sqlite.memory.time", hour_ago)
 

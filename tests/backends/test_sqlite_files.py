@@ -24,6 +24,7 @@ from jazzmine.errors import (
 from jazzmine.sync.message_store import MessageStore, SQLiteMessageStore
 from tests.backends.sqlite_stores import execute, opened
 from tests.behaviour.samples import conversation, message
+from tests.servers.programs import run_python
 
 FEW_DESCRIPTORS = """
 import errno, sys
@@ -388,7 +389,7 @@ def have_log_taken_for_unused(path: Path) -> None:
     code = (
         "import sys; from tests.backends.sqlite_stores import opened; opened(sys.argv[1]).close()"
     )
-    subprocess.run([sys.executable, "-c", code, str(path)], check=True)
+    run_python([sys.executable, "-c", code, str(path)], check=True)
     assert not Path(f"{path}-wal").exists()
 
 

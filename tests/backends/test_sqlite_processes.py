@@ -26,6 +26,7 @@ from jazzmine.sync.message_store import MessageStore
 from tests.backends.sqlite_stores import execute
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import TOLERANCE, report, size
+from tests.servers.programs import Program
 
 HOLD = """
 import sqlite3, sys, time
@@ -58,7 +59,7 @@ def config_of(path: Path, **options: object) -> dict[str, object]:
 
 def writer(path: Path, api: str, name: str, turns: int, first: int = 0) -> subprocess.Popen[str]:
     arguments = [api, str(path), name, str(turns), str(first)]
-    return subprocess.Popen(
+    return Program(
         [sys.executable, "-m", "tests.backends.sqlite_writer", *arguments],
         stdout=subprocess.PIPE,
         text=True,
@@ -105,7 +106,7 @@ def test_a_read_sees_what_another_process_wrote(path: Path) -> None:
 def lock_held(path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process, stopped while it holds the database's write lock."""
     command = [sys.executable, "-c", HOLD, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Program(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
@@ -268,7 +269,7 @@ def test_twelve_processes_open_a_new_file_at_once(tmp_path: Path) -> None:
     path = tmp_path / "messages.db"
     for _ in range(size(1, 3)):
         processes = [
-            subprocess.Popen([sys.executable, "-c", OPEN, str(path)], stdin=subprocess.PIPE)
+            Program([sys.executable, "-c", OPEN, str(path)], stdin=subprocess.PIPE)
             for _ in range(12)
         ]
         for process in processes:

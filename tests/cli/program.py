@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from jazzmine._sync.message_store.transfer import iter_records
 from jazzmine.records.base import RecordKind
 from jazzmine.sync import MessageStore
+from tests.servers.programs import Program, run_python
 
 __all__ = [
     "COMMAND",
@@ -67,7 +68,7 @@ def environment(**more: str) -> dict[str, str]:
 
 def stopped_copy(*arguments: str, target: Path, table: str, end: signal.Signals) -> tuple[int, str]:
     """Stop `copy` by a signal once it has stored something; return its status, and its errors."""
-    program = subprocess.Popen(
+    program = Program(
         [*COMMAND, "copy", *arguments, f"sqlite:{target}"],
         env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -92,7 +93,7 @@ def stored_rows(path: Path, table: str) -> int:
 
 def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
     """Run the program as one of its own."""
-    ran = subprocess.run(
+    ran = run_python(
         [*COMMAND, *arguments],
         input=stdin,
         capture_output=True,
@@ -103,11 +104,11 @@ def run_program(*arguments: str, stdin: str = "", **more: str) -> Ran:
     return Ran(ran.returncode, ran.stdout, ran.stderr)
 
 
-def on_terminal(*arguments: str, **more: str) -> str:
+def on_terminal(*arguments: str, start: type[subprocess.Popen[Any]] = Program, **more: str) -> str:
     """Run the program on a terminal, and return what it wrote there."""
     ours, theirs = pty.openpty()
     given = environment(**{"TERM": "xterm-256color", "PAGER": "cat", **more})
-    with subprocess.Popen(
+    with start(
         [*COMMAND, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=given
     ) as program:
         os.close(theirs)

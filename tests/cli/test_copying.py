@@ -23,6 +23,7 @@ from tests.behaviour.samples import NOW, conversation, message, trace
 from tests.cli.conftest import fill
 from tests.cli.program import COMMAND, all_records, environment, run, stopped_copy
 from tests.servers import postgres
+from tests.servers.programs import Program
 
 TARGETS = ["json", "sqlite", "new_postgres_url", "new_mongodb_url"]
 
@@ -248,7 +249,7 @@ def test_a_copy_that_was_killed_goes_on_with_the_same_command(
     fill_by_sql(other_postgres_url, 12_000, 100)
     command = [*COMMAND, "copy", other_postgres_url, new_postgres_url]
     schema = new_postgres_url.rpartition("schema=")[2]
-    program = subprocess.Popen(command, env=environment(), stdout=subprocess.DEVNULL)
+    program = Program(command, env=environment(), stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
     with postgres.connect(postgres.dsn()) as connection:
         while not _count(connection, schema):

@@ -16,6 +16,7 @@ from jazzmine.cli.places import Messages
 from jazzmine.sync import MessageStore
 from tests.cli.conftest import ESCAPES
 from tests.cli.program import COMMAND, all_records, environment, objects, run, run_program
+from tests.servers.programs import run_python
 
 # Round trips
 
@@ -83,7 +84,7 @@ def test_a_file_that_cannot_be_written_is_named_and_is_not_the_store(
 
 def test_a_full_disk_behind_standard_output_is_not_the_store(url: str) -> None:
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run(
+        ran = run_python(
             [*COMMAND, "export", "--store", url],
             stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), timeout=120,
         )  # fmt: skip

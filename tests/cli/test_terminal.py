@@ -17,6 +17,7 @@ from jazzmine.cli.app import app
 from jazzmine.sync import MessageStore
 from tests.behaviour.samples import conversation, llm_call, message, trace
 from tests.cli.program import COMMAND, environment, on_terminal, run, run_program
+from tests.servers.programs import Program
 
 COMMANDS = sorted(getattr(typer.main.get_command(app), "commands"))  # noqa: B009 - mypy
 
@@ -77,9 +78,7 @@ def test_there_is_completion_for_a_shell(shell: str) -> None:
 
 def test_a_closed_pipe_ends_the_program_without_a_word(long_url: str) -> None:
     command = [*COMMAND, "export", "--store", long_url]
-    program = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    )
+    program = Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     assert program.stdout is not None
     assert program.stderr is not None
     with program.stdout, program.stderr:
@@ -99,9 +98,7 @@ def test_closed_output_is_none(long_url: str, descriptor: int) -> None:
 
 def test_ctrl_c_ends_the_program_without_a_traceback(tmp_path: Path) -> None:
     command = [*COMMAND, "import", "--store", f"json:{tmp_path / 'new.json'}"]
-    program = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
-    )
+    program = Program(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
     assert program.stdin is not None
     assert program.stderr is not None
     with program.stdin, program.stderr:
@@ -135,9 +132,13 @@ def test_a_terminal_gets_colours_and_a_table(url: str) -> None:
 
 
 def test_no_color_is_heeded_by_bold_text_too(url: str) -> None:
-    for arguments in (["show", "c1"], ["ls"], ["doctor"], ["ls", "--help"]):
-        given = arguments if arguments[-1] == "--help" else [*arguments, "--store", url]
-        assert not re.search(r"\x1b\[[0-9;]+m", on_terminal(*given, NO_COLOR="1"))
+    written = [
+        on_terminal(*given, "--store", url, NO_COLOR="1")
+        for given in (["show", "c1"], ["ls"], ["doctor"])
+    ]
+    # What help looks like is decided while the program is imported.
+    written.append(on_terminal("ls", "--help", start=subprocess.Popen, NO_COLOR="1"))
+    assert not re.search(r"\x1b\[[0-9;]+m", "".join(written))
 
 
 def test_a_narrow_terminal_keeps_both_ends_of_what_identifies_a_row(tmp_path: Path) -> None:
@@ -293,9 +294,7 @@ def test_what_is_added_is_followed(tmp_path: Path) -> None:
 
 
 def following(*arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment()
-    )
+    return Program([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment())
 
 
 def read_until(program: subprocess.Popen[str], text: str) -> None:

@@ -29,6 +29,7 @@ from tests.faults.item_writer import SHARED
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import size
 from tests.servers import mongodb, postgres
+from tests.servers.programs import Program
 
 APIS: dict[str, Any] = {
     "sync": (SyncRunner, LongTermMemoryStore),
@@ -182,7 +183,7 @@ def test_a_write_that_was_given_up_does_not_take_effect_later(name: str) -> None
 
 def start_writer(config: dict[str, object], name: str, *count: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "tests.faults.item_writer", json.dumps(config), name, *count]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return Program(command, stdout=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres", "mongodb"])

@@ -16,6 +16,7 @@ from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.sync.message_store import MessageStore
 from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
+from tests.servers.programs import Program
 
 KILLS = size(15, 500)
 LONGEST_LIFE = 0.012
@@ -71,7 +72,7 @@ def kill_harness(path: Path, api: str, broken: str = "") -> Iterator[KilledWrite
         store.store_conversation(conversation("c1"))
     command = [sys.executable, "-m", "tests.faults.kill_harness", str(path), api, broken]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+    with Program(command, stdin=pipe, stdout=pipe, text=True) as process:
         yield KilledWriters(path, process)
 
 

@@ -18,6 +18,7 @@ from jazzmine.sync import MessageStore
 from tests.behaviour.samples import NOW, conversation, ids, messages, trace
 from tests.faults.sizes import report, size
 from tests.faults.test_threads_and_forks import config_of
+from tests.servers.programs import Program
 
 KINDS: list[RecordKind] = ["conversations", "messages", "traces"]
 KILLS = size(3, 60)
@@ -80,7 +81,7 @@ def assert_whole(store: MessageStore) -> None:
 
 def kill_during(config: dict[str, object], call: str, seconds: float) -> None:
     arguments = [sys.executable, "-c", PROGRAM, json.dumps(config), call, str(NOW + 500)]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE) as process:
+    with Program(arguments, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         time.sleep(seconds)

@@ -20,6 +20,7 @@ from jazzmine.sync.working_memory import WorkingMemoryStore
 from tests.backends.sqlite_writer import message_ids
 from tests.behaviour.samples import conversation
 from tests.faults.sizes import report, size
+from tests.servers.programs import Program
 
 WRITERS = 4
 KILLS = size(5, 1000)  # of each kind of store; the second with scripts/soak -k sqlite_killed
@@ -40,9 +41,7 @@ class Life:
 
     def __init__(self, command: list[str], delay: float) -> None:
         self.acknowledged: list[int] = []
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True
-        )
+        self._process = Program([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True)
         self._delay = delay
         self._thread = threading.Thread(target=self._live)
         self._thread.start()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.program import COMMAND, environment
+from tests.servers.programs import Program
 
 __all__ = ["Served", "served"]
 
@@ -44,7 +45,7 @@ def served(folder: Path, *arguments: str) -> Iterator[Served]:
     """Run the program until the end of the block."""
     errors = folder / "errors.txt"
     with errors.open("w") as written:
-        process = subprocess.Popen(
+        process = Program(
             [*COMMAND, "inspect", *arguments],
             stdout=subprocess.PIPE,
             stderr=written,

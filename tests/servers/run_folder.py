@@ -7,7 +7,6 @@ which the system releases with the process.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import fcntl
 import os
@@ -19,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,8 @@ def entered() -> Path:
             break
     for name in (_PROCESSES, _STARTED):
         (folder / name).mkdir()
-    atexit.register(_remove_own, folder, os.getpid())
+    # After `multiprocessing` has removed its own folder, which is in this one; not in a fork.
+    Finalize(None, _remove, (folder,), exitpriority=-1000)
     return folder
 
 
@@ -222,11 +223,6 @@ def _if_abandoned(folder: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
-
-
-def _remove_own(folder: Path, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child also runs the exit functions of its parent
-        _remove(folder)
 
 
 def _remove(folder: Path) -> None:
