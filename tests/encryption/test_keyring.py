@@ -48,12 +48,13 @@ def test_known_answers(
     assert ring.open("k", found, bytes.fromhex(context), "it").hex() == plain
 
 
-def test_a_million_nonces_never_repeat() -> None:
+def test_nonces_never_repeat() -> None:
     ring = keyring(FIRST)
 
-    nonces = {ring.seal(b"", b"")[:12] for _ in range(1_000_000)}
+    # Of 32 bits, ten would repeat.
+    nonces = {ring.seal(b"", b"")[:12] for _ in range(300_000)}
 
-    assert len(nonces) == 1_000_000
+    assert len(nonces) == 300_000
 
 
 def test_one_text_is_never_sealed_to_the_same_twice() -> None:

@@ -46,7 +46,6 @@ class Served:
     url: str
     process: subprocess.Popen[bytes]
     log: Path
-    name: str = ""
 
     def say(self, conversation: str, text: str, user: str = "ada", **more: str) -> httpx.Response:
         """Send one message, and wait for the reply."""

@@ -14,9 +14,16 @@ from tests.examples.serving import Served, assert_whole, many, stored, wsgi_app
 from tests.servers import redis
 
 
-@pytest.fixture(scope="module", params=["postgres", "sqlite"])
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with MESSAGE_STORES[request.param](tmp_path_factory.mktemp("chat")) as address:
+@pytest.fixture(scope="module", params=[("postgres", ["--preload"]), ("sqlite", [])], ids=str)
+def place(request: pytest.FixtureRequest) -> tuple[str, list[str]]:
+    """A back end, and the options of gunicorn."""
+    chosen: tuple[str, list[str]] = request.param
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def url(place: tuple[str, list[str]], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with MESSAGE_STORES[place[0]](tmp_path_factory.mktemp("chat")) as address:
         yield address
 
 
@@ -26,16 +33,13 @@ def environment(url: str) -> Iterator[dict[str, str]]:
         yield {"JAZZMINE_MESSAGE_STORE": url, "JAZZMINE_WORKING_MEMORY": memory}
 
 
-@pytest.fixture(scope="module", params=["workers", "preloaded"])
+@pytest.fixture(scope="module")
 def chat(
-    request: pytest.FixtureRequest,
+    place: tuple[str, list[str]],
     environment: dict[str, str],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Served]:
-    options = ["--preload"] if request.param == "preloaded" else []
-    folder = tmp_path_factory.mktemp("gunicorn")
-    with wsgi_app(folder, environment, *options) as served:
-        served.name = str(request.param)
+    with wsgi_app(tmp_path_factory.mktemp("gunicorn"), environment, *place[1]) as served:
         yield served
 
 
@@ -45,7 +49,7 @@ def test_there_are_four_workers(chat: Served) -> None:
 
 def test_sixteen_users_talk_at_once_each_in_a_conversation(chat: Served, url: str) -> None:
     texts = ["Hello", "How much is sencha?", "And what does it cost today?"]
-    conversations = [f"{chat.name}-{n}" for n in range(16)]
+    conversations = [f"c{n}" for n in range(16)]
 
     replies = many(chat, [(each, f"user of {each}", texts) for each in conversations])
 
@@ -58,13 +62,12 @@ def test_sixteen_users_talk_at_once_each_in_a_conversation(chat: Served, url: st
 def test_ten_requests_at_once_on_one_conversation_come_one_after_another(
     chat: Served, url: str
 ) -> None:
-    ten = f"{chat.name}-ten"
-    said = [(ten, "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
+    said = [("ten", "ada", [f"How much is assam, for the {n}th time?"]) for n in range(10)]
 
     replies = many(chat, said)
 
     assert sorted(each["turn"] for [each] in replies) == list(range(1, 11))
-    [messages] = assert_whole(url, [ten], 10)
+    [messages] = assert_whole(url, ["ten"], 10)
     assert {message.original_content for message in messages[::2]} == {
         text for _, _, [text] in said
     }

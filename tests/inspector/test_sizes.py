@@ -131,8 +131,8 @@ async def test_each_page_fits_and_can_be_read(
         assert answer.status == 200, path
         await expect(page.locator("[data-hx-trigger=load]")).to_have_count(0)
         assert await page.locator("h1").count() == 1, path
-        # The check opens details, which may be too wide.
-        for scheme in SCHEMES:
+        # The check opens details, which may be too wide. Many records have one's colours.
+        for scheme in SCHEMES if size == 1 else ():
             assert await low_contrasts(page, scheme) == [], (path, scheme)
         for width in WIDTHS:
             await page.set_viewport_size({"width": width, "height": 800})

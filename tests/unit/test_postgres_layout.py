@@ -18,6 +18,7 @@ from jazzmine.backends.columns import CONVERSATIONS as CONVERSATIONS_TABLE
 from jazzmine.backends.columns import MESSAGES as MESSAGES_TABLE
 from jazzmine.backends.columns import TURN_TRACES as TRACES_TABLE
 from jazzmine.backends.columns import Table
+from jazzmine.backends.postgres import text
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.objects import created_tables
 from jazzmine.backends.postgres.rows import store_parameters, stored_rows
@@ -94,9 +95,12 @@ def test_json_whose_conversion_would_take_long_is_refused_before_it() -> None:
     assert time.monotonic() - started < 1 + TOLERANCE
 
 
-def test_floats_whose_digits_would_be_too_many_are_refused_before_they_are_all_written() -> None:
-    json = to_json({"metadata": {"floats": [1e300] * 900_000}})
-    with pytest.raises(RecordTooLargeError, match=r"268435456 bytes.*are 2"):
+def test_floats_whose_digits_would_be_too_many_are_refused_before_they_are_all_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(text, "_LARGEST", 2**20)
+    json = to_json({"metadata": {"floats": [1e300] * 9_000}})
+    with pytest.raises(RecordTooLargeError, match=r"1048576 bytes.*are 10"):
         to_json_text(json)
 
 
