@@ -127,14 +127,14 @@ def _leave_out(
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Use two processes for each processor, because tests wait most of the time.
+    """Use three processes for each processor, because tests wait half of the time.
 
     Use one process for a few files, which is faster, and if an external server is configured,
     because several processes would delete each other's data there.
     """
     few = all(".py" in argument for argument in config.args)
     given = {"JAZZMINE_TEST_REDIS", "JAZZMINE_TEST_MONGODB"} & os.environ.keys()
-    return 0 if few or given else 2 * (os.cpu_count() or 1)
+    return 0 if few or given else 3 * (os.cpu_count() or 1)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:

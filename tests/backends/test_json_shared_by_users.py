@@ -73,7 +73,7 @@ def store_as(path: Path, name: str, user: int, *groups: int, umask: int = 0o022)
         ran = run_python(
             [sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True
         )
-    return ran.stdout.strip()
+    return str(ran.stdout).strip()
 
 
 def share(folder: Path, group: int, mode: int) -> None:
