@@ -14,6 +14,8 @@ class _Process:
         id: its id.
     """
 
+    id: int
+
     def __init__(self) -> None:
         self.note_id()
         os.register_at_fork(after_in_child=self.note_id)
