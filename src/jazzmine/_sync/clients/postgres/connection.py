@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -19,7 +18,7 @@ from jazzmine.backends.postgres.dsn import Address, Endpoint
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.instrumentation import instrument
 from jazzmine.backends.postgres.schema import Query, bind
-from jazzmine.backends.postgres.sockets import TICK, limited, reply, resolution
+from jazzmine.backends.postgres.sockets import TICK, limited, resolution
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff
 
@@ -116,12 +115,6 @@ class Connection(DeadlineConnection):
         rows = cursor.fetchall() if cursor.pgresult.nfields else []
         cursor._reset()  # a large result is not kept
         return rows
-
-    def wait_for_reply(self, seconds: float) -> None:
-        """Return when the server has sent something, or after so many seconds."""
-        self.deadline = Deadline(seconds)
-        with suppress(TimedOut):
-            self.wait(reply())
 
 
 class Connector:

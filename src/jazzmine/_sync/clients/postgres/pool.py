@@ -16,7 +16,7 @@ from jazzmine._compat.sync_concurrency import sleep
 from jazzmine._compat.sync_postgres import DriverPool
 from jazzmine.backends.postgres.errors import TimedOut
 from jazzmine.backends.postgres.leases import is_lease_gone
-from jazzmine.backends.postgres.sockets import is_dead
+from jazzmine.backends.postgres.sockets import is_dead, reply
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 
@@ -157,7 +157,9 @@ class PostgresPool:
             if connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 connection.cancel_safe(timeout=_CANCEL_SECONDS)
                 # A pooler in between may drop the request when its client is gone.
-                connection.wait_for_reply(_REPLY_SECONDS)
+                connection.deadline = Deadline(_REPLY_SECONDS)
+                with suppress(TimedOut):
+                    connection.wait(reply())
         except psycopg.Error:
             pass  # the server notices by itself that the client is gone
         finally:
