@@ -11,7 +11,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from jazzmine.backends.postgres.schema import MESSAGES, Migration, migrations
+from jazzmine.backends.postgres.schema import MESSAGE_TABLES, Migration, migrations
 from jazzmine.errors import ConfigurationError
 from jazzmine.sync import MessageStore, WorkingMemoryStore
 from tests.backends.postgres_samples import config, conversation, message, trace
@@ -69,7 +69,9 @@ def test_rights_on_the_tables_are_all_that_a_store_needs(schema: str, granted: s
         assert store.delete_conversation("c1")
 
 
-TABLE_RIGHTS = [(table, right) for table, rights in MESSAGES.rights.items() for right in rights]
+TABLE_RIGHTS = [
+    (table, right) for table, rights in MESSAGE_TABLES.rights.items() for right in rights
+]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -140,9 +140,9 @@ class ForksInReverseOrder(ToyBackend):
 class ErasesConversationsOnly(ToyBackend):
     """Leaves the user's messages in the conversations of others."""
 
-    def erase(self, user_id: str, limit: int) -> Erased:
+    def erase(self, user_id: str, limit: int) -> DeletedCounts:
         rows = self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
-        return Erased(conversations=sum(self.delete_conversation(row[0]) for row in rows))
+        return DeletedCounts(conversations=sum(self.delete_conversation(row[0]) for row in rows))
 
 
 class OverwritesMetadata(ToyBackend):

@@ -17,7 +17,7 @@ import redis
 from jazzmine._sync.clients.postgres import migration as postgres_migration
 from jazzmine._sync.factory import new_working_memory
 from jazzmine.backends.postgres import doctor as doctor_postgres_checks
-from jazzmine.backends.postgres.schema import MEMORY, MESSAGES, Migration, migrations
+from jazzmine.backends.postgres.schema import MEMORY_TABLES, MESSAGE_TABLES, Migration, migrations
 from jazzmine.cli import doctor_mongodb, doctor_postgres, doctor_redis
 from jazzmine.config import working_memory_config
 from jazzmine.sync import (
@@ -162,14 +162,16 @@ def test_a_missing_function_is_noticed_and_made(current_url: str, admin: Any) ->
 def test_an_old_schema_is_noticed_and_migrated(
     current_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known, of_memory = migrations(), migrations(MEMORY.folder)
+    known, of_memory = migrations(), migrations(MEMORY_TABLES.folder)
     index = "CREATE INDEX idx_msg_next ON $schema.messages (role);"
     newer = (*known, Migration(known[-1].version + 1, "next", index))
     for module in (doctor_postgres_checks, postgres_migration):
         monkeypatch.setattr(
             module,
             "migrations",
-            lambda folder=MESSAGES.folder: newer if folder == MESSAGES.folder else of_memory,
+            lambda folder=MESSAGE_TABLES.folder: (
+                newer if folder == MESSAGE_TABLES.folder else of_memory
+            ),
         )
     number = f"{newer[-1].version:04}"
     status, found = one_found("--store", current_url)

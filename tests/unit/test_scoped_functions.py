@@ -8,11 +8,11 @@ import pytest
 
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres.functions import functions_of
-from jazzmine.backends.postgres.schema import ITEMS, MESSAGES
+from jazzmine.backends.postgres.schema import ITEM_TABLES, MESSAGE_TABLES
 
 FUNCTIONS = {
-    **functions_of("chat", MESSAGES.sources, "english"),
-    **functions_of("chat", ITEMS.sources),
+    **functions_of("chat", MESSAGE_TABLES.sources, "english"),
+    **functions_of("chat", ITEM_TABLES.sources),
 }
 SCOPED = [name for name in FUNCTIONS if name.endswith("_scoped")]
 WRITES = [

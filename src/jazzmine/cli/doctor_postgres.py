@@ -19,7 +19,7 @@ from jazzmine.backends.clock import compared
 from jazzmine.backends.postgres import doctor
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import unavailable
-from jazzmine.backends.postgres.schema import ITEMS, MESSAGES, Component, bind
+from jazzmine.backends.postgres.schema import ITEM_TABLES, MESSAGE_TABLES, Component, bind
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline
 from jazzmine.errors import ConfigurationError
@@ -48,7 +48,7 @@ def check_item_sequences(config: PostgresConfig) -> Iterator[Finding]:
         StoreUnavailableError: as in `check_postgres`.
     """
     with _connected(config) as connection:
-        yield from _check_sequences(config.schema, connection, ITEMS)
+        yield from _check_sequences(config.schema, connection, ITEM_TABLES)
 
 
 @contextmanager
@@ -96,22 +96,22 @@ def _check_database(config: PostgresConfig, connection: Connection) -> Iterator[
     yield compared(server, before, time.time())
     yield doctor.check_pool(config.pool_max, *_rows(connection, doctor.LIMITS)[0])
     try:
-        pending = pending_migrations(connection, schema, MESSAGES)
+        pending = pending_migrations(connection, schema, MESSAGE_TABLES)
         if pending:
             steps = ", ".join(f"{step.version:04} {step.name}" for step in pending)
             yield failed(f"schema {schema!r} lacks the migrations {steps}", "jazzmine migrate")
             return
-        if lacks_functions(connection, schema, MESSAGES):
+        if lacks_functions(connection, schema, MESSAGE_TABLES):
             text = f"schema {schema!r} lacks functions, or they were made for another schema"
             yield failed(text, "jazzmine migrate")
             return
         yield fine(f"schema {schema!r} is up to date")
-        check_rights(connection, schema, MESSAGES)
+        check_rights(connection, schema, MESSAGE_TABLES)
         yield fine("the role has all rights")
     except ConfigurationError as error:
         yield _refused(error)
         return
-    yield from _check_sequences(schema, connection, MESSAGES)
+    yield from _check_sequences(schema, connection, MESSAGE_TABLES)
     yield from doctor.check_indexes(schema, _rows(connection, doctor.INDEXES, schema=schema))
 
 

@@ -15,7 +15,7 @@ from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
-    "Erased",
+    "DeletedCounts",
     "Refusal",
     "distinct",
     "forked",
@@ -31,16 +31,16 @@ __all__ = [
 AnyRecord = TypeVar("AnyRecord", Message, TurnTrace)
 
 
-class Erased(NamedTuple):
+class DeletedCounts(NamedTuple):
     """How many records of each kind one step of an erasure deleted."""
 
     conversations: int = 0
     messages: int = 0
     traces: int = 0
 
-    def plus(self, other: Erased) -> Erased:
+    def plus(self, other: DeletedCounts) -> DeletedCounts:
         """Return the sums of both."""
-        return Erased(*map(sum, zip(self, other, strict=True)))
+        return DeletedCounts(*map(sum, zip(self, other, strict=True)))
 
 
 class Refusal(NamedTuple):

@@ -194,14 +194,14 @@ class ToyBackend(MessageBackend):
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> log.Erased:
+    def erase(self, user_id: str, limit: int) -> log.DeletedCounts:
         with self._data.changes() as tables:
             before = [len(rows) for rows in tables.values()]
             for kind in tables:
                 for row in tables.rows(kind, user_id=user_id):
                     tables.remove(kind, row["id"])
             after = [len(rows) for rows in tables.values()]
-            return log.Erased(*(n - left for n, left in zip(before, after, strict=True)))
+            return log.DeletedCounts(*(n - left for n, left in zip(before, after, strict=True)))
 
     def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         with self._data.changes() as tables:

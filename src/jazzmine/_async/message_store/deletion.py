@@ -10,7 +10,7 @@ from time import time_ns
 from jazzmine._async.message_store.backend import MessageBackend
 from jazzmine._compat.async_concurrency import sleep
 from jazzmine.deadline import begin_call
-from jazzmine.records.conversation_log import Erased
+from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.log import Erasure
 
 __all__ = ["delete_in_steps", "prune_in_steps", "step"]
@@ -44,7 +44,7 @@ async def delete_in_steps(
         user_id: whose records.
         require_open: raises if the store was closed meanwhile.
     """
-    total = Erased()
+    total = DeletedCounts()
     while True:
         async with step():
             erased = await backend.erase(user_id, backend.deleted_at_once)

@@ -59,7 +59,7 @@ from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
 from jazzmine.errors import NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -461,18 +461,18 @@ class MongoDBBackend(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> Erased:
+    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
-        async def erase_messages(session: Session | None) -> Erased:
+        async def erase_messages(session: Session | None) -> DeletedCounts:
             documents = await self._some(stored[MESSAGES], own, limit, session)
             return await steps.remove(stored, session, documents, own)
 
-        async def erase_traces(session: Session | None) -> Erased:
+        async def erase_traces(session: Session | None) -> DeletedCounts:
             documents = await self._some(stored[TRACES], own, limit, session)
             places = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
             result = await stored[TRACES].delete_many(places, session=session)
-            return Erased(0, 0, result.deleted_count)
+            return DeletedCounts(0, 0, result.deleted_count)
 
         while documents := await self._find(stored[CONVERSATIONS], own, limit=1):
             place = {**own, "_id": documents[0]["_id"]}
@@ -480,12 +480,12 @@ class MongoDBBackend(MessageBackend):
             if any(erased):
                 return erased
         if self.viewer is not None:
-            return Erased()
+            return DeletedCounts()
         for step in (erase_messages, erase_traces):
             erased = await self.client.transaction([], step)
             if any(erased):
                 return erased
-        return Erased()
+        return DeletedCounts()
 
     async def _some(
         self, collection: Collection, query: Document, limit: int, session: Session | None
@@ -494,7 +494,7 @@ class MongoDBBackend(MessageBackend):
 
     async def _erase_conversation(
         self, conversation_id: str, own: Document, limit: int = 0, before: int | None = None
-    ) -> Erased:
+    ) -> DeletedCounts:
         """Delete the oldest messages of a conversation, and the conversation with the last.
 
         Args:
@@ -505,14 +505,14 @@ class MongoDBBackend(MessageBackend):
         """
         stored = self.client.collections
 
-        async def erase(session: Session | None) -> Erased | None:
+        async def erase(session: Session | None) -> DeletedCounts | None:
             if before is not None:
                 used = since(conversation_id, before)
                 if await stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
-                    return Erased()
+                    return DeletedCounts()
             return await steps.erase_conversation(stored, session, conversation_id, own, limit)
 
-        async def attempt(session: Session | None) -> Erased:
+        async def attempt(session: Session | None) -> DeletedCounts:
             erased = await self.client.commit(session, erase) if limit else None
             while erased is None:
                 await steps.retire(stored, session, conversation_id)

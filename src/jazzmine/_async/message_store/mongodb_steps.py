@@ -46,7 +46,7 @@ from jazzmine.backends.mongodb.queries import (
     seen,
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
-from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import Fork
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Nothing
 from jazzmine.records.seen import unseen_conversation, unseen_message
@@ -380,21 +380,21 @@ async def remove(
     session: Session | None,
     messages: Sequence[Document],
     condition: Document | None = None,
-) -> Erased:
+) -> DeletedCounts:
     """Delete messages, first their traces, and return how many.
 
     Args:
         messages: each with its id and its `_id`.
         condition: what must hold for a message.
     """
-    erased = Erased()
+    erased = DeletedCounts()
     for begin in range(0, len(messages), _AT_ONCE):
         part = messages[begin : begin + _AT_ONCE]
         of_messages = among("message_id", list(map(id_of, part)))
         traces = await stored[TRACES].delete_many(of_messages, session=session)
         places = {"_id": {"$in": [document["_id"] for document in part]}, **(condition or {})}
         result = await stored[MESSAGES].delete_many(places, session=session)
-        erased = erased.plus(Erased(0, result.deleted_count, traces.deleted_count))
+        erased = erased.plus(DeletedCounts(0, result.deleted_count, traces.deleted_count))
     return erased
 
 
@@ -484,7 +484,7 @@ async def remove_orphans(
 
 async def erase_conversation(
     stored: Collections, session: Session | None, conversation_id: str, own: Document, limit: int
-) -> Erased | None:
+) -> DeletedCounts | None:
     """Delete the oldest messages of a conversation, and the conversation with the last.
 
     None, and nothing is deleted, if the conversation would go with messages that are not retired.
@@ -505,7 +505,7 @@ async def erase_conversation(
     else:
         touched = await stored[CONVERSATIONS].update_one(own, TOUCH, session=session)
         is_stored = touched.matched_count
-    erased = Erased()
+    erased = DeletedCounts()
     if is_stored:
         erased = await remove(stored, session, oldest)
         erased = erased._replace(conversations=int(is_last))

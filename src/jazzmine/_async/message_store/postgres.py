@@ -36,12 +36,12 @@ from jazzmine.backends.postgres.rows import (
     summaries,
     where_parameter,
 )
-from jazzmine.backends.postgres.schema import MESSAGES
+from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError, StoreUnavailableError
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -78,7 +78,7 @@ class PostgresMessageStore(MessageStore):
 
     def __init__(self, config: PostgresConfig, client: PostgresClient | None = None) -> None:
         PostgresConfig.require(config)
-        client = client or new_client(config, MESSAGES)
+        client = client or new_client(config, MESSAGE_TABLES)
         super().__init__(sealed_messages(PostgresBackend(config, client), config))
 
 
@@ -282,14 +282,14 @@ class PostgresBackend(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> Erased:
+    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
         parameters = {"user": to_text(user_id), "limit": limit}
         must_repeat = True
-        erased = Erased()
+        erased = DeletedCounts()
         while must_repeat and not any(erased):
             answer = await self._seen.write(sql.ERASE, parameters, is_repeatable=False)
             *counts, must_repeat = json.loads(answer)
-            erased = Erased(*counts)
+            erased = DeletedCounts(*counts)
         if not any(erased):
             await self._client.erase_results(to_text(user_id))
         return erased

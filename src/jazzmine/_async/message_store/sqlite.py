@@ -28,7 +28,7 @@ from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, requir
 from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased, Refusal, forked_id
+from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -270,7 +270,7 @@ class SQLiteBackend(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> Erased:
+    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
         # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         everywhere = self.viewer is None

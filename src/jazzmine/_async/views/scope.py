@@ -17,7 +17,7 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -186,7 +186,7 @@ class ScopedMessages(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> Erased:
+    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
         """Delete some of the user's conversations with everything in them."""
         require_own(self._user_id, user_id)
         return await self._backend.erase(user_id, self._backend.deleted_at_once)

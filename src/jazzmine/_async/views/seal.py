@@ -19,7 +19,7 @@ from jazzmine.encryption.found import KeysFound
 from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_readable
 from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
 from jazzmine.records.base import Record, RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased, Refusal, forked
+from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -290,7 +290,7 @@ class SealedMessages(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> Erased:
+    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
         return await self.inner.erase(user_id, limit)
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:

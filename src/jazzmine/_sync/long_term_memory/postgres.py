@@ -11,7 +11,7 @@ from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.postgres import items, statements
-from jazzmine.backends.postgres.schema import ITEMS
+from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
 from jazzmine.records.item_rows import (
@@ -47,7 +47,7 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
         client: PostgresClient | None = None,
     ) -> None:
         PostgresConfig.require(config)
-        backend = PostgresItemBackend(client or new_client(config, ITEMS))
+        backend = PostgresItemBackend(client or new_client(config, ITEM_TABLES))
         super().__init__(sealed_items(backend, config), embed)
 
 

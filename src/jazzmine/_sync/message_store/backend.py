@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from jazzmine._sync.store import Backend
 from jazzmine.errors import ConfigurationError
 from jazzmine.records.base import RecordKind, Snapshot
-from jazzmine.records.conversation_log import Erased, Refusal
+from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
     ConversationPage,
@@ -207,7 +207,7 @@ class MessageBackend(Backend):
     deleted_at_once: int = 100
 
     @abstractmethod
-    def erase(self, user_id: str, limit: int) -> Erased:
+    def erase(self, user_id: str, limit: int) -> DeletedCounts:
         """Delete some of a user's records, and return how many; none are left if it is all 0.
 
         The user's conversations with all their messages and traces, the user's messages elsewhere

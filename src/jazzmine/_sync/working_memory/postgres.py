@@ -21,7 +21,7 @@ from jazzmine._sync.working_memory.backend import (
 )
 from jazzmine._sync.working_memory.store import WorkingMemoryStore
 from jazzmine.backends.postgres import memory_statements as sql
-from jazzmine.backends.postgres.schema import MEMORY
+from jazzmine.backends.postgres.schema import MEMORY_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresMemoryConfig
 from jazzmine.deadline import Deadline, milliseconds
@@ -45,7 +45,7 @@ class PostgresWorkingMemoryStore(WorkingMemoryStore):
 
     def __init__(self, config: PostgresMemoryConfig, client: PostgresClient | None = None) -> None:
         PostgresMemoryConfig.require(config)
-        client = client or new_client(config, MEMORY)
+        client = client or new_client(config, MEMORY_TABLES)
         super().__init__(PostgresBackend(config, client), config)
 
 

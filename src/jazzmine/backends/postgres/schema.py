@@ -13,13 +13,13 @@ from jazzmine.deadline import milliseconds
 
 __all__ = [
     "DECLARE_ROWS",
-    "ITEMS",
+    "ITEM_TABLES",
     "LEASE_GONE",
     "LONG_TRANSACTION",
     "MAKE_SCHEMA",
     "MAKE_VERSIONS",
-    "MEMORY",
-    "MESSAGES",
+    "MEMORY_TABLES",
+    "MESSAGE_TABLES",
     "MISSING_RIGHTS",
     "NOTE_VERSION",
     "READ_AT_ONE_MOMENT",
@@ -224,7 +224,7 @@ class Component(NamedTuple):
 
 _ALL = ("SELECT", "INSERT", "UPDATE", "DELETE")
 
-MESSAGES = Component(
+MESSAGE_TABLES = Component(
     "migrations",
     "jazzmine_migrations",
     # Locking a row requires the right to update.
@@ -235,7 +235,7 @@ MESSAGES = Component(
     lagging=f"WITH {_MESSAGE_NUMBERS} {_LAGGING}",
     has_messages=True,
 )
-ITEMS = Component(
+ITEM_TABLES = Component(
     "item_migrations",
     "jazzmine_item_migrations",
     {"memory_items": _ALL, "memory_item_revisions": ("UPDATE",), "jazzmine_leases": _ALL},
@@ -244,7 +244,7 @@ ITEMS = Component(
     sources=("items",),
     lagging=f"WITH {_ITEM_NUMBERS} {_LAGGING}",
 )
-MEMORY = Component(
+MEMORY_TABLES = Component(
     "memory_migrations",
     "jazzmine_memory_migrations",
     {"working_memory": _ALL, "working_memory_corrupt": _ALL},

@@ -6,12 +6,14 @@ import sqlite3
 from collections.abc import Sequence
 
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.records.conversation_log import Erased
+from jazzmine.records.conversation_log import DeletedCounts
 
 __all__ = ["erase", "prune"]
 
 
-def erase(connection: sqlite3.Connection, user_id: str, limit: int, everywhere: bool) -> Erased:
+def erase(
+    connection: sqlite3.Connection, user_id: str, limit: int, everywhere: bool
+) -> DeletedCounts:
     """Delete about `limit` records of a user, and return how many; 0 of each if none is left.
 
     Args:
@@ -20,10 +22,10 @@ def erase(connection: sqlite3.Connection, user_id: str, limit: int, everywhere: 
         limit: about how many.
         everywhere: whether what the user has in the conversations of others is deleted, too.
     """
-    erased = Erased()
+    erased = DeletedCounts()
     if everywhere:
         traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, limit]).rowcount
-        erased = Erased(traces=traces)
+        erased = DeletedCounts(traces=traces)
         if traces < limit:
             erased = erased.plus(_delete_messages(connection, "user_id", user_id, limit - traces))
     while (rest := limit - sum(erased)) > 0:
@@ -42,7 +44,7 @@ def prune(
     Returns:
         How many conversations were deleted, and how many of the first ids need no other step.
     """
-    erased = Erased()
+    erased = DeletedCounts()
     for done, conversation_id in enumerate(ids):
         rest = limit - sum(erased)
         if rest <= 0:
@@ -57,7 +59,7 @@ def prune(
 
 def _delete_conversation(
     connection: sqlite3.Connection, conversation_id: str, limit: int
-) -> Erased:
+) -> DeletedCounts:
     """Delete the oldest messages of a conversation, and it with the last, or later with others."""
     erased = _delete_messages(connection, "conversation_id", conversation_id, limit)
     if erased.messages < limit:
@@ -68,8 +70,8 @@ def _delete_conversation(
 
 def _delete_messages(
     connection: sqlite3.Connection, owner: str, owner_id: str, limit: int
-) -> Erased:
+) -> DeletedCounts:
     """Delete up to `limit` messages with their traces."""
     count, delete = sql.DELETE_SOME_MESSAGES[owner]
     (traces,) = connection.execute(count, [owner_id, limit]).fetchone()
-    return Erased(0, connection.execute(delete, [owner_id, limit]).rowcount, traces)
+    return DeletedCounts(0, connection.execute(delete, [owner_id, limit]).rowcount, traces)
