@@ -139,7 +139,7 @@ def test_a_store_that_remembers_before_it_writes_is_found_out(
 ) -> None:
     def remember_first(database: Any, changes: Any) -> None:
         database._read_again()
-        database._transact(changes, memory_database.commit)
+        database._transact(changes, memory_database._commit)
         content = document.file_content(
             database.read(lambda connection, _: document.changed_blocks(connection, None), 0)
         )

@@ -76,14 +76,36 @@ async def open_stores(
         yield Stores(messages, working_memory, long_term_memory)
 
 
-# Only a program that opens stores pays for the import of their back end.
-
-
 def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
+    # Only a program that opens stores pays for the import of their back end.
     if isinstance(config, PostgresMemoryConfig):
-        return _postgres_stores(config, embed)
+        from jazzmine._async.clients.postgres import new_client
+        from jazzmine._async.long_term_memory.postgres import PostgresLongTermMemoryStore
+        from jazzmine._async.message_store.postgres import PostgresMessageStore
+        from jazzmine._async.working_memory.postgres import PostgresWorkingMemoryStore
+        from jazzmine.backends.postgres import schema
+
+        components = (schema.MESSAGE_TABLES, schema.MEMORY_TABLES, schema.ITEM_TABLES)
+        pool = new_client(config, *components)
+        return Stores(
+            PostgresMessageStore(config, pool),
+            PostgresWorkingMemoryStore(config, pool),
+            PostgresLongTermMemoryStore(config, embed, pool),
+        )
     if isinstance(config, SQLiteMemoryConfig):
-        return _sqlite_stores(config, embed)
+        from jazzmine._async.clients.sqlite import file_client
+        from jazzmine._async.long_term_memory.sqlite import SQLiteLongTermMemoryStore
+        from jazzmine._async.message_store.sqlite import SQLiteMessageStore
+        from jazzmine._async.working_memory.sqlite import MEMORY_TABLES, SQLiteWorkingMemoryStore
+        from jazzmine.backends.sqlite.items import ITEM_TABLES
+        from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
+
+        file = file_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
+        return Stores(
+            SQLiteMessageStore(config, file),
+            SQLiteWorkingMemoryStore(config, file),
+            SQLiteLongTermMemoryStore(config, embed, file),
+        )
     from jazzmine._async.factory import new_working_memory
     from jazzmine._async.long_term_memory.memory import InMemoryLongTermMemoryStore
     from jazzmine._async.message_store.memory import InMemoryMessageStore
@@ -95,35 +117,4 @@ def _new_stores(config: BackendConfig, embed: Embed | None) -> Stores:
         InMemoryMessageStore(of_records),
         new_working_memory(config),
         InMemoryLongTermMemoryStore(of_records, embed),
-    )
-
-
-def _postgres_stores(config: PostgresMemoryConfig, embed: Embed | None) -> Stores:
-    from jazzmine._async.clients.postgres import new_client
-    from jazzmine._async.long_term_memory.postgres import PostgresLongTermMemoryStore
-    from jazzmine._async.message_store.postgres import PostgresMessageStore
-    from jazzmine._async.working_memory.postgres import PostgresWorkingMemoryStore
-    from jazzmine.backends.postgres.schema import ITEM_TABLES, MEMORY_TABLES, MESSAGE_TABLES
-
-    pool = new_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
-    return Stores(
-        PostgresMessageStore(config, pool),
-        PostgresWorkingMemoryStore(config, pool),
-        PostgresLongTermMemoryStore(config, embed, pool),
-    )
-
-
-def _sqlite_stores(config: SQLiteMemoryConfig, embed: Embed | None) -> Stores:
-    from jazzmine._async.clients.sqlite import file_client
-    from jazzmine._async.long_term_memory.sqlite import SQLiteLongTermMemoryStore
-    from jazzmine._async.message_store.sqlite import SQLiteMessageStore
-    from jazzmine._async.working_memory.sqlite import MEMORY_TABLES, SQLiteWorkingMemoryStore
-    from jazzmine.backends.sqlite.items import ITEM_TABLES
-    from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
-
-    file = file_client(config, MESSAGE_TABLES, MEMORY_TABLES, ITEM_TABLES)
-    return Stores(
-        SQLiteMessageStore(config, file),
-        SQLiteWorkingMemoryStore(config, file),
-        SQLiteLongTermMemoryStore(config, embed, file),
     )

@@ -263,7 +263,7 @@ def _described(entry: Any) -> Described:
         named = (
             entry.get(name) for name in ("summary", "customTitle", "aiTitle", "tag", "content")
         )
-        text = next((text for text in named if isinstance(text, str)), "")
+        text = next((name for name in named if isinstance(name, str)), "")
         return Described(MessageRole.SYSTEM, f"[{kind}] {text}".rstrip())
     content = message.get("content")
     blocks = (

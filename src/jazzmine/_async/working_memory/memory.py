@@ -168,14 +168,7 @@ class MemoryBackend(WorkingMemoryBackend):
         with self._mutex:
             self._drop_expired()
             kept = self._kept.items()
-            return Owned(
-                [
-                    conversation_id
-                    for conversation_id, each in kept
-                    if each.stored.user_id == user_id
-                ],
-                [],
-            )
+            return Owned([key for key, state in kept if state.stored.user_id == user_id], [])
 
     async def erase_leftovers(
         self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline

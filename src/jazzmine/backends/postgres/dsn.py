@@ -212,4 +212,4 @@ def _name(host: str, port: str) -> str:
         return f"{host}:{port}"
     hosts = host.split(",")
     ports = port.split(",") if "," in port else [port] * len(hosts)
-    return ",".join(f"{host}:{other}" for host, other in zip(hosts, ports, strict=False))
+    return ",".join(f"{host}:{number}" for host, number in zip(hosts, ports, strict=False))

@@ -16,7 +16,7 @@ from jazzmine.backends.sqlite.functions import add_functions
 from jazzmine.backends.sqlite.migrations import Component, migrate
 from jazzmine.backends.sqlite.transaction import Write, apply_all
 
-__all__ = ["MemoryDatabase", "commit"]
+__all__ = ["MemoryDatabase"]
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class MemoryDatabase:
         Raises:
             OSError: nothing changed.
         """
-        self._transact([change for change in changes if change.claim()], commit)
+        self._transact([change for change in changes if change.claim()], _commit)
 
     def _transact(
         self, changes: Sequence[Write], finish: Callable[[sqlite3.Connection, bool], T]
@@ -164,6 +164,5 @@ class MemoryDatabase:
         return self._connection
 
 
-def commit(connection: sqlite3.Connection, changed: bool = True) -> None:
-    """Commit a transaction."""
+def _commit(connection: sqlite3.Connection, _: bool) -> None:
     connection.execute("COMMIT")
