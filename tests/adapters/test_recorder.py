@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from jazzmine import Conversation, Message, MessageRole
-from jazzmine.adapters._calls import called_directly, completed
+from jazzmine.adapters._calls import called_directly
+from jazzmine.adapters._direct import completed
 from jazzmine.adapters._recorder import RunRecorder, json_value, parsed_json
 from jazzmine.sync import MessageStore
 

@@ -15,9 +15,9 @@ from jazzmine.adapters._calls import (
     finished,
     require_session_id,
     require_several,
-    retry_conflicts,
 )
 from jazzmine.adapters._claude_runs import Transcripts
+from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import encoded
 from jazzmine.adapters._items import Described, item_message, item_of, role_of, text_of
 from jazzmine.adapters._versions import supported
