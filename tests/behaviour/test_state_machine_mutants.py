@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from jazzmine.records.base import RecordKind
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
@@ -140,7 +141,7 @@ class ForksInReverseOrder(ToyBackend):
 class ErasesConversationsOnly(ToyBackend):
     """Leaves the user's messages in the conversations of others."""
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         rows = self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
         return DeletedCounts(conversations=sum(self.delete_conversation(row[0]) for row in rows))
 
@@ -148,12 +149,13 @@ class ErasesConversationsOnly(ToyBackend):
 class OverwritesMetadata(ToyBackend):
     """Replaces the metadata by what an edit sets."""
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Any
-    ) -> Row | None:
-        row = super().get_conversation(conversation_id)
-        erased = dict.fromkeys(row[1]["metadata"] if row else ())
-        return super().edit_conversation(conversation_id, title, {**erased, **metadata})
+    def rewrite(
+        self, kind: RecordKind, ids: Sequence[str], change: Callable[[Row], Any]
+    ) -> Sequence[str]:
+        def overwritten(row: Row) -> Any:
+            return change((row[0], {**row[1], "metadata": {}}))
+
+        return super().rewrite(kind, ids, overwritten)
 
 
 @pytest.mark.parametrize(
