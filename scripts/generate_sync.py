@@ -73,12 +73,6 @@ TREES = (
             "wait_conn_async": "wait_conn",
         },
     ),
-    Tree(
-        source="tests/behaviour/_async",
-        copy="tests/behaviour/_sync",
-        replacements={"_async": "_sync", "core": "sync", "async_support": "sync_support"},
-        needed_if="tests/behaviour",
-    ),
 )
 
 
