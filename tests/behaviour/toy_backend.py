@@ -1,4 +1,4 @@
-"""The data and the options of the smallest back end; its store is `_async/toy_store.py`."""
+"""The data and the options of the smallest back end; its store is `toy_store.py`."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from jazzmine._async.message_store.searching import (
     require_search,
 )
 from jazzmine._async.message_store.window import read_window
-from jazzmine._async.operation import iteration, operation
+from jazzmine._async.operation import operation
 from jazzmine._async.store import Store
 from jazzmine._async.views.scope import ScopedMessages
 from jazzmine._compat.async_concurrency import Work, run_blocking
@@ -71,6 +71,7 @@ from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import SearchOrder, SearchScope, parse_query
+from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]
 
@@ -406,7 +407,6 @@ class MessageStore(Store[MessageBackend]):
         page = MessagePage("user_id", require_id("user_id", user_id), limit, after)
         return await self._page(self._messages, self.backend.list_messages, page)
 
-    @iteration("messages")
     def iter_messages(
         self, conversation_id: str, *, batch_size: int = 500
     ) -> AsyncIterator[Message]:
@@ -416,6 +416,7 @@ class MessageStore(Store[MessageBackend]):
             conversation_id: a conversation; one that is not stored has no messages.
             batch_size: how many messages are read at once.
         """
+        self.require_open()
         owner = require_id("conversation_id", conversation_id)
         return self._one_by_one(owner, require_count("batch_size", batch_size, least=1))
 
@@ -424,8 +425,11 @@ class MessageStore(Store[MessageBackend]):
         while True:
             self.require_open()
             begin_call()  # also where an interrupted call has left when it began
-            batch = await self.backend.next_messages(conversation_id, cursor, size)
-            for message in await self._decoded(self._messages, batch.rows):
+            with call_span(self, "iter_messages", {"conversation_id": conversation_id}) as span:
+                batch = await self.backend.next_messages(conversation_id, cursor, size)
+                messages = await self._decoded(self._messages, batch.rows)
+                count_records(span, "messages", messages)
+            for message in messages:
                 yield message
                 self.require_open()
             if len(batch.rows) < size:
