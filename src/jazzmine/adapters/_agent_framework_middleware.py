@@ -14,7 +14,8 @@ from agent_framework import (
 )
 
 from jazzmine.adapters._calls import finished
-from jazzmine.adapters._recorder import RunRecorder, json_value, parsed_json
+from jazzmine.adapters._recorder import RunRecorder, parsed_json
+from jazzmine.records.storable import storable_json
 
 __all__ = ["recorded_run", "recorder"]
 
@@ -128,7 +129,7 @@ class _Tools(FunctionMiddleware):
         if recording is None:
             await call_next()
             return
-        name, arguments = context.function.name, json_value(context.arguments)
+        name, arguments = context.function.name, storable_json(context.arguments)
         call_id = recording.call_id(name, arguments)
         recording.run.begin_tool_call(key, name, arguments, call_id)
         try:

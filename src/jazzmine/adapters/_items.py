@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
-
-from pydantic_core import to_jsonable_python
 
 from jazzmine.adapters._encoding import decoded, encoded, readable
 from jazzmine.records.messages import Message, MessageRole
+from jazzmine.records.storable import storable_json
 
 __all__ = ["Described", "call_text", "described", "item_message", "item_of", "role_of", "text_of"]
 
@@ -31,6 +29,10 @@ _ROLES = {
 # Which value of a part is a call's arguments, or its result, by the part's type.
 _CALLS = {"tool_use": "input", "function_call": "arguments"}
 _RESULTS = {"tool_result": "content", "function_result": "result"}
+
+
+# How many characters of what is no text are shown.
+_LONGEST = 1_000_000
 
 
 class Described(NamedTuple):
@@ -96,14 +98,8 @@ def _text_of_parts(content: dict[Any, Any] | Sequence[Any]) -> str:
     return text_of(content.get(_RESULTS[kind])) if kind in _RESULTS else f"[{kind}]"
 
 
-def _plain(value: object) -> object:
-    """Return a value as JSON can hold it, or a text in its place."""
-    with suppress(Exception):
-        return to_jsonable_python(value, inf_nan_mode="strings", bytes_mode="base64")
-    try:
-        return repr(value)
-    except Exception:
-        return f"[{type(value).__name__}]"
+def _plain(value: object) -> Any:
+    return storable_json(value, _LONGEST)
 
 
 def _json(plain: object) -> str:

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from pydantic_core import to_jsonable_python
-
 from jazzmine._async.message_store.store import MessageStore as AsyncMessageStore
 from jazzmine.adapters._direct import retry_conflicts
 from jazzmine.adapters._encoding import readable
@@ -20,18 +18,13 @@ from jazzmine.records.messages import Conversation, Message, MessageRole
 from jazzmine.records.recorded_calls import ModelCall, ToolCall
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.turn_recorder import TurnRecorder
-from jazzmine.records.types import plain_json
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RunRecorder", "append_with_traces", "json_value", "parsed_json", "redact", "shortened"]
+__all__ = ["RunRecorder", "append_with_traces", "parsed_json", "redact", "shortened"]
 
 T = TypeVar("T")
 
 _TITLE_LENGTH = 60
-
-# How many characters of a tool's arguments or result are kept. A trace is stored as a whole each
-# time that a run goes on, and no back end takes one of any size.
-_MAX_VALUE = 50_000
 
 
 class RunRecorder:
@@ -82,14 +75,15 @@ class RunRecorder:
         self._stored: TurnTrace | None = None
         self._turn_number: int | None = None
         self._failed: BaseException | str | None = None
-        self._has_title = False
+        self._title, self._has_title = "", False
 
     # What is recorded. A call is found again by its key.
 
     def begin_model_call(self, key: object, model: str, provider: str = "") -> None:
         """Note that a model is called."""
-        call = self._turn.model_call(readable(model), provider=readable(provider))
-        self._models[key] = call.__enter__()
+        call = self._turn.model_call(model, provider=provider)
+        call.begin()
+        self._models[key] = call
         self._has_calls = True
 
     def end_model_call(
@@ -114,7 +108,7 @@ class RunRecorder:
         if model:
             call.record.model = readable(model)
         self._failed = error if error is not None else self._failed
-        _end(call, error)
+        call.end(error)
         self._ended = call
         self.note_usage(usage)
 
@@ -136,10 +130,9 @@ class RunRecorder:
 
     def begin_tool_call(self, key: object, name: str, arguments: object, call_id: str) -> None:
         """Note that a tool is called, with any arguments."""
-        call = self._turn.tool_call(
-            readable(name), json_value(arguments), call_id=readable(call_id)
-        )
-        self._tools[key] = call.__enter__()
+        call = self._turn.tool_call(name, arguments, call_id=call_id)
+        call.begin()
+        self._tools[key] = call
         self._begun.add(call_id)
         self._asked.pop(call_id, None)
         self._has_calls = True
@@ -150,8 +143,8 @@ class RunRecorder:
         """Note the end of a tool's call, with any result, or why there is none."""
         call = self._tools.pop(key, None)
         if call is not None:
-            call.result(json_value(result))
-            _end(call, error)
+            call.result(result)
+            call.end(error)
 
     def forget_tool_call(self, key: object) -> None:
         """Leave out a call that did not take place."""
@@ -175,6 +168,13 @@ class RunRecorder:
             self.begin_tool_call(asked, asked[0], asked[1], call_id)
             reason = (text_of(answer) or "the call was refused") if is_error else None
             self.end_tool_call(asked, answer, error=reason)
+
+    def note_said(self, messages: Sequence[Message]) -> None:
+        """Note messages of the run, of which the user's first one gives a title."""
+        said = (message.original_content for message in messages if _is_said_by_user(message))
+        # What a program says in the name of the user is marked up.
+        texts = (text for text in map(shortened, said) if text and text[0] != "<")
+        self._title = self._title or next(texts, "")
 
     def measured(self, message_id: str) -> TurnTrace:
         """Return what was recorded until now as the trace of a message."""
@@ -206,8 +206,11 @@ class RunRecorder:
         if trace is not None:
             self._message_id, self._stored = trace.message_id, trace
             self._turn_number = trace.turn_number
-        if not self._has_title:
-            await self._give_title(messages)
+        self.note_said(messages)
+        if self._title and not self._has_title:
+            with suppress(NotFoundError):
+                await self.store.edit_conversation(self.conversation_id, default_title=self._title)
+            self._has_title = True
 
     async def finish(self, error: BaseException | None = None) -> None:
         """Store what is not stored yet.
@@ -298,18 +301,6 @@ class RunRecorder:
             return None
         return note.id
 
-    async def _give_title(self, messages: Sequence[Message]) -> None:
-        """Give the conversation a title from the first message of the user, if it has none."""
-        said = [message.original_content for message in messages if _is_said_by_user(message)]
-        # What a program says in the name of the user is marked up.
-        title = next((text for text in map(shortened, said) if text and text[0] != "<"), "")
-        if title:
-            conversation = await self.store.get_conversation_by_id(self.conversation_id)
-            if conversation is not None and not conversation.title:
-                with suppress(NotFoundError):
-                    await self.store.edit_conversation(self.conversation_id, title=title)
-            self._has_title = True
-
 
 async def append_with_traces(
     store: AsyncMessageStore,
@@ -392,20 +383,6 @@ def _redacted(trace: TurnTrace) -> TurnTrace:
     return trace.model_copy(update={"tool_traces": tools, "errors": [hidden for _ in trace.errors]})
 
 
-def json_value(value: object) -> Any:
-    """Return a value as a trace can hold it: as JSON, or else as text; a long one is cut."""
-    try:
-        plain = plain_json(
-            to_jsonable_python(
-                value, serialize_unknown=True, inf_nan_mode="strings", bytes_mode="base64"
-            )
-        )
-    except Exception:
-        plain = readable(text_of(value))
-    text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-    return plain if len(text) <= _MAX_VALUE else f"{text[:_MAX_VALUE]}…"
-
-
 def parsed_json(text: object) -> Any:
     """Return the value of a JSON text, as models write arguments; anything else as it is."""
     if not isinstance(text, str):
@@ -414,12 +391,6 @@ def parsed_json(text: object) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def _end(call: ModelCall | ToolCall, error: BaseException | str | None) -> None:
-    if error is not None:
-        call.error(error)
-    call.__exit__(None, None, None)
 
 
 def shortened(text: str) -> str:
