@@ -69,7 +69,8 @@ def event_message(event: Event, conversation_id: str, user_id: str) -> Message:
 
 def event_delta(message: Message) -> dict[str, Any]:
     """Return the changes of state of the event that a message holds, as they are stored."""
-    delta: dict[str, Any] = item_of(message, _KEY, {}).get("actions", {}).get("state_delta", {})
+    item: dict[str, Any] = item_of(message, _KEY, {})
+    delta: dict[str, Any] = item.get("actions", {}).get("state_delta", {})
     return delta
 
 

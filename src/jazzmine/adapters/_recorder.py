@@ -176,6 +176,11 @@ class RunRecorder:
         texts = (text for text in map(shortened, said) if text and text[0] != "<")
         self._title = self._title or next(texts, "")
 
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether a model or a tool was called that has not answered yet."""
+        return bool(self._models or self._tools)
+
     def measured(self, message_id: str) -> TurnTrace:
         """Return what was recorded until now as the trace of a message."""
         return self._turn.trace_of(message_id)
@@ -222,21 +227,22 @@ class RunRecorder:
             self._failed = error
             if not self._models and not self._tools:
                 self._turn.error(error)
-        self._end_all(error or "the run ended before this call did")
-        if error is not None:
-            for call_id in list(self._asked):
-                self.answer_tool_call(call_id, f"not run: {text_of(error)}")
-        self._add_nested()
+        self.settle(error)
         if self._message_id is not None:
             await self._store_changes()
         if self._message_id is None and (self._failed is not None or self._has_calls):
             await self._store_alone()
 
-    def _end_all(self, reason: BaseException | str) -> None:
+    def settle(self, error: BaseException | None = None) -> None:
+        """Note that the run has ended: with an error, what was asked for did not run."""
+        reason = error or "the run ended before this call did"
         for key in list(self._tools):
             self.end_tool_call(key, error=reason)
         for key in list(self._models):
             self.end_model_call(key, error=reason)
+        for call_id in list(self._asked) if error is not None else ():
+            self.answer_tool_call(call_id, f"not run: {text_of(str(error))}")
+        self._add_nested()
 
     def _add_nested(self) -> None:
         """Record what the run has used beyond its own calls of models."""

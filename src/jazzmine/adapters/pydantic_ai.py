@@ -153,7 +153,13 @@ class JazzmineConversationStore(ConversationStore):
             ValueError: the conversation has no scope, and the store no `user_id`.
         """
         write = partial(self._write, record, list(new_entries), expected_revision)
-        await finished(_decided(record.conversation_id, write))
+        try:
+            await finished(_decided(record.conversation_id, write))
+        except ConversationConflict as error:
+            user_id = record.scope or self._user_id
+            if user_id:
+                await finished(self._runs.refuse(new_entries, user_id, error))
+            raise
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Delete a conversation with all messages that no fork of it uses.
