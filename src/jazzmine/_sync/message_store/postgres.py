@@ -71,7 +71,7 @@ __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
 _PENDING_AT_ONCE = 500
 _ATTEMPTS_TO_CREATE = 4
-_LAST = 2**63 - 1
+_BEFORE_ALL = -(2**63)
 
 
 class PostgresMessageStore(MessageStore):
@@ -190,45 +190,25 @@ class PostgresBackend(MessageBackend):
             " see; nothing was written"
         )
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        found: list[Row] = []
-
-        def change(row: Row) -> Snapshot[Conversation] | None:
-            found[:] = [row]
-            record = json.loads(row[1])
-            if title is not None:
-                record["title"] = title
-            merged = {**record.get("metadata", {}), **metadata}
-            for key, value in metadata.items():
-                if value is None:
-                    del merged[key]
-            record["metadata"] = merged
-            new = Snapshot(Conversation.model_validate(record))
-            found[:] = [(row[0], new.json.decode())]
-            return new
-
-        self.rewrite("conversations", [conversation_id], change)
-        return found[0] if found else None
-
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
-        left = list(map(to_text, ids))
+    ) -> Sequence[str]:
+        left, done = list(map(to_text, ids)), list[str]()
         table = "turn_traces" if kind == "traces" else kind
         while left:
             rows = self._client.run(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
-                return
+                break
             parameters = rewrite_parameters(changed, table, self._analyser)
             written = {row[0] for row in self._client.run(sql.REWRITE[kind], parameters)}
+            done += map(from_text, written)
             left = [record_id for record_id, _, _ in changed if record_id not in written]
+        return done
 
     # A conversation as a log
 
@@ -291,14 +271,12 @@ class PostgresBackend(MessageBackend):
     def newest_sequence(self) -> Any:
         return (self._client.run(sql.NEWEST_NUMBERS))[0][0]
 
-    def erase(
-        self, user_id: str, limit: int, newest: Any = (_LAST, _LAST, _LAST)
-    ) -> DeletedCounts:
-        parameters = {"user": to_text(user_id), "limit": limit, "newest": list(newest)}
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
+        parameters = {"user": to_text(user_id), "limit": limit, "newest": newest}
         return DeletedCounts(*(self._client.run(sql.ERASE, parameters))[0])
 
-    def move_user(self, from_id: str, to_id: str) -> int:
-        parameters = {"old": to_text(from_id), "new": to_text(to_id)}
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        parameters = {"old": to_text(from_user_id), "new": to_text(to_user_id)}
         return int((self._client.run(sql.MOVE_USER, parameters))[0][0])
 
     def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
@@ -309,17 +287,17 @@ class PostgresBackend(MessageBackend):
 
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
-    ) -> Iterator[list[Row]]:
+    ) -> Iterator[Sequence[Row]]:
         parameters: dict[str, object] = {
             "before": before,
             "limit": size,
             "user": None if user_id is None else to_text(user_id),
-            "time": -_LAST - 1,
+            "time": _BEFORE_ALL,
             "seq": 0,
         }
         while rows := self._client.run(sql.OLD_CONVERSATIONS, parameters):
             _, _, parameters["time"], parameters["seq"] = rows[-1]
-            yield list(stored_rows(rows))
+            yield stored_rows(rows)
 
     # Reads
 
@@ -337,11 +315,12 @@ class PostgresBackend(MessageBackend):
         return stored_rows(self._client.run(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = page
-        parameters = _page(owner, limit, after)
-        statement = sql.conversations_page(by, where, limit, after is not None)
+        by, owner, where, limit, after, user_id = page
+        parameters = _page(owner, limit, after, user_id)
+        of_user = user_id is not None
+        statement = sql.conversations_page(by, where, limit, after is not None, of_user)
         # How rare the wanted values are decides which index is the best.
-        prepare = False if where else None
+        prepare = False if where or (by and of_user) else None
         if where:
             parameters["where"] = where_parameter(where)
         return page_of(self._client.run(statement, parameters, prepare=prepare), after)
@@ -371,9 +350,14 @@ class PostgresBackend(MessageBackend):
         parameters = {"owner": to_text(conversation_id)}
         return stored_rows(self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(self._client.run(sql.traces_of_agent(limit, offset), page))
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
+        page = {**_page(agent_id, limit, None, user_id), "offset": row_limit(offset)}
+        of_user = user_id is not None
+        statement = sql.traces_of_agent(limit, offset, of_user)
+        prepare = False if of_user else None
+        return stored_rows(self._client.run(statement, page, prepare=prepare))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
         conditions, parameters = filter_parameters(page.where)
@@ -502,8 +486,12 @@ class PostgresBackend(MessageBackend):
         return stored_rows(rows)[0] if rows else None
 
 
-def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
+def _page(
+    owner: str, limit: int | None, after: str | None, user_id: str | None = None
+) -> dict[str, object]:
     page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
     if after is not None:
         page["after"] = to_text(after)
+    if user_id is not None:
+        page["user_id"] = to_text(user_id)
     return page

@@ -328,6 +328,7 @@ def conversations_page(
     where: Mapping[str, object],
     limit: int | None,
     after: bool,
+    of_user: bool = False,
 ) -> str:
     """Return the statement for a page of conversations, all or an owner's, newest first.
 
@@ -336,9 +337,14 @@ def conversations_page(
         where: what the metadata has to contain; its values are a parameter.
         limit: the largest number of rows, None for all.
         after: whether the page begins after a conversation, which need not meet `where`.
+        of_user: whether they are those of the parameter `user_id` alone.
     """
     key = ("last_updated_at", "seq")
-    return _page(CONVERSATIONS, owner, key, "DESC", limit, after, _CONTAINED if where else "")
+    condition = (_OF_USER if of_user else "") + (_CONTAINED if where else "")
+    return _page(CONVERSATIONS, owner, key, "DESC", limit, after, condition)
+
+
+_OF_USER = " AND user_id = %(user_id)s"
 
 
 # Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
@@ -388,12 +394,13 @@ def _page(
 
 
 @functools.lru_cache(maxsize=1024)
-def traces_of_agent(limit: int, offset: int) -> str:
-    """Return the statement for an agent's traces, newest first.
+def traces_of_agent(limit: int, offset: int, of_user: bool = False) -> str:
+    """Return the statement for an agent's traces, perhaps of one user, newest first.
 
     The skipped traces are counted in the index, and not read.
     """
-    condition, order = "agent_id = %(owner)s", "started_at_ms DESC, seq DESC"
+    condition = "agent_id = %(owner)s" + (_OF_USER if of_user else "")
+    order = "started_at_ms DESC, seq DESC"
     if not offset:
         page = bounded(select(TURN_TRACES, condition, order), limit)
     else:

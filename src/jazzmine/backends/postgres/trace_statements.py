@@ -138,7 +138,7 @@ CROSS JOIN LATERAL (
     SELECT {", ".join(f"sum({name}) AS {name}" for name in _DETAILS)}
     FROM {_calls(_DETAILS, lenient)}
 ) AS calls
-WHERE {_where(conditions)}
+WHERE copied_from IS NULL AND {_where(conditions)}
 GROUP BY 1
 """
 
@@ -188,7 +188,7 @@ SELECT
     0.0::float8, 0.0::float8
 FROM (
     SELECT seq, errors, llm_calls FROM $schema.turn_traces
-    WHERE {_where(conditions)}
+    WHERE copied_from IS NULL AND {_where(conditions)}
 ) AS matching
 CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS), lenient)}
 GROUP BY 1

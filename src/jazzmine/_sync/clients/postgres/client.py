@@ -161,6 +161,7 @@ class PostgresClient:
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
         self._pools_of_parents: list[Any] = []
+        self._must_open = False
         self._start()
 
     def _start(self) -> None:
@@ -310,6 +311,7 @@ class PostgresClient:
         """Open other connections in a forked process; the parent keeps its own."""
         self._pools_of_parents.append(self._pool)
         self._start()
+        self._must_open = True
 
     def run(
         self,
@@ -396,6 +398,10 @@ class PostgresClient:
         Returns:
             The pauses after the next attempts.
         """
+        if isinstance(error, PoolClosed) and self._must_open:  # in a forked process
+            self._must_open = False
+            self._pool.open()
+            return backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         if isinstance(error, PoolClosed):
             raise StoreClosedError("this store was closed during the call") from error
         if isinstance(error, PoolTimeout):
