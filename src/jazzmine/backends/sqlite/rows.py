@@ -57,5 +57,6 @@ def trace_values(record: TurnTrace, body: bytes) -> Values:
         sum(call.cost_usd is None for call in calls),
         record.detected_intent,
         bool(record.errors),
+        record.copied_from is not None,
         body.decode(),
     )
