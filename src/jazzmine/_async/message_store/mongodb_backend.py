@@ -29,7 +29,6 @@ from jazzmine.backends.mongodb.documents import (
     stored_fields,
     to_row,
     to_rows,
-    unescaped,
 )
 from jazzmine.backends.mongodb.errors import is_duplicate
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
@@ -39,6 +38,7 @@ from jazzmine.backends.mongodb.queries import (
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
+    NO_COPY,
     OLDEST_CONVERSATIONS,
     TOUCH,
     TRACES_FOUND,
@@ -50,6 +50,7 @@ from jazzmine.backends.mongodb.queries import (
     equal,
     flag,
     older_than,
+    owned_by,
     since,
     visible,
 )
@@ -70,7 +71,6 @@ from jazzmine.records.hook_arguments import (
 )
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
-from jazzmine.records.sealed import sealed_text
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
@@ -272,62 +272,37 @@ class MongoDBBackend(MessageBackend):
 
         return to_row(await self.client.run(create))
 
-    async def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        own, conversations = equal(id=conversation_id), self.client.collections[CONVERSATIONS]
-
-        async def edit() -> Document | None:
-            while True:
-                before = await conversations.find_one(own)
-                if before is None or sealed_text(before.get("metadata")) is not None:
-                    return before
-                fields: Document = {} if title is None else {"title": title}
-                if metadata:
-                    merged = {**unescaped(before.get("metadata") or {}), **metadata}
-                    kept = {k: merged[k] for k in merged if metadata.get(k, 0) is not None}
-                    fields["metadata"] = escaped(kept)
-                if not fields:
-                    return before
-                unchanged = {**own, "metadata": {"$eq": before.get("metadata")}}
-                edited = await conversations.find_one_and_update(
-                    unchanged, {"$set": fields}, return_document=True
-                )
-                if edited is not None:
-                    return edited
-
-        edited_document = await self.client.run(edit)
-        return None if edited_document is None else to_row(edited_document)
-
     async def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         collection = self.client.collections[_COLLECTIONS[kind]]
         analyser = self._search.analyser if kind == "messages" else None
 
-        async def rewrite(own: Document) -> None:
+        async def rewrite(own: Document) -> bool:
             while (stored := await collection.find_one(own)) is not None:
                 changed = change(to_row(deepcopy(stored)))
                 if changed is None:
-                    return
+                    return False
                 new = document_of(changed, analyser)
                 fields = [name for name in new if new[name] != stored.get(name)]
                 unchanged = {name: {"$eq": stored.get(name)} for name in fields}
                 update = {"$set": {name: new[name] for name in fields}}
+                if not fields:
+                    return True
                 if (await collection.update_one({**own, **unchanged}, update)).matched_count:
-                    return
+                    return True
+            return False
 
-        for record_id in ids:
-            await self.client.run(partial(rewrite, equal(id=record_id)))
+        return [one for one in ids if await self.client.run(partial(rewrite, equal(id=one)))]
 
-    async def move_user(self, from_id: str, to_id: str) -> int:
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
         stored = self.client.collections
 
         async def attempt(session: Session | None) -> int:
-            return await steps.move_user(stored, session, from_id, to_id)
+            return await steps.move_user(stored, session, from_user_id, to_user_id)
 
         return await self.client.transaction([], attempt)
 
@@ -399,20 +374,25 @@ class MongoDBBackend(MessageBackend):
         found = {name: await self.client.run(partial(newest, name)) for name in INDEXES}
         return {name: document["_id"] for name, document in found.items() if document}
 
-    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
+        def until(name: str) -> Document:
+            bound = {"$lte": newest[name]} if name in newest else {"$in": []}
+            return {**own, "_id": bound}
+
         async def erase_messages(session: Session | None) -> DeletedCounts:
-            documents = await self._some(stored[MESSAGES], own, limit, session)
+            documents = await self._some(stored[MESSAGES], until(MESSAGES), limit, session)
             return await steps.remove(stored, session, documents, own)
 
         async def erase_traces(session: Session | None) -> DeletedCounts:
-            documents = await self._some(stored[TRACES], own, limit, session)
+            documents = await self._some(stored[TRACES], until(TRACES), limit, session)
             chosen = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
             result = await stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
-        while documents := await self._find(stored[CONVERSATIONS], own, limit=1):
+        conversations, first = stored[CONVERSATIONS], until(CONVERSATIONS)
+        while documents := await self._find(conversations, first, limit=1):
             chosen = {**own, "_id": documents[0]["_id"]}
             erased = await self._erase_conversation(id_of(documents[0]), chosen, limit)
             if any(erased):
@@ -451,19 +431,22 @@ class MongoDBBackend(MessageBackend):
 
         return await self.client.transaction([conversation_id], attempt)
 
-    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
-        own = {**older_than(before), **equal(id=ids[0])}
-        pruned = await self._erase_conversation(ids[0], own, limit, before)
+    async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
+        conversation_id, body = conversations[0]
+        unchanged = {"metadata": {"$eq": escaped(body.get("metadata"))}}
+        own = {**older_than(before), **equal(id=conversation_id), **unchanged}
+        pruned = await self._erase_conversation(conversation_id, own, limit, before)
         is_done = pruned.conversations or not any(pruned)
         return pruned.conversations, int(is_done)
 
-    async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        listing, query = OLDEST_CONVERSATIONS, older_than(before)
-        while documents := await self._find(
-            self.client.collections[CONVERSATIONS], query, listing, size
-        ):
-            query = listing.after(older_than(before), documents[-1])
-            yield [id_of(document) for document in documents]
+    async def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        listing, conversations = OLDEST_CONVERSATIONS, self.client.collections[CONVERSATIONS]
+        old = query = {**older_than(before), **owned_by(user_id)}
+        while documents := await self._find(conversations, query, listing, size):
+            query = listing.after(old, documents[-1])
+            yield to_rows(documents)
 
     # Reads
 
@@ -490,8 +473,8 @@ class MongoDBBackend(MessageBackend):
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = page
-        listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
+        by, owner, where, limit, after, user_id = page
+        listing, condition = CONVERSATIONS_BY[by], {**metadata_query(where), **owned_by(user_id)}
         conversations = self.client.collections[CONVERSATIONS]
         return await self._page(conversations, listing, owner, limit, after, condition)
 
@@ -534,9 +517,12 @@ class MongoDBBackend(MessageBackend):
         listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
         return await self._page(traces, listing, conversation_id, None, None)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    async def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
-        return to_rows(await self._find(traces, listing.of(agent_id), listing, limit, offset))
+        query = {**listing.of(agent_id), **owned_by(user_id)}
+        return to_rows(await self._find(traces, query, listing, limit, offset))
 
     async def find_traces(self, page: TracePage) -> Sequence[Row]:
         condition, traces = filter_query(page.where), self.client.collections[TRACES]
@@ -546,7 +532,7 @@ class MongoDBBackend(MessageBackend):
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
     ) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
-        query = filter_query(where)
+        query = {**filter_query(where), **NO_COPY}
         if conversation_ids is not None:
             query = {"$and": [query, among("conversation_id", conversation_ids)]}
         pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)

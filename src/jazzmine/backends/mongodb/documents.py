@@ -248,7 +248,13 @@ def copied_message(document: Document, owner: str, salt: UUID) -> Document:
 def copied_trace(document: Document, owner: str, salt: UUID, ids: dict[str, str]) -> Document:
     """Return the copy of a trace, for the copy of its message."""
     message_id = ids[document["message_id"]]
-    return _copied(document, salt, conversation_id=owner, message_id=message_id)
+    return _copied(
+        document,
+        salt,
+        conversation_id=owner,
+        message_id=message_id,
+        copied_from=id_of(document),
+    )
 
 
 def _copied(document: Document, salt: UUID, **fields: str) -> Document:

@@ -21,6 +21,7 @@ __all__ = [
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
     "NEWEST_MESSAGES",
+    "NO_COPY",
     "OLDEST_CONVERSATIONS",
     "TOUCH",
     "TRACES_FOUND",
@@ -34,6 +35,7 @@ __all__ = [
     "flag",
     "older_than",
     "other_traces",
+    "owned_by",
     "since",
     "visible",
 ]
@@ -50,6 +52,15 @@ def equal(**ids: str) -> Document:
 def among(field: str, values: Sequence[str]) -> Document:
     """Build the query for the documents that have one of these ids."""
     return {field: {"$in": list(values)}}
+
+
+def owned_by(user_id: str | None) -> Document:
+    """Build the query for what belongs to a user; None is everybody."""
+    return {} if user_id is None else equal(user_id=user_id)
+
+
+#: The query for the traces that are no copies of others.
+NO_COPY: Document = {"copied_from": None}
 
 
 def flag(flagged: bool) -> Document:
