@@ -77,6 +77,7 @@ async def test_traces_are_copied_under_new_ids(chat: MessageStore) -> None:
     assert [one.message_id for one in found] == [new_ids["m1"], new_ids["m2"]]
     assert {one.id for one in found}.isdisjoint({"t1", "t2", "t3"})
     moved = {"message_id": new_ids["m1"], "conversation_id": "c2", "id": found[0].id}
+    moved["copied_from"] = "t1"
     assert found[0] == originals[1].model_copy(update=moved)
     assert await chat.get_turn_trace_by_message_id(new_ids["m2"]) == found[1]
     assert len(await chat.find_turn_traces(TraceFilter(conversation_id="c2"))) == 2
@@ -167,4 +168,5 @@ async def test_strange_ids_and_texts_are_copied(chat: MessageStore) -> None:
     assert found == copied(strange, new_ids, "c2")
     [copy] = await chat.get_turn_traces_by_conversation_id("c2")
     moved = {"id": copy.id, "message_id": found.id, "conversation_id": "c2"}
+    moved["copied_from"] = text
     assert copy == full_trace(text, text).model_copy(update=moved)

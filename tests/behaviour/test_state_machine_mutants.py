@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from jazzmine.core.message_store import (
     TraceFilter,
     UsageSummary,
 )
+from jazzmine.records.base import RecordKind
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
@@ -140,7 +141,7 @@ class ForksInReverseOrder(ToyBackend):
 class ErasesConversationsOnly(ToyBackend):
     """Leaves the user's messages in the conversations of others."""
 
-    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         rows = await self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
         deleted = [await self.delete_conversation(row[0]) for row in rows]
         return DeletedCounts(conversations=sum(deleted))
@@ -149,12 +150,13 @@ class ErasesConversationsOnly(ToyBackend):
 class OverwritesMetadata(ToyBackend):
     """Replaces the metadata by what an edit sets."""
 
-    async def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Any
-    ) -> Row | None:
-        row = await super().get_conversation(conversation_id)
-        erased = dict.fromkeys(row[1]["metadata"] if row else ())
-        return await super().edit_conversation(conversation_id, title, {**erased, **metadata})
+    async def rewrite(
+        self, kind: RecordKind, ids: Sequence[str], change: Callable[[Row], Any]
+    ) -> Sequence[str]:
+        def overwritten(row: Row) -> Any:
+            return change((row[0], {**row[1], "metadata": {}}))
+
+        return await super().rewrite(kind, ids, overwritten)
 
 
 @pytest.mark.parametrize(

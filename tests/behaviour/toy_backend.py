@@ -57,7 +57,8 @@ class Tables(dict[type[Record], dict[str, Row]]):
             if row["message_id"] in ids:
                 new_id = forked_id(salt, row["id"])
                 moved = {"id": new_id, "message_id": ids[row["message_id"]]}
-                self[TurnTrace][new_id] = {**row, **moved, "conversation_id": owner}
+                moved |= {"conversation_id": owner, "copied_from": row["id"]}
+                self[TurnTrace][new_id] = {**row, **moved}
         return ids
 
     def put(self, record: Record) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from jazzmine import (
@@ -105,36 +105,30 @@ class ToyBackend(MessageBackend):
             tables.put(conversation.record)
         return None
 
-    async def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        moved = 0
         with self._data.changes() as tables:
-            for row in tables.rows(Conversation, id=conversation_id):
-                merged = {**row["metadata"], **metadata}
-                kept = {
-                    key: value for key, value in merged.items() if metadata.get(key, 0) is not None
-                }
-                edited = {
-                    **row,
-                    "metadata": kept,
-                    "title": row["title"] if title is None else title,
-                }
-                tables[Conversation][conversation_id] = edited
-                return conversation_id, edited
-        return None
+            for kind in tables:
+                for row in tables.rows(kind, user_id=from_user_id):
+                    tables[kind][row["id"]] = {**row, "user_id": to_user_id}
+                    moved += 1
+        return moved
 
     async def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         classes = dict(zip(("conversations", "messages", "traces"), self._tables, strict=True))
+        written = []
         with self._data.changes() as tables:
             for row in (row for one in ids for row in tables.rows(classes[kind], id=one)):
                 changed = change((row["id"], row))
                 if changed is not None:
                     tables.put(changed.record)
+                    written.append(row["id"])
+        return written
 
     # A conversation as a log
 
@@ -194,27 +188,36 @@ class ToyBackend(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> log.DeletedCounts:
+    async def newest_sequence(self) -> Any:
+        return {kind: set(rows) for kind, rows in self._tables.items()}
+
+    async def erase(self, user_id: str, limit: int, newest: Any) -> log.DeletedCounts:
         with self._data.changes() as tables:
             before = [len(rows) for rows in tables.values()]
             for kind in tables:
                 for row in tables.rows(kind, user_id=user_id):
-                    tables.remove(kind, row["id"])
+                    if row["id"] in newest[kind]:
+                        tables.remove(kind, row["id"])
             after = [len(rows) for rows in tables.values()]
             return log.DeletedCounts(*(n - left for n, left in zip(before, after, strict=True)))
 
-    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         with self._data.changes() as tables:
             pruned = 0
-            for row in (row for one in ids for row in tables.rows(Conversation, id=one)):
-                times = [message["timestamp"] for message in tables.messages(row["id"])]
-                if max([row["last_updated_at"], *times]) < before:
-                    pruned += tables.remove(Conversation, row["id"])
-            return pruned, len(ids)
+            for conversation_id, given in conversations:
+                for row in tables.rows(Conversation, id=conversation_id):
+                    times = [message["timestamp"] for message in tables.messages(row["id"])]
+                    is_old = max([row["last_updated_at"], *times]) < before
+                    if is_old and row["metadata"] == given["metadata"]:
+                        pruned += tables.remove(Conversation, row["id"])
+            return pruned, len(conversations)
 
-    async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        rows = self._tables.sorted(Conversation, "last_updated_at")
-        yield [row["id"] for row in rows if row["last_updated_at"] < before]
+    async def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        owned = {} if user_id is None else {"user_id": user_id}
+        rows = self._tables.sorted(Conversation, "last_updated_at", **owned)
+        yield rows_of([row for row in rows if row["last_updated_at"] < before])
 
     # Reads
 
@@ -236,8 +239,10 @@ class ToyBackend(MessageBackend):
         return rows_of([stored[one] for one in message_ids if one in stored])
 
     async def list_conversations(self, listing: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = listing
+        by, owner, where, limit, after, user_id = listing
         owned = {by: owner} if by else {}
+        if user_id is not None:
+            owned["user_id"] = user_id
         rows = self._tables.sorted(Conversation, "last_updated_at", **owned)[::-1]
         return page(rows, limit, after, lambda row: contains(row["metadata"], where))
 
@@ -271,8 +276,15 @@ class ToyBackend(MessageBackend):
         traces = self._tables.sorted(TurnTrace, "turn_number", conversation_id=conversation_id)
         return rows_of(traces)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        rows = self._tables.sorted(TurnTrace, "started_at_ms", agent_id=agent_id)
+    async def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
+        owned = (
+            {"agent_id": agent_id}
+            if user_id is None
+            else {"agent_id": agent_id, "user_id": user_id}
+        )
+        rows = self._tables.sorted(TurnTrace, "started_at_ms", **owned)
         return rows_of(rows[::-1][offset : offset + limit])
 
     async def find_traces(self, listing: TracePage) -> Sequence[Row]:
@@ -289,7 +301,8 @@ class ToyBackend(MessageBackend):
             if conversation_ids is None or row[1]["conversation_id"] in conversation_ids
         ]
         traces = RowDecoder(TurnTrace, Repairs()).records(rows)
-        return summarize((trace for trace in traces if matches(where, trace)), by)
+        wanted = (trace for trace in traces if trace.copied_from is None and matches(where, trace))
+        return summarize(wanted, by)
 
     async def iter_stored(self, kind: RecordKind, size: int) -> AsyncIterator[Sequence[Row]]:
         classes = dict(zip(("conversations", "messages", "traces"), self._tables, strict=True))
