@@ -57,7 +57,7 @@ async def test_a_flag_and_the_order_stay(chat: MessageStore) -> None:
 
 
 @pytest.mark.smoke
-async def test_edits_at_once_are_all_made(api: Api, chat: MessageStore) -> None:
+async def test_edits_at_once_are_all_made(chat: MessageStore, api: Api) -> None:
     await chat.store_message(message())
 
     await api.gather(
