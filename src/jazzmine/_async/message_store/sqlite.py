@@ -25,7 +25,6 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
@@ -122,14 +121,12 @@ class SQLiteBackend(MessageBackend):
         *,
         conversations: Sequence[str] = (),
         messages: Sequence[str] = (),
-        flushed: bool = True,
     ) -> T:
         """Commit a change, if the viewer sees what it is about.
 
         Args:
             change: what is done.
             conversations, messages: the ids of what has to be seen, if there is a viewer.
-            flushed: whether it waits for the disk.
         """
         viewer, checked = self.viewer, change
         if viewer is not None:
@@ -138,7 +135,7 @@ class SQLiteBackend(MessageBackend):
                 require_seen(View(connection, viewer), conversations, messages)
                 return change(connection)
 
-        return await self.client.write(checked, flushed=flushed)
+        return await self.client.write(checked)
 
     async def _row(self, statement: str, key: str) -> Row | None:
         return await self._read(partial(queries.row, statement, key))
@@ -272,26 +269,19 @@ class SQLiteBackend(MessageBackend):
 
     async def erase(self, user_id: str, limit: int) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         everywhere = self.viewer is None
         erased = await self._write(
-            lambda connection: erasure.erase(connection, user_id, limit, everywhere), flushed=False
+            lambda connection: erasure.erase(connection, user_id, limit, everywhere)
         )
         if not any(erased):
-            await self._write(write_unchanged)
             await self.client.purge()
         return erased
 
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations."""
-        pruned, done = await self._write(
-            lambda connection: erasure.prune(connection, ids, before, limit),
-            conversations=ids,
-            flushed=False,
+        return await self._write(
+            lambda connection: erasure.prune(connection, ids, before, limit), conversations=ids
         )
-        if done == len(ids):
-            await self._write(write_unchanged)
-        return pruned, done
 
     async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
         """Yield the ids of old conversations."""
@@ -399,7 +389,7 @@ class SQLiteBackend(MessageBackend):
         state, has_pending = await self.client.read(look)
         if has_pending:
             await self.client.write(search.index_pending)
-            self.client.has_search = True
+            self.client.database.has_search = True
         return state
 
     async def make_search(self, language: str | None) -> None:
@@ -412,7 +402,7 @@ class SQLiteBackend(MessageBackend):
                 search.fill(connection, at_once)
 
         await self.client.write(make)
-        self.client.has_search = language is not None
+        self.client.database.has_search = language is not None
 
     async def fill_search(self, size: int) -> tuple[int, int]:
         """Index some messages."""

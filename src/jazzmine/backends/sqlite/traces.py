@@ -105,7 +105,7 @@ _CALLS = f"""
         CAST(json_extract(call.value, '$.reasoning_tokens') AS INTEGER) AS reasoning,
         CAST(json_extract(call.value, '$.cost_usd') AS REAL) AS cost
     FROM stored_turn_traces AS turns, json_each(
-        CASE WHEN json_valid(body) THEN body ELSE jazzmine_plain(body) END, '$.llm_calls'
+        CASE WHEN json_valid(body) THEN body ELSE 'null' END, '$.llm_calls'
     ) AS call
     WHERE {{condition}}"""
 
