@@ -42,13 +42,20 @@ class Affinity:
         after_fork: not used in the async API: what is open belongs to the parent's event loop.
     """
 
-    def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
+    def __init__(self, after_fork: Work[None] | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
     def ensure(self) -> None:
         """Raise `WrongEventLoopError` on any other event loop, and in any other process."""
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise WrongEventLoopError(
+                "no event loop of asyncio is running here: the async API needs one (it does not run"
+                " on trio, nor in a process that a coroutine has forked); the sync calls of"
+                " jazzmine.sync work anywhere"
+            ) from None
         if loop is self._loop and self._pid == PROCESS.id:
             return
         if self._loop is None:

@@ -38,7 +38,7 @@ class Affinity:
             the connections and files that belong to the parent.
     """
 
-    def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
+    def __init__(self, after_fork: Work[None] | None = None) -> None:
         self._after_fork = after_fork
         self._pid = PROCESS.id
         self._resetting = threading.RLock()  # a signal handler may call the store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -38,22 +37,12 @@ class SQLiteClient:
     """Runs queries and changes of a database.
 
     Several stores may use it: the first one opens it, and the last one closes it.
-
-    Args:
-        new_database: makes the database, again in a forked process.
     """
 
-    def __init__(self, new_database: Callable[[], AnyDatabase]) -> None:
-        self._new_database = new_database
-        self.database: AnyDatabase = new_database()
+    def __init__(self, database: AnyDatabase) -> None:
+        self.database: AnyDatabase = database
         self._writer: Writer[ThreadEvent] | None = None
         self._users = 0
-
-    def after_fork(self) -> None:
-        """Open the database anew in a forked process."""
-        self.database = self._new_database()
-        self.database.open()
-        self._writer = Writer(self.database.commit, ThreadEvent.set_all)
 
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
@@ -148,6 +137,4 @@ class SQLiteClient:
 
 def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:
     """Return the client of the database in a file, with the tables of some kinds of store."""
-    # A relative path is that of the folder at the time of opening, in forked processes too.
-    path = os.path.realpath(config.path)
-    return SQLiteClient(lambda: Database(path, components, config.timeout, config.synchronous))
+    return SQLiteClient(Database(str(config.path), components, config.timeout, config.synchronous))

@@ -67,15 +67,8 @@ class SQLiteBackend(WorkingMemoryBackend):
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config
         self.client: SQLiteClient = client
-        self._begin()
-
-    def _begin(self) -> None:
         self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
-
-    def after_fork(self) -> None:
-        self.client.after_fork()
-        self._begin()
 
     async def pending(self) -> list[str]:
         return await self.client.pending()

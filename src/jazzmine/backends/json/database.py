@@ -120,15 +120,17 @@ class JSONDatabase(MemoryDatabase):
         """
         with self._use(Deadline(self.timeout)) as connection:
             self._update(connection)  # not without the folder, which the lock would make
-            try:
-                self._file_lock.acquire()
-            except Timeout:
-                return False
-            try:
+        # A fork waits for the thread that uses the connection, and filelock waits for the fork.
+        try:
+            self._file_lock.acquire()
+        except Timeout:
+            return False
+        try:
+            with self._use(Deadline(self.timeout)) as connection:
                 self._update(connection)
                 self._transact(connection, calls)
-            finally:
-                self._file_lock.release()
+        finally:
+            self._file_lock.release()
         return True
 
     def _keep(self, connection: sqlite3.Connection, changed: bool) -> None:

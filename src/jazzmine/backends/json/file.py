@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import TypeAlias
 
 from jazzmine.deadline import Deadline, backoff
@@ -23,6 +24,8 @@ MISSING: Version = ()
 # Blocks are written some at a time: a few large writes take half the time of many small ones, and
 # copying all blocks into one would take as long as writing them.
 _BLOCKS_A_WRITE = 500
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows would write other ends of lines
 
 # Windows refuses to replace a file that another process reads; so long, in s, it is tried again.
 _IS_WINDOWS = os.name == "nt"
@@ -102,21 +105,30 @@ def _mode_of(path: str) -> int:
 def _write(path: str, content: Iterable[bytes], mode: int, *, fsync: bool) -> None:
     with suppress(FileNotFoundError):
         os.unlink(path)  # of a killed process
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+    try:
         if mode != 0o600:
             os.chmod(path, mode)
-        blocks: list[bytes] = []
-        for block in content:
-            blocks.append(block)
-            if len(blocks) == _BLOCKS_A_WRITE:
-                file.write(b"".join(blocks))
-                blocks.clear()
-        file.write(b"".join(blocks))
-        file.flush()
+        for block in _joined(content):
+            _write_all(fd, block)
         if fsync:
             # A failed flush may have dropped the pages that it could not write, so it is never
             # repeated on this file: the write fails.
-            os.fsync(file.fileno())
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _joined(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = iter(blocks)
+    while block := b"".join(islice(rest, _BLOCKS_A_WRITE)):
+        yield block
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
 
 
 def _replace(temporary: str, path: str) -> None:

@@ -12,10 +12,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import WeakSet
 
-# What is registered last is called first before a fork: a thread that writes a JSON file needs
-# filelock, which closes itself for a fork, to give up its connection.
-import filelock  # noqa: F401
-
 from jazzmine.backends.sqlite.functions import add_functions
 
 __all__ = ["Connection", "FileId", "create_file", "file_id", "file_uri", "prepare_for_forks"]
