@@ -41,10 +41,6 @@ class SQLiteItemBackend(ItemBackend):
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
 
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
-
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
         return await self.client.pending()

@@ -10,7 +10,6 @@ from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
 from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.item_rows import (
     Cursor,
@@ -41,10 +40,6 @@ class SQLiteItemBackend(ItemBackend):
 
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
-
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
 
     def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
