@@ -12,10 +12,10 @@ from functools import wraps
 from time import monotonic
 from typing import Any, TypeVar, cast
 
-from jazzmine.deadline import CALL_BEGAN
+from jazzmine.deadline import CALL_BEGAN, SharedBeginning
 from jazzmine.tracing import TRACING_API, ActiveSpan, SpanMaker
 
-__all__ = ["block", "iteration", "operation"]
+__all__ = ["block", "composed", "iteration", "operation"]
 
 AnyMethod = TypeVar("AnyMethod", bound=Callable[..., Any])
 
@@ -36,7 +36,8 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
         async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             caller = CALL_BEGAN.get()
             try:
-                CALL_BEGAN.set(monotonic())
+                if type(caller) is not SharedBeginning:
+                    CALL_BEGAN.set(monotonic())
                 # Most programs have no spans, and pay no call for them.
                 tracer = spans.tracer(self) if TRACING_API in sys.modules else None
                 if tracer is None:
@@ -56,6 +57,25 @@ def operation(counts: str = "", *, needs_open: bool = True) -> Callable[[AnyMeth
         return cast("AnyMethod", call)
 
     return decorate
+
+
+def composed(method: AnyMethod) -> AnyMethod:
+    """Decorate a public method of a view, which calls public methods of its store.
+
+    Each of these is a span, and all of them have one deadline.
+    """
+
+    @wraps(method)
+    async def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        caller = CALL_BEGAN.get()
+        try:
+            CALL_BEGAN.set(SharedBeginning(monotonic()))
+            self.require_open()
+            return await method(self, *args, **kwargs)
+        finally:
+            CALL_BEGAN.set(caller)
+
+    return cast("AnyMethod", call)
 
 
 def block(method: AnyMethod) -> AnyMethod:

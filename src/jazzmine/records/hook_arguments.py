@@ -83,6 +83,7 @@ class ConversationPage(NamedTuple):
         limit: how many at most; None is no limit.
         after: the id of the last record of the page before, which need not match `where`; None is
             the first page.
+        user_id: whose conversations they have to be as well; None is anybody's.
     """
 
     by: ConversationOwner | None
@@ -90,6 +91,7 @@ class ConversationPage(NamedTuple):
     where: Mapping[str, Any]
     limit: int | None
     after: str | None
+    user_id: str | None = None
 
 
 class MessagePage(NamedTuple):

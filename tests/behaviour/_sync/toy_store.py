@@ -212,8 +212,11 @@ class ToyBackend(MessageBackend):
                     pruned += tables.remove(Conversation, row["id"])
             return pruned, len(ids)
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        rows = self._tables.sorted(Conversation, "last_updated_at")
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[list[str]]:
+        owned = {} if user_id is None else {"user_id": user_id}
+        rows = self._tables.sorted(Conversation, "last_updated_at", **owned)
         yield [row["id"] for row in rows if row["last_updated_at"] < before]
 
     # Reads
@@ -236,8 +239,9 @@ class ToyBackend(MessageBackend):
         return rows_of([stored[one] for one in message_ids if one in stored])
 
     def list_conversations(self, listing: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = listing
+        by, owner, where, limit, after, user_id = listing
         owned = {by: owner} if by else {}
+        owned |= {} if user_id is None else {"user_id": user_id}
         rows = self._tables.sorted(Conversation, "last_updated_at", **owned)[::-1]
         return page(rows, limit, after, lambda row: contains(row["metadata"], where))
 

@@ -241,7 +241,6 @@ class MongoDBItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         return await self._rows(items.page_query(query, after), query, limit)
 
     async def _rows(
@@ -259,9 +258,11 @@ class MongoDBItemBackend(ItemBackend):
 
         return [items.row_of(document, query.reads) for document in await self._client.read(find)]
 
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
-        pipeline = items.namespaces_pipeline(prefix, first, limit, self.viewer)
+        pipeline = items.namespaces_pipeline(prefix, first, limit, user_id)
 
         async def find() -> list[Document]:
             cursor: Any = await self._items.aggregate(pipeline)
@@ -276,10 +277,10 @@ class MongoDBItemBackend(ItemBackend):
         """Delete some of a user's items."""
         return await self._delete_some({"user_id": {"$eq": user_id}}, limit)
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
         return await self._delete_some(
-            {**items.expired(), **items.seen(self.viewer)}, limit, [("expires_at", 1)]
+            {**items.expired(), **items.seen(user_id)}, limit, [("expires_at", 1)]
         )
 
     async def _delete_some(

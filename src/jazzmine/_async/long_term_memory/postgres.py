@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._async.clients.postgres import new_client
-from jazzmine._async.clients.postgres.viewer import ViewersClient
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine._async.views.seal_items import sealed_items
@@ -58,14 +57,6 @@ class PostgresItemBackend(ItemBackend):
 
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
-        # The same, or the client of what the viewer sees, if there is a viewer.
-        self._seen: PostgresClient | ViewersClient = client
-
-    def limited_to(self, user_id: str) -> PostgresItemBackend:
-        """Return a back end with the same connections that is limited to a user's items."""
-        limited = super().limited_to(user_id)
-        limited._seen = ViewersClient(self._client, user_id)
-        return limited
 
     def after_fork(self) -> None:
         """Replace the pool in a forked process."""
@@ -89,7 +80,7 @@ class PostgresItemBackend(ItemBackend):
 
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
-        statement, parameters = items.get(paths, self.viewer)
+        statement, parameters = items.get(paths)
         return items.item_rows(await self._client.rows(statement, parameters))
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
@@ -98,7 +89,7 @@ class PostgresItemBackend(ItemBackend):
         line = to_text(changes[0].path) if len(changes) == 1 else ""
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
-        answer = await self._seen.write(
+        answer = await self._client.write(
             statements.CHANGE_ITEMS, parameters, line=line, is_repeatable=False
         )
         return items.outcomes_of(answer, order)
@@ -106,11 +97,13 @@ class PostgresItemBackend(ItemBackend):
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one statement."""
         parameters = items.renewal_parameters(renewals)
-        return int(await self._seen.write(statements.RENEW_ITEMS, parameters, is_repeatable=False))
+        return int(
+            await self._client.write(statements.RENEW_ITEMS, parameters, is_repeatable=False)
+        )
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are in one statement."""
-        await self._seen.write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
+        await self._client.write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
@@ -121,15 +114,16 @@ class PostgresItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
         return items.item_rows(await self._client.rows(statement, parameters, prepare=prepare))
 
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
-        statement, parameters = items.namespaces_page(prefix, first, limit, self.viewer)
+        statement, parameters = items.namespaces_page(prefix, first, limit, user_id)
         return [from_text(row[0]) for row in await self._client.rows(statement, parameters)]
 
     async def erase(self, user_id: str, limit: int) -> int:
@@ -139,8 +133,11 @@ class PostgresItemBackend(ItemBackend):
             await self._client.write(statements.ERASE_ITEMS, parameters, is_repeatable=False)
         )
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
-        return int(
-            await self._seen.write(statements.PRUNE_ITEMS, {"limit": limit}, is_repeatable=False)
-        )
+        statement = statements.PRUNE_ITEMS
+        parameters: dict[str, object] = {"limit": limit}
+        if user_id is not None:
+            statement = statements.scoped(statement)
+            parameters["viewer"] = to_text(user_id)
+        return int(await self._client.write(statement, parameters, is_repeatable=False))

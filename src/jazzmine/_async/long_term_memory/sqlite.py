@@ -65,18 +65,16 @@ class SQLiteItemBackend(ItemBackend):
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
         return await self.client.read(
-            lambda connection, size: items.get(connection, size, paths, self.viewer), len(paths)
+            lambda connection, size: items.get(connection, size, paths), len(paths)
         )
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         """Make the changes in one transaction."""
-        viewer = self.viewer
-        return await self.client.write(lambda connection: items.apply(connection, changes, viewer))
+        return await self.client.write(lambda connection: items.apply(connection, changes))
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one transaction."""
-        viewer = self.viewer
-        return await self.client.write(lambda connection: items.renew(connection, renewals, viewer))
+        return await self.client.write(lambda connection: items.renew(connection, renewals))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are in one transaction."""
@@ -90,17 +88,18 @@ class SQLiteItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         # How many rows a condition on the value passes over is not known.
         records = None if query.where or query.reads == "vectors" else limit
         return await self.client.read(
             lambda connection, size: items.page(connection, size, query, limit, after), records
         )
 
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
         return await self.client.read(
-            lambda connection, _: items.namespaces(connection, prefix, first, limit, self.viewer),
+            lambda connection, _: items.namespaces(connection, prefix, first, limit, user_id),
             limit,
         )
 
@@ -119,11 +118,9 @@ class SQLiteItemBackend(ItemBackend):
         """Remove what was deleted or replaced from the files."""
         await self.client.purge()
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
-        return await self.client.write(
-            lambda connection: items.prune(connection, limit, self.viewer)
-        )
+        return await self.client.write(lambda connection: items.prune(connection, limit, user_id))
 
 
 class SQLiteLongTermMemoryStore(LongTermMemoryStore):

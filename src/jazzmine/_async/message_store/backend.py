@@ -49,11 +49,6 @@ class MessageBackend(Backend):
     In a listing, records with equal sort values keep the order in which their ids were first
     stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
     that record is not in the listing.
-
-    With a viewer, its reads find only what is in the viewer's conversations, by a condition of each
-    query. Its writes check in their step that what they change is the viewer's, and raise
-    `NotSeenError` if it is not there, or another user's: the two cannot be told apart, also not by
-    waiting for another user's call.
     """
 
     # Writes
@@ -239,7 +234,9 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> AsyncIterator[list[str]]:
         """Yield the ids of the conversations to prune, oldest `last_updated_at` first.
 
         Those whose `last_updated_at` is less than `before`. Some that have a newer message may be
@@ -248,6 +245,7 @@ class MessageBackend(Backend):
         Args:
             before: a time, in ms.
             size: how many at a time; a back end that writes everything at once may ignore it.
+            user_id: only this user's conversations; None is anybody's.
         """
 
     # Reads

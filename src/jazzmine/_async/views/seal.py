@@ -73,10 +73,6 @@ class SealedMessages(MessageBackend):
         self.is_rewritten = backend.is_rewritten
         self.deleted_at_once = backend.deleted_at_once
 
-    def limited_to(self, user_id: str) -> SealedMessages:
-        """Return the same, before a back end that is limited to a user."""
-        return SealedMessages(self.inner.limited_to(user_id), self.seal)
-
     def after_fork(self) -> None:
         self.inner.after_fork()
 
@@ -296,8 +292,10 @@ class SealedMessages(MessageBackend):
     async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
         return await self.inner.prune(ids, before, limit)
 
-    def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        return self.inner.iter_old(before, size)
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> AsyncIterator[list[str]]:
+        return self.inner.iter_old(before, size, user_id)
 
     # Reads
 

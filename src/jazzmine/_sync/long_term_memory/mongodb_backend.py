@@ -241,7 +241,6 @@ class MongoDBItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         return self._rows(items.page_query(query, after), query, limit)
 
     def _rows(
@@ -259,9 +258,11 @@ class MongoDBItemBackend(ItemBackend):
 
         return [items.row_of(document, query.reads) for document in self._client.read(find)]
 
-    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
-        pipeline = items.namespaces_pipeline(prefix, first, limit, self.viewer)
+        pipeline = items.namespaces_pipeline(prefix, first, limit, user_id)
 
         def find() -> list[Document]:
             cursor: Any = self._items.aggregate(pipeline)
@@ -276,10 +277,10 @@ class MongoDBItemBackend(ItemBackend):
         """Delete some of a user's items."""
         return self._delete_some({"user_id": {"$eq": user_id}}, limit)
 
-    def prune(self, limit: int) -> int:
+    def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
         return self._delete_some(
-            {**items.expired(), **items.seen(self.viewer)}, limit, [("expires_at", 1)]
+            {**items.expired(), **items.seen(user_id)}, limit, [("expires_at", 1)]
         )
 
     def _delete_some(

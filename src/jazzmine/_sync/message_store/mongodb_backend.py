@@ -527,7 +527,9 @@ class MongoDBBackend(MessageBackend):
         is_done = pruned.conversations or not any(pruned)
         return pruned.conversations, int(is_done)
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[list[str]]:
         listing, query = OLDEST_CONVERSATIONS, older_than(before)
         while documents := self._find(
             self.client.collections[CONVERSATIONS], query, listing, size
@@ -563,7 +565,7 @@ class MongoDBBackend(MessageBackend):
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = page
+        by, owner, where, limit, after, _ = page
         listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
         conversations = self.client.collections[CONVERSATIONS]
         return self._page(conversations, listing, owner, limit, after, condition)

@@ -122,12 +122,6 @@ class PostgresBackend(MessageBackend):
         """Return the migrations that opening the store would apply."""
         return self._client.pending()
 
-    def limited_to(self, user_id: str) -> PostgresBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        limited = super().limited_to(user_id)
-        limited._seen = ViewersClient(self._client, user_id)
-        return limited
-
     # Writes
 
     def store(self, turn: Turn) -> None:
@@ -300,7 +294,9 @@ class PostgresBackend(MessageBackend):
         pruned, done = json.loads(answer)
         return pruned, done
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[list[str]]:
         parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
         while rows := self._seen.rows(sql.OLD_CONVERSATIONS, parameters):
             _, parameters["time"], parameters["seq"] = rows[-1]
@@ -322,7 +318,7 @@ class PostgresBackend(MessageBackend):
         return stored_rows(self._seen.rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = page
+        by, owner, where, limit, after, _ = page
         parameters = _page(owner, limit, after)
         statement = sql.conversations_page(by, where, limit, after is not None)
         # How rare the wanted values are decides which index is the best.

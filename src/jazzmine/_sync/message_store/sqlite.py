@@ -293,11 +293,13 @@ class SQLiteBackend(MessageBackend):
             self._write(write_unchanged)
         return pruned, done
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[list[str]]:
         """Yield the ids of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
         while True:
-            parameters = [before, *cursor, before, size]
+            parameters = [before, *cursor, user_id, user_id, before, size]
             rows = self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
             if not rows:
                 return
@@ -324,9 +326,10 @@ class SQLiteBackend(MessageBackend):
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         """Return a page of conversations."""
-        by, owner, where, limit, after = page
-        listing = queries.CONVERSATIONS_BY[by, bool(where)]
-        parameters = [owner, json.dumps(where)] if where else [owner]
+        by, owner, where, limit, after, user_id = page
+        listing = queries.CONVERSATIONS_BY[by, bool(where), user_id is not None]
+        parameters = [owner, *([json.dumps(where)] if where else [])]
+        parameters += [] if user_id is None else [user_id]
         records = None if where else limit
         return self._rows(records, queries.page, listing, parameters, limit, after)
 

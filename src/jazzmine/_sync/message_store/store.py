@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 from jazzmine._sync.message_store.backend import MessageBackend
@@ -18,7 +18,6 @@ from jazzmine._sync.message_store.searching import (
 from jazzmine._sync.message_store.window import read_window
 from jazzmine._sync.operation import iteration, operation
 from jazzmine._sync.store import Store
-from jazzmine._sync.views.scope import ScopedMessages
 from jazzmine._compat.sync_concurrency import Work, run_blocking
 from jazzmine.deadline import begin_call
 from jazzmine.errors import NotFoundError
@@ -63,6 +62,7 @@ __all__ = ["MessageStore"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
+KeepRows: TypeAlias = Work[Sequence[Row]]
 
 
 class MessageStore(Store[MessageBackend]):
@@ -119,8 +119,21 @@ class MessageStore(Store[MessageBackend]):
         store: MessageStore = new_message_store(message_store_config(config))
         return store._initialized()
 
-    def _limit_to(self, user_id: str) -> None:
-        self.backend: MessageBackend = ScopedMessages(self.backend, user_id)
+    def scoped(self, *, user_id: str) -> MessageStore:
+        """Return a store that sees and changes what is in this user's conversations alone.
+
+        It uses the same connections, and closing it closes nothing else; make one for each request.
+        Records of other users have the same results as records that are not stored.
+
+        Args:
+            user_id: whose records.
+
+        Raises:
+            ScopeError: this store is scoped to another user.
+        """
+        from jazzmine._sync.message_store.scoped import ScopedMessageStore
+
+        return ScopedMessageStore(self, require_id("user_id", user_id))
 
     # Conversations
 
@@ -231,6 +244,7 @@ class MessageStore(Store[MessageBackend]):
         self,
         agent_id: str,
         *,
+        user_id: str | None = None,
         where: Mapping[str, Any] | None = None,
         limit: int | None = None,
         after: str | None = None,
@@ -241,6 +255,7 @@ class MessageStore(Store[MessageBackend]):
 
         Args:
             agent_id: whose conversations.
+            user_id: only those with this user.
             where: as in `get_conversations`.
             limit: how many at most; None is no limit.
             after: the id of the last conversation of the page before.
@@ -249,7 +264,8 @@ class MessageStore(Store[MessageBackend]):
             NotFoundError: `after` is no conversation of this agent.
         """
         owner, wanted = require_id("agent_id", agent_id), require_metadata("where", where)
-        page = ConversationPage("agent_id", owner, wanted, limit, after)
+        user = None if user_id is None else require_id("user_id", user_id)
+        page = ConversationPage("agent_id", owner, wanted, limit, after, user)
         return self._page(self._conversations, self.backend.list_conversations, page)
 
     @operation("conversations")
@@ -618,8 +634,14 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             NotFoundError: `after` is the id of no trace.
         """
-        page = TracePage(snapshot(where, TraceFilter).record, require_count("limit", limit), after)
-        return self._page(self._traces, self.backend.find_traces, page)
+        wanted = snapshot(where, TraceFilter).record
+        return self._find_traces(wanted, require_count("limit", limit), after)
+
+    def _find_traces(
+        self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
+    ) -> list[TurnTrace]:
+        page = TracePage(where, limit, after)
+        return self._page(self._traces, self.backend.find_traces, page, keep)
 
     @operation("summaries")
     def summarize_usage(self, where: TraceFilter, *, by: UsageKey) -> list[UsageSummary]:
@@ -730,7 +752,9 @@ class MessageStore(Store[MessageBackend]):
         return delete_in_steps(self.backend, owner, self.require_open)
 
     @operation("conversations")
-    def prune_conversations(self, *, before: int, limit: int = 1000) -> int:
+    def prune_conversations(
+        self, *, before: int, user_id: str | None = None, limit: int = 1000
+    ) -> int:
         """Delete old conversations with everything in them, oldest `last_updated_at` first.
 
         A long conversation is deleted in several transactions, its oldest messages first. If it is
@@ -739,38 +763,49 @@ class MessageStore(Store[MessageBackend]):
         Args:
             before: ms since the Unix epoch, UTC; a conversation with a `last_updated_at`, or a
                 message with a `timestamp`, of then or later stays.
+            user_id: only this user's conversations.
             limit: how many at most.
 
         Returns:
             How many were deleted; after an error, those of the finished transactions stay deleted.
         """
         bound, wanted = require_time("before", before), require_count("limit", limit)
-        return prune_in_steps(self.backend, bound, wanted, self.require_open)
+        user = None if user_id is None else require_id("user_id", user_id)
+        return prune_in_steps(self.backend, bound, wanted, self.require_open, user)
 
     # How a page is read
 
     def _page(
-        self, decoder: RowDecoder[AnyRecord], hook: Work[Sequence[Row]], page: AnyPage
+        self,
+        decoder: RowDecoder[AnyRecord],
+        hook: Work[Sequence[Row]],
+        page: AnyPage,
+        keep: KeepRows | None = None,
     ) -> list[AnyRecord]:
-        """Return a page of readable records: further ones take the place of those that are not.
+        """Return a page of records: further ones take the place of those that are left out.
 
         Args:
             decoder: makes records of the rows.
             hook: reads a page.
             page: which one; its `limit` and `after` are checked here.
+            keep: returns those of some rows that are returned; the others are not decoded.
         """
+
+        def decoded(rows: Sequence[Row]) -> list[AnyRecord]:
+            return self._decoded(decoder, rows if keep is None else keep(rows))
+
         size = None if page.limit is None else require_count("limit", page.limit)
         last = None if page.after is None else require_id("after", page.after)
         if size == 0 and last is None:
             return []
         rows = hook(page._replace(limit=size, after=last))
-        records, wanted = self._decoded(decoder, rows), size
+        records, wanted = decoded(rows), size
         while size is not None and len(records) < size and len(rows) == wanted:
-            # What cannot be read may go on for long: larger pages, which are decoded in a thread.
+            # What is left out may go on for long: larger pages, which are decoded in a thread.
             if not are_many(rows):
                 wanted *= 2
             rows = hook(page._replace(limit=wanted, after=row_id(rows[-1])))
-            records += self._decoded(decoder, rows)
+            records += decoded(rows)
         return records[:size]
 
     def _decoded(

@@ -58,10 +58,6 @@ class SealedItems(ItemBackend):
         self.system_name = backend.system_name
         self.deleted_at_once: int = backend.deleted_at_once  # type: ignore[misc]
 
-    def limited_to(self, user_id: str) -> SealedItems:
-        """Return the same, before a back end that is limited to a user."""
-        return SealedItems(self.inner.limited_to(user_id), self.seal)
-
     def after_fork(self) -> None:
         self.inner.after_fork()
 
@@ -127,14 +123,16 @@ class SealedItems(ItemBackend):
             after = cursor_of(rows[-1])
         return found[:limit]
 
-    def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
-        return self.inner.list_namespaces(prefix, first, limit)
+    def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
+        return self.inner.list_namespaces(prefix, first, limit, user_id)
 
     def erase(self, user_id: str, limit: int) -> int:
         return self.inner.erase(user_id, limit)
 
-    def prune(self, limit: int) -> int:
-        return self.inner.prune(limit)
+    def prune(self, limit: int, user_id: str | None = None) -> int:
+        return self.inner.prune(limit, user_id)
 
     def iter_keys(self, *, reseals: bool) -> Iterator[KeysFound]:
         """Yield by which keys the items are sealed, some at a time, and then their vectors.

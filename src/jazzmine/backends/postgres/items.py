@@ -58,7 +58,7 @@ _GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
 WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
-_OF_VIEWER = "user_id = %(viewer)s::text"
+_OF_USER = "user_id = %(user)s::text"
 
 # Containment also takes an object with more keys, or an array with more elements, for equal.
 _HAS_VALUES = """
@@ -82,17 +82,9 @@ SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT %(limit)s::bigint
 """
 
 
-def get(paths: Sequence[str], viewer: str | None) -> tuple[str, dict[str, object]]:
-    """Return the statement for the items at some paths, and its parameters.
-
-    Args:
-        paths: each once.
-        viewer: whose items; None is anybody's.
-    """
-    parameters: dict[str, object] = {"paths": list(map(to_text, paths))}
-    if viewer is None:
-        return _GET, parameters
-    return f"{_GET} AND {_OF_VIEWER}", {**parameters, "viewer": to_text(viewer)}
+def get(paths: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """Return the statement for the items at some paths, each once, and its parameters."""
+    return _GET, {"paths": list(map(to_text, paths))}
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
@@ -230,7 +222,7 @@ def page(
 
 
 def namespaces_page(
-    prefix: str, first: str, limit: int, viewer: str | None
+    prefix: str, first: str, limit: int, user_id: str | None
 ) -> tuple[str, dict[str, object]]:
     """Return the statement for the namespaces from `first` on, and its parameters."""
     parameters: dict[str, object] = {"first": to_text(first), "limit": limit}
@@ -238,9 +230,9 @@ def namespaces_page(
     if prefix:
         conditions.append("path < %(end)s")
         parameters["end"] = to_text(end_of(prefix))
-    if viewer is not None:
-        conditions.append(_OF_VIEWER)
-        parameters["viewer"] = to_text(viewer)
+    if user_id is not None:
+        conditions.append(_OF_USER)
+        parameters["user"] = to_text(user_id)
     return _NAMESPACES.format(wanted=" AND ".join(conditions or ["true"])), parameters
 
 
