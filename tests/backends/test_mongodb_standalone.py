@@ -17,7 +17,6 @@ from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
 from jazzmine.errors import IntegrityError, StoreUnavailableError
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from jazzmine.sync.message_store import MessageStore
-from tests.backends.test_scope_waits import call_all, entangle
 from tests.behaviour.samples import conversation, ids, message, messages, trace
 from tests.servers import mongodb
 
@@ -401,13 +400,3 @@ def test_an_item_that_another_user_owns_by_then_is_not_erased(
         found = store.get(("n",), "k")
         assert found is not None
         assert found.user_id == "merged"
-
-
-def test_a_scoped_store_changes_nothing_of_others(store: MessageStore) -> None:
-    entangle(store)
-    before = [store.get_messages_by_conversation_id(one) for one in ("c1", "c2")]
-
-    call_all(store.scoped(user_id="u1"), {})
-
-    assert [store.get_messages_by_conversation_id(one) for one in ("c1", "c2")] == before
-    assert store.scoped(user_id="u1").delete_conversation("c1")

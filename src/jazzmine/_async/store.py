@@ -116,7 +116,15 @@ class Store(ABC, Generic[AnyBackend]):
         On failure nothing is left open.
         """
         await self.backend.open()
+        try:
+            await self._opened()
+        except BaseException:
+            await self.backend.close()
+            raise
         return self
+
+    async def _opened(self) -> None:
+        """Check what the back end has when it is open; raise an error to refuse it."""
 
     async def _initialized(self: AnyStore) -> AnyStore:
         """Open a store for `initialize`, whose errors say what to do."""

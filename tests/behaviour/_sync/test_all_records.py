@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TurnTrace
-from jazzmine._sync.message_store.transfer import iter_records
+from jazzmine.sync.maintenance import iter_records
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.records.base import RecordKind, Snapshot, snapshot
 from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.long_term_memory.transfer import iter_items, restore_items
 from jazzmine.sync.long_term_memory import DeleteItem, LongTermMemoryStore, MemoryItem, PutItem
+from jazzmine.sync.maintenance import iter_items, restore_items
 from jazzmine.records.item_rows import StoredItem
 from tests.behaviour.backends import Config
 from tests.behaviour.edge_values import TEXTS, VALUES

@@ -84,7 +84,7 @@ class ScopedLongTermMemoryStore(LongTermMemoryStore):
         """Return the item if it is the user's, or None."""
         path = path_of(require_namespace("namespace", namespace), require_id("key", key))
         rows = await self._store.backend.get_items([path])
-        own = [row for row in rows if self._is_own(row)]
+        own = await self._store._decrypted([row for row in rows if self._is_own(row)])
         return self._store._decoder.item(own[0]) if own else None
 
     @operation("items")
@@ -97,7 +97,7 @@ class ScopedLongTermMemoryStore(LongTermMemoryStore):
         if not paths:
             return []
         rows = await self._store.backend.get_items(list(dict.fromkeys(paths)))
-        own = [row for row in rows if self._is_own(row)]
+        own = await self._store._decrypted([row for row in rows if self._is_own(row)])
         items = self._store._decoder.items(own)
         found = {path_of(item.namespace, item.key): item for item in items}
         return [found.get(path) for path in paths]

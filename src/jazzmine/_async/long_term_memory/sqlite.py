@@ -8,10 +8,10 @@ from typing import ClassVar
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
 from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -138,4 +138,4 @@ class SQLiteLongTermMemoryStore(LongTermMemoryStore):
     ) -> None:
         SQLiteConfig.require(config)
         backend = SQLiteItemBackend(client or file_client(config, items.ITEM_TABLES))
-        super().__init__(sealed_items(backend, config), embed)
+        super().__init__(backend, embed, item_codec(config))

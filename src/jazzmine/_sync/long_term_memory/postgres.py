@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from jazzmine._sync.clients.postgres import new_client
 from jazzmine._sync.long_term_memory.backend import ItemBackend
 from jazzmine._sync.long_term_memory.store import LongTermMemoryStore
-from jazzmine._sync.views.seal_items import sealed_items
 from jazzmine.backends.postgres import items, statements
 from jazzmine.backends.postgres.schema import ITEM_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -47,7 +47,7 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
     ) -> None:
         PostgresConfig.require(config)
         backend = PostgresItemBackend(client or new_client(config, ITEM_TABLES))
-        super().__init__(sealed_items(backend, config), embed)
+        super().__init__(backend, embed, item_codec(config))
 
 
 class PostgresItemBackend(ItemBackend):

@@ -9,11 +9,13 @@ from itertools import islice
 from typing import Any, Literal
 
 from jazzmine._sync.long_term_memory.backend import ItemBackend
+from jazzmine._sync.long_term_memory.encrypted import decrypted, matching
 from jazzmine._sync.message_store.deletion import step
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._compat.sync_concurrency import run_given
 from jazzmine.deadline import begin_call
+from jazzmine.encryption.items import ItemCodec
 from jazzmine.records.arguments import (
     require_count,
     require_id,
@@ -38,7 +40,9 @@ from jazzmine.records.item_rows import (
     ItemConflict,
     ItemDecoder,
     ItemQuery,
+    ItemRow,
     Order,
+    Reads,
     Renewal,
     Stored,
     cursor_of,
@@ -80,15 +84,19 @@ class LongTermMemoryStore(Store[ItemBackend]):
         backend: where the items are kept.
         embed: returns a vector for each of some texts; it may be slow, and runs in a thread where
             it would block. Items are then searched by their vectors as well.
+        codec: encrypts the items; None in a store without keys.
     """
 
     scope = "jazzmine.long_term_memory"
 
-    def __init__(self, backend: ItemBackend, embed: Embed | None = None) -> None:
+    def __init__(
+        self, backend: ItemBackend, embed: Embed | None = None, codec: ItemCodec | None = None
+    ) -> None:
         if embed is not None and not callable(embed):
             raise TypeError(f"embed must be callable, not {type(embed).__name__}")
         super().__init__(backend)
         self.embed: Embed | None = embed
+        self.codec: ItemCodec | None = codec
         self._decoder = ItemDecoder()
 
     @classmethod
@@ -142,7 +150,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
     def get(self, namespace: Sequence[str], key: str) -> MemoryItem | None:
         """Return the item, or None."""
         path = path_of(require_namespace("namespace", namespace), require_id("key", key))
-        rows = self.backend.get_items([path])
+        rows = self._decrypted(self.backend.get_items([path]))
         return self._decoder.item(rows[0]) if rows else None
 
     @operation("items")
@@ -291,7 +299,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         while True:
             # Further items take the place of those that cannot be read.
             wanted = None if size is None else size - len(items)
-            rows = self.backend.list_items(query, wanted, cursor)
+            rows = self.rows(query, wanted, cursor)
             items += self._decoder.items(rows)
             if len(items) == size or len(rows) != wanted:
                 return items
@@ -386,7 +394,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         rankings: list[Ranking] = []
         if by != "vectors":
             newest = replace(wanted, order="updated", reads="values")
-            rows = self.backend.list_items(newest, _SEARCHED, None)
+            rows = self.rows(newest, _SEARCHED, None)
             texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
             rankings.append(ranked_by_words(text, texts))
         if by != "words" and self.embed is not None:
@@ -449,9 +457,27 @@ class LongTermMemoryStore(Store[ItemBackend]):
     # What several methods do
 
     def _items_at(self, paths: Sequence[str]) -> dict[str, MemoryItem]:
-        rows = self.backend.get_items(list(dict.fromkeys(paths)))
+        rows = self._decrypted(self.backend.get_items(list(dict.fromkeys(paths))))
         items = self._decoder.items(rows)
         return {path_of(item.namespace, item.key): item for item in items}
+
+    def rows(
+        self, query: ItemQuery, limit: int | None, after: Cursor | None
+    ) -> Sequence[ItemRow]:
+        """Return a page of items, decrypted."""
+        if self.codec is not None and query.where:
+            return matching(self.backend, self.codec, query, query.where, limit, after)
+        rows = self.backend.list_items(query, limit, after)
+        return self._decrypted(rows, query.reads)
+
+    def _decrypted(
+        self, rows: Sequence[ItemRow], reads: Reads = "items"
+    ) -> Sequence[ItemRow]:
+        return rows if self.codec is None else decrypted(self.codec, rows, reads)
+
+    def encoded(self, change: ItemChange) -> ItemChange:
+        """Return a change as it is stored."""
+        return change if self.codec is None else self.codec.encrypted(change)
 
     def _apply(self, changes: Sequence[PutItem | DeleteItem]) -> list[MemoryItem | bool]:
         prepared = [_prepared(change) for change in changes]
@@ -461,7 +487,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             return []
         if self.embed is not None:
             prepared = self._with_vectors(changes, prepared)
-        outcomes = self.backend.apply(prepared)
+        outcomes = self.backend.apply(list(map(self.encoded, prepared)))
         if isinstance(outcomes, ItemConflict):
             conflict = prepared[outcomes.index]
             raise item_conflict(conflict.path, conflict.expected, outcomes.revision)
@@ -490,7 +516,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         ranking: Ranking = []
         cursor = None
         while True:
-            rows = self.backend.list_items(query, _AT_ONCE, cursor)
+            rows = self.rows(query, _AT_ONCE, cursor)
             ranking += ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
             if len(rows) < _AT_ONCE:
                 return sorted(ranking, key=lambda pair: -pair[1])

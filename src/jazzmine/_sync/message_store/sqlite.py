@@ -17,7 +17,6 @@ from jazzmine._sync.message_store.backend import (
 )
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine._sync.views.seal import sealed_messages
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import statements as sql
@@ -27,6 +26,7 @@ from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
 from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
 from jazzmine.records.hook_arguments import (
@@ -456,4 +456,4 @@ class SQLiteMessageStore(MessageStore):
         backend = SQLiteBackend(
             client or file_client(config, MESSAGE_TABLES), config.search_language
         )
-        super().__init__(sealed_messages(backend, config))
+        super().__init__(backend, record_codec(config))

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.deletion import delete_in_steps, prune_in_steps
+from jazzmine._sync.message_store.forking import fork_decrypted
 from jazzmine._sync.message_store.searching import (
     find_best,
     find_newest,
@@ -20,7 +21,9 @@ from jazzmine._sync.operation import iteration, operation
 from jazzmine._sync.store import Store
 from jazzmine._compat.sync_concurrency import Work, run_blocking
 from jazzmine.deadline import begin_call
-from jazzmine.errors import NotFoundError
+from jazzmine.encryption.codecs import NO_SEARCH
+from jazzmine.encryption.records import RecordCodec, merged_metadata, require_readable
+from jazzmine.errors import ConfigurationError, NotFoundError
 from jazzmine.records.arguments import (
     require_count,
     require_id,
@@ -31,7 +34,7 @@ from jazzmine.records.arguments import (
     require_time,
     require_usage_key,
 )
-from jazzmine.records.base import Record, snapshot, snapshot_all
+from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot, snapshot_all
 from jazzmine.records.context_window import ContextWindow, estimated_tokens
 from jazzmine.records.conversation_log import (
     Refusal,
@@ -50,6 +53,7 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
+from jazzmine.records.json_values import contains
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
 from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole
 from jazzmine.records.repair import Repairs
@@ -87,12 +91,13 @@ class MessageStore(Store[MessageBackend]):
 
     scope = "jazzmine.message_store"
 
-    def __init__(self, backend: MessageBackend) -> None:
+    def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
         super().__init__(backend)
+        self.codec: RecordCodec | None = codec
         repairs = Repairs()
-        self._conversations = RowDecoder(Conversation, repairs)
-        self._messages = RowDecoder(Message, repairs)
-        self._traces = RowDecoder(TurnTrace, repairs)
+        self._conversations = RowDecoder(Conversation, repairs, codec)
+        self._messages = RowDecoder(Message, repairs, codec)
+        self._traces = RowDecoder(TurnTrace, repairs, codec)
 
     @classmethod
     def initialize(
@@ -119,6 +124,10 @@ class MessageStore(Store[MessageBackend]):
         store: MessageStore = new_message_store(message_store_config(config))
         return store._initialized()
 
+    def _opened(self) -> None:
+        if self.codec is not None and self.backend.search_state() is not None:
+            raise ConfigurationError(NO_SEARCH)
+
     def scoped(self, *, user_id: str) -> MessageStore:
         """Return a store that sees and changes what is in this user's conversations alone.
 
@@ -140,18 +149,18 @@ class MessageStore(Store[MessageBackend]):
     @operation()
     def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        self.backend.store(Turn(snapshot(conversation, Conversation)))
+        self.backend.store(Turn(self.encoded(snapshot(conversation, Conversation))))
 
     @operation()
     def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        self.backend.store(Turn(snapshot(conversation, Conversation)))
+        self.backend.store(Turn(self.encoded(snapshot(conversation, Conversation))))
 
     @operation()
     def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
         """Return the stored conversation with the same id; store this one if there is none."""
         given = snapshot(conversation, Conversation)
-        row = self.backend.create_conversation(given)
+        row = self.backend.create_conversation(self.encoded(given))
         return given.record if row is None else self._conversations.record(row)
 
     @operation()
@@ -180,10 +189,29 @@ class MessageStore(Store[MessageBackend]):
         changes = require_metadata("metadata", metadata)
         if title is not None:
             title = require_text("title", title)
-        row = self.backend.edit_conversation(owner, title, changes)
-        if row is None:
+        edited = self._edited(owner, title, changes)
+        if edited is None:
             raise NotFoundError(f"conversation {owner!r} is not stored")
-        return self._conversations.record(row)
+        return edited
+
+    def _edited(
+        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
+    ) -> Conversation | None:
+        if self.codec is None:
+            row = self.backend.edit_conversation(conversation_id, title, metadata)
+            return None if row is None else self._conversations.record(row)
+        edited: Conversation | None = None
+
+        def change(row: Row) -> Snapshot[Conversation]:
+            nonlocal edited
+            stored = self._conversations.record(row)
+            changes: dict[str, Any] = {} if title is None else {"title": title}
+            changes["metadata"] = merged_metadata(stored.metadata, metadata)
+            edited = stored.model_copy(update=changes)
+            return self.encoded(snapshot(edited, Conversation))
+
+        self.backend.rewrite("conversations", [conversation_id], change)
+        return edited
 
     @operation("conversations")
     def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
@@ -211,7 +239,7 @@ class MessageStore(Store[MessageBackend]):
             NotFoundError: `after` is no conversation.
         """
         page = ConversationPage(None, "", require_metadata("where", where), limit, after)
-        return self._page(self._conversations, self.backend.list_conversations, page)
+        return self._list_conversations(page)
 
     @operation("conversations")
     def get_conversations_by_user_id(
@@ -237,7 +265,7 @@ class MessageStore(Store[MessageBackend]):
         """
         owner, wanted = require_id("user_id", user_id), require_metadata("where", where)
         page = ConversationPage("user_id", owner, wanted, limit, after)
-        return self._page(self._conversations, self.backend.list_conversations, page)
+        return self._list_conversations(page)
 
     @operation("conversations")
     def get_conversations_by_agent_id(
@@ -266,7 +294,19 @@ class MessageStore(Store[MessageBackend]):
         owner, wanted = require_id("agent_id", agent_id), require_metadata("where", where)
         user = None if user_id is None else require_id("user_id", user_id)
         page = ConversationPage("agent_id", owner, wanted, limit, after, user)
-        return self._page(self._conversations, self.backend.list_conversations, page)
+        return self._list_conversations(page)
+
+    def _list_conversations(self, page: ConversationPage) -> list[Conversation]:
+        read, where = self.backend.list_conversations, page.where
+        if self.codec is None or not where:
+            return self._page(self._conversations, read, page)
+
+        # The metadata is encrypted: each conversation is read and decrypted.
+        def matches(conversation: Conversation) -> bool:
+            return contains(conversation.metadata, where)
+
+        page = page._replace(where={})
+        return self._page(self._conversations, read, page, matches=matches)
 
     @operation("conversations")
     def delete_conversation(self, conversation_id: str) -> bool:
@@ -284,12 +324,12 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its conversation is not stored, or a message with its id is stored in
                 another one.
         """
-        self.backend.store(Turn(messages=[snapshot(message, Message)]))
+        self.backend.store(Turn(messages=[self.encoded(snapshot(message, Message))]))
 
     @operation()
     def update_message(self, message: Message) -> None:
         """Do the same as `store_message`."""
-        self.backend.store(Turn(messages=[snapshot(message, Message)]))
+        self.backend.store(Turn(messages=[self.encoded(snapshot(message, Message))]))
 
     @operation()
     def store_messages(self, messages: Iterable[Message]) -> None:
@@ -300,7 +340,7 @@ class MessageStore(Store[MessageBackend]):
         """
         snapshots = distinct(snapshot_all(messages, Message))
         if snapshots:
-            self.backend.store(Turn(messages=snapshots))
+            self.backend.store(Turn(messages=list(map(self.encoded, snapshots))))
 
     @operation("messages")
     def get_message_by_id(self, message_id: str) -> Message | None:
@@ -363,7 +403,7 @@ class MessageStore(Store[MessageBackend]):
             self.require_open()
             begin_call()  # also where an interrupted call has left when it began
             batch = self.backend.next_messages(conversation_id, cursor, size)
-            for message in self._decoded(self._messages, batch.rows):
+            for message in self._decoded(self._messages, batch.rows, conversation_id):
                 yield message
                 self.require_open()
             if len(batch.rows) < size:
@@ -487,7 +527,9 @@ class MessageStore(Store[MessageBackend]):
         if not snapshots:
             return []
         ordered = in_order(snapshots)
-        given = Append(owner, ordered, expected_last, of_trace, replace_after)
+        encoded = list(map(self.encoded, ordered))
+        trace_encoded = None if of_trace is None else self.encoded(of_trace)
+        given = Append(owner, encoded, expected_last, trace_encoded, replace_after)
         found = self.backend.append(given)
         if isinstance(found, Refusal):
             records = map(self._messages.record, found.stored)
@@ -505,8 +547,12 @@ class MessageStore(Store[MessageBackend]):
             The message, or None if there is none.
         """
         owner = require_id("conversation_id", conversation_id)
-        row = self.backend.pop(owner, self._messages.record)
-        return None if row is None else self._messages.record(row)
+
+        def check(row: Row) -> Message:
+            return self._messages.record(row, owner)
+
+        row = self.backend.pop(owner, check, checks_all=self.codec is not None)
+        return None if row is None else self._messages.record(row, owner)
 
     @operation("messages")
     def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
@@ -549,7 +595,10 @@ class MessageStore(Store[MessageBackend]):
         owner = require_id("conversation_id", conversation_id)
         last = None if until is None else require_id("until", until)
         copy = snapshot(new_conversation, Conversation)
-        return self.backend.fork(Fork(owner, last, copy, uuid4()))
+        fork = Fork(owner, last, copy, uuid4())
+        if self.codec is None:
+            return self.backend.fork(fork)
+        return fork_decrypted(self.backend, self.codec, fork)
 
     # Traces
 
@@ -561,7 +610,7 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its message is not stored, its id belongs to another message, or it
                 names another conversation than its message.
         """
-        self.backend.store(Turn(trace=snapshot(trace, TurnTrace)))
+        self.backend.store(Turn(trace=self.encoded(snapshot(trace, TurnTrace))))
 
     @operation("traces")
     def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
@@ -579,7 +628,8 @@ class MessageStore(Store[MessageBackend]):
     def get_turn_traces_by_conversation_id(self, conversation_id: str) -> list[TurnTrace]:
         """Return a conversation's traces by `turn_number`, ascending."""
         owner = require_id("conversation_id", conversation_id)
-        return self._decoded(self._traces, self.backend.list_conversation_traces(owner))
+        rows = self.backend.list_conversation_traces(owner)
+        return self._decoded(self._traces, rows, owner)
 
     @operation("traces")
     def get_turn_traces_by_agent_id(
@@ -621,7 +671,12 @@ class MessageStore(Store[MessageBackend]):
         snapshots = distinct(snapshot_all(messages, Message))
         of_turn = None if trace is None else snapshot(trace, TurnTrace)
         if given is not None or snapshots or of_turn is not None:
-            self.backend.store(Turn(given, snapshots, of_turn))
+            turn = Turn(
+                None if given is None else self.encoded(given),
+                list(map(self.encoded, snapshots)),
+                None if of_turn is None else self.encoded(of_turn),
+            )
+            self.backend.store(turn)
 
     @operation("traces")
     def find_turn_traces(
@@ -640,6 +695,7 @@ class MessageStore(Store[MessageBackend]):
     def _find_traces(
         self, where: TraceFilter, limit: int, after: str | None, keep: KeepRows | None = None
     ) -> list[TurnTrace]:
+        self._require_readable(where)
         page = TracePage(where, limit, after)
         return self._page(self._traces, self.backend.find_traces, page, keep)
 
@@ -652,6 +708,7 @@ class MessageStore(Store[MessageBackend]):
             by: "agent", "user", "conversation", "intent", "model" or "day" (UTC).
         """
         wanted = snapshot(where, TraceFilter).record
+        self._require_readable(wanted)
         return self.backend.summarize(wanted, require_usage_key(by))
 
     # Search
@@ -781,6 +838,7 @@ class MessageStore(Store[MessageBackend]):
         hook: Work[Sequence[Row]],
         page: AnyPage,
         keep: KeepRows | None = None,
+        matches: Callable[[AnyRecord], bool] | None = None,
     ) -> list[AnyRecord]:
         """Return a page of records: further ones take the place of those that are left out.
 
@@ -789,10 +847,14 @@ class MessageStore(Store[MessageBackend]):
             hook: reads a page.
             page: which one; its `limit` and `after` are checked here.
             keep: returns those of some rows that are returned; the others are not decoded.
+            matches: whether a record is returned.
         """
+        of = _conversation_of(page)
 
         def decoded(rows: Sequence[Row]) -> list[AnyRecord]:
-            return self._decoded(decoder, rows if keep is None else keep(rows))
+            kept = rows if keep is None else keep(rows)
+            records = self._decoded(decoder, kept, of)
+            return records if matches is None else list(filter(matches, records))
 
         size = None if page.limit is None else require_count("limit", page.limit)
         last = None if page.after is None else require_id("after", page.after)
@@ -809,10 +871,40 @@ class MessageStore(Store[MessageBackend]):
         return records[:size]
 
     def _decoded(
-        self, decoder: RowDecoder[AnyRecord], rows: Sequence[Row]
+        self,
+        decoder: RowDecoder[AnyRecord],
+        rows: Sequence[Row],
+        conversation_id: str | None = None,
     ) -> list[AnyRecord]:
         if are_many(rows):
             # Parsing them here would keep other calls waiting.
-            records: list[AnyRecord] = run_blocking(decoder.records_in_parts, rows)
+            records: list[AnyRecord] = run_blocking(
+                decoder.records_in_parts, rows, conversation_id
+            )
             return records
-        return decoder.records(rows)
+        return decoder.records(rows, conversation_id)
+
+    # Encryption
+
+    def decoder(self, kind: RecordKind) -> RowDecoder[Any]:
+        """Return what makes records of the rows of a kind."""
+        if kind == "conversations":
+            return self._conversations
+        return self._messages if kind == "messages" else self._traces
+
+    def encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
+        """Return a record as it is stored."""
+        return given if self.codec is None else self.codec.encrypted(given)
+
+    def _require_readable(self, where: TraceFilter) -> None:
+        if self.codec is not None:
+            require_readable(where)
+
+
+def _conversation_of(page: object) -> str | None:
+    """Return the conversation whose messages a page has, if it is one."""
+    if isinstance(page, NewestPage):
+        return page.conversation_id
+    if isinstance(page, MessagePage) and page.by == "conversation_id":
+        return page.owner
+    return None
