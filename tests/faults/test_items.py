@@ -22,19 +22,14 @@ from jazzmine import ConflictError, DeleteItem, MemoryItem, PutItem
 from jazzmine.backends.postgres.attempts import Write
 from jazzmine.core import long_term_memory as async_items
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.behaviour.apis import APIS, SYNC, Api, Runner
 from tests.behaviour.stored import everything
-from tests.behaviour.support.async_support import Runner as AsyncRunner
-from tests.behaviour.support.sync_support import Runner as SyncRunner
 from tests.faults.item_writer import SHARED
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import size
 from tests.servers import mongodb, postgres
 from tests.servers.programs import Program
 
-APIS: dict[str, Any] = {
-    "sync": (SyncRunner, LongTermMemoryStore),
-    "async": (AsyncRunner, async_items.LongTermMemoryStore),
-}
 N = ("n",)
 
 
@@ -63,16 +58,15 @@ WRITES: dict[str, Callable[[Any, int], Any]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", APIS, ids=str)
 @pytest.mark.parametrize("name", ["postgres", "mongodb"])
-def test_a_write_whose_reply_was_lost_is_made_once(name: str, api: str, write: str) -> None:
-    make_runner, kind = APIS[api]
+def test_a_write_whose_reply_was_lost_is_made_once(name: str, api: Api, write: str) -> None:
     with (
         NETWORKS[name]() as network,
-        make_runner() as runner,
+        Runner() as runner,
         LongTermMemoryStore.initialize(network.beside) as beside,
     ):
-        store = runner.run(kind.initialize({**network.through, "timeout": 10.0}))
+        store = runner.run(api.LongTermMemoryStore.initialize({**network.through, "timeout": 10.0}))
         written = 0
         # Again and again: a new connection has more replies, because statements are prepared there.
         rounds = 6 if name == "postgres" else 2
@@ -157,7 +151,7 @@ def test_a_write_that_is_made_twice_is_noticed() -> None:
         patch.object(Write, "answer", lambda *_: None),
         pytest.raises(AssertionError),
     ):
-        test_a_write_whose_reply_was_lost_is_made_once("postgres", "sync", "put")
+        test_a_write_whose_reply_was_lost_is_made_once("postgres", SYNC, "put")
 
 
 @pytest.mark.parametrize("name", ["postgres", "mongodb"])

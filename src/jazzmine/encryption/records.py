@@ -7,7 +7,6 @@ are empty, or how many keys its metadata has, does not show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
@@ -22,7 +21,7 @@ from jazzmine.records.sealed import SEALED_KEY, sealed_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["RecordCodec", "merged_metadata", "require_readable"]
+__all__ = ["RecordCodec", "require_readable"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -144,8 +143,7 @@ def _values_type(kind: type[Record]) -> type[BaseModel]:
     created = _VALUES_TYPES.get(kind)
     if created is None:
         fields: dict[str, Any] = {
-            name: (kind.model_fields[name].annotation, empty)
-            for name, empty in ENCRYPTED[kind].items()
+            name: (kind.model_fields[name].annotation, None) for name in ENCRYPTED[kind]
         }
         for name, part in PARTS.get(kind, {}).items():
             of_parts: Any = _values_type(part)
@@ -161,11 +159,13 @@ def _uncover(record: Record, values: BaseModel) -> bool:
         Whether nothing was stored in place of encrypted fields that does not belong there.
     """
     kind, fields, own = type(record), vars(record), vars(values)
+    given = values.__pydantic_fields_set__
     for name, empty in ENCRYPTED[kind].items():
-        value, stored = own[name], fields[name]
-        if stored != (_SOME_ERRORS if kind is TurnTrace and name == "errors" and value else empty):
+        has_errors = kind is TurnTrace and name == "errors" and name in given
+        if fields[name] != (_SOME_ERRORS if has_errors else empty):
             return False
-        fields[name] = value
+        if name in given:
+            fields[name] = own[name]
     for name in PARTS.get(kind, ()):
         parts = own[name]
         if parts is None:
@@ -175,13 +175,3 @@ def _uncover(record: Record, values: BaseModel) -> bool:
         if not all(_uncover(part, value) for part, value in zip(fields[name], parts, strict=True)):
             return False
     return True
-
-
-def merged_metadata(metadata: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return metadata with some values set by key; None removes a key."""
-    # Only those keys are removed that this call says.
-    return {
-        key: value
-        for key, value in {**metadata, **changes}.items()
-        if changes.get(key, 0) is not None
-    }

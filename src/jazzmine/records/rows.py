@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -53,7 +54,7 @@ class RowDecoder(Generic[AnyRecord]):
         self._repairs = repairs
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
-        self._list_validator = TypeAdapter(list[kind]).validator  # type: ignore[valid-type]
+        self._list_validator = _list_adapter(kind).validator
 
     def record(self, row: Row, conversation_id: str | None = None) -> AnyRecord:
         """Return the record of a row.
@@ -158,6 +159,11 @@ class RowDecoder(Generic[AnyRecord]):
         if not isinstance(raw, dict):
             raise unreadable(self._kind, row_id(row), error)
         return self._repairs.record(self._kind, raw)
+
+
+@cache
+def _list_adapter(kind: Any) -> TypeAdapter[list[Any]]:
+    return TypeAdapter(list[kind])
 
 
 def are_many(rows: Sequence[Row]) -> bool:

@@ -296,6 +296,8 @@ class TurnTrace(Record):
         is_continuation: whether the turn went on with the topic of the one before.
         is_cancellation: whether the user cancelled what the conversation was in the middle of.
         metadata: anything else about the turn, as a JSON object.
+        copied_from: the id of the trace that this one is a copy of, as `fork_conversation` makes
+            it; sums leave copies out. None if it is no copy.
     """
 
     omits_defaults: ClassVar[bool] = False
@@ -330,3 +332,4 @@ class TurnTrace(Record):
     is_continuation: bool = True
     is_cancellation: bool = False
     metadata: JsonObject = Field(default_factory=dict)
+    copied_from: Id | None = None

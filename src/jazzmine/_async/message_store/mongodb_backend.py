@@ -22,13 +22,11 @@ from jazzmine._async.message_store.searching import settle_search
 from jazzmine.backends.mongodb.documents import (
     Document,
     document_of,
-    escaped,
     id_of,
     message_documents,
     stored_fields,
     to_row,
     to_rows,
-    unescaped,
 )
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
@@ -71,8 +69,7 @@ from jazzmine.records.hook_arguments import (
 )
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.repair import UNKNOWN_ID
-from jazzmine.records.rows import Row
-from jazzmine.records.sealed import sealed_text
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -309,48 +306,27 @@ class MongoDBBackend(MessageBackend):
 
         return to_row(await self.client.write([document["id"]], attempt))
 
-    async def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        own = {**equal(id=conversation_id), **seen(self.viewer)}
-
-        async def attempt(session: Session | None) -> Document | None:
-            conversations = self.client.collections[CONVERSATIONS]
-            while True:
-                before = await conversations.find_one(own, session=session)
-                if before is None or sealed_text(before.get("metadata")) is not None:
-                    return before
-                fields: Document = {} if title is None else {"title": title}
-                if metadata:
-                    merged = {**unescaped(before.get("metadata") or {}), **metadata}
-                    kept = {k: merged[k] for k in merged if metadata.get(k, 0) is not None}
-                    fields["metadata"] = escaped(kept)
-                if not fields:
-                    return before
-                unchanged = {**own, "metadata": {"$eq": before.get("metadata")}}
-                edited = await conversations.find_one_and_update(
-                    unchanged, {"$set": fields}, return_document=True, session=session
-                )
-                if edited is not None:
-                    return edited
-
-        await self._require_seen(conversation_id)
-        edited_document = await self.client.write([conversation_id], attempt)
-        return None if edited_document is None else to_row(edited_document)
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        raise NotImplementedError
 
     async def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         collection, within = self.client.collections[_COLLECTIONS[kind]], seen(self.viewer)
         if self.viewer is not None and kind != "conversations":
             documents = await self._seen_among(collection, among("id", ids))
             ids, within = list(map(id_of, documents)), {}
+        written = []
         for record_id in ids:
             own = {**equal(id=record_id), **within}
-            await self.client.write([record_id], partial(self._rewrite, collection, own, change))
+            if await self.client.write(
+                [record_id], partial(self._rewrite, collection, own, change)
+            ):
+                written.append(record_id)
+        return written
 
     async def _rewrite(
         self,
@@ -358,12 +334,12 @@ class MongoDBBackend(MessageBackend):
         own: Document,
         change: Callable[[Row], Snapshot[Any] | None],
         session: Session | None,
-    ) -> None:
+    ) -> bool:
         while True:
             stored = await collection.find_one(own, session=session)
             changed = None if stored is None else change(to_row(deepcopy(stored)))
             if stored is None or changed is None:
-                return
+                return False
             new = document_of(changed)
             fields = [name for name in new if new[name] != stored.get(name)]
             unchanged = {name: {"$eq": stored.get(name)} for name in fields}
@@ -373,7 +349,7 @@ class MongoDBBackend(MessageBackend):
                 session=session,
             )
             if result.matched_count:
-                return
+                return True
 
     # A conversation as a log
 
@@ -461,7 +437,10 @@ class MongoDBBackend(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    async def newest_sequence(self) -> Any:
+        return None
+
+    async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
         async def erase_messages(session: Session | None) -> DeletedCounts:
@@ -521,7 +500,8 @@ class MongoDBBackend(MessageBackend):
 
         return await self.client.write([conversation_id], attempt)
 
-    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
+        ids = list(map(row_id, conversations))
         own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
         pruned = await self._erase_conversation(ids[0], own, limit, before)
         is_done = pruned.conversations or not any(pruned)
@@ -529,13 +509,13 @@ class MongoDBBackend(MessageBackend):
 
     async def iter_old(
         self, before: int, size: int, user_id: str | None = None
-    ) -> AsyncIterator[list[str]]:
+    ) -> AsyncIterator[Sequence[Row]]:
         listing, query = OLDEST_CONVERSATIONS, older_than(before)
         while documents := await self._find(
             self.client.collections[CONVERSATIONS], query, listing, size
         ):
             query = listing.after(older_than(before), documents[-1])
-            yield [id_of(document) for document in documents]
+            yield list(map(to_row, documents))
 
     # Reads
 
@@ -610,7 +590,9 @@ class MongoDBBackend(MessageBackend):
         listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
         return await self._page(traces, listing, conversation_id, None, None)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    async def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
         return to_rows(await self._find(traces, listing.of(agent_id), listing, limit, offset))
 

@@ -314,6 +314,13 @@ class ScopedMessageStore(MessageStore):
                 self.require_open()
 
     @composed
+    async def count_messages(self, conversation_ids: Iterable[str]) -> dict[str, int]:
+        """Return how many messages conversations have; 0 for one that is not the user's."""
+        wanted = list(conversation_ids)
+        own = [one for one in wanted if await self._has(one)]
+        return {**dict.fromkeys(wanted, 0), **await self._store.count_messages(own)}
+
+    @composed
     async def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
         """Return the newest messages of a conversation of the user that are not flagged."""
         if not await self._has(conversation_id):
@@ -332,6 +339,13 @@ class ScopedMessageStore(MessageStore):
         if after is not None:
             budget["after"] = after
         return await self._store.get_context_window(conversation_id, **budget)
+
+    @composed
+    async def edit_message(self, message_id: str, **fields: Any) -> Message:
+        """Change some fields of a message in a conversation of the user."""
+        if not await self._sees("messages", require_id("message_id", message_id)):
+            raise NotFoundError(f"message {message_id!r} is not stored")
+        return await self._store.edit_message(message_id, **fields)
 
     @composed
     async def delete_message(self, message_id: str) -> bool:
@@ -566,3 +580,11 @@ class ScopedMessageStore(MessageStore):
     async def prune_conversations(self, *, user_id: str | None = None, **bounds: Any) -> int:
         """Delete old conversations of the user."""
         return await self._store.prune_conversations(user_id=self._own(user_id), **bounds)
+
+    @composed
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Raise `ScopeError` unless both are the user."""
+        return await self._store.move_user(
+            self._own(require_id("from_user_id", from_user_id)),
+            self._own(require_id("to_user_id", to_user_id)),
+        )

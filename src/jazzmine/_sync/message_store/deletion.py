@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Callable
+from collections.abc import Iterator, Callable, Sequence
 from contextlib import contextmanager
 from time import time_ns
 
@@ -13,7 +13,7 @@ from jazzmine.deadline import begin_call
 from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.hook_arguments import ConversationPage
 from jazzmine.records.log import Erasure
-from jazzmine.records.rows import row_id
+from jazzmine.records.rows import Row, row_id
 
 __all__ = ["delete_in_steps", "erase_conversations", "prune_in_steps", "step"]
 
@@ -47,9 +47,10 @@ def delete_in_steps(
         require_open: raises if the store was closed meanwhile.
     """
     total = DeletedCounts()
+    newest = backend.newest_sequence()
     while True:
         with step():
-            erased = backend.erase(user_id, backend.deleted_at_once)
+            erased = backend.erase(user_id, backend.deleted_at_once, newest)
         if not any(erased):
             return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
         total = total.plus(erased)
@@ -86,6 +87,7 @@ def prune_in_steps(
     backend: MessageBackend,
     before: int,
     limit: int,
+    choose: Callable[[Sequence[Row]], Sequence[Row]],
     require_open: Callable[[], None],
     user_id: str | None,
 ) -> int:
@@ -95,16 +97,18 @@ def prune_in_steps(
         backend: where they are.
         before: a time, in ms; what is younger stays.
         limit: how many at most.
+        choose: returns those of some rows whose conversations may be deleted.
         require_open: raises if the store was closed meanwhile.
         user_id: whose conversations; None is anybody's.
     """
     pruned = 0
-    for ids in backend.iter_old(before, _OLD_AT_ONCE, user_id):
-        while ids and pruned < limit:
-            chosen = ids[: limit - pruned]
+    for rows in backend.iter_old(before, _OLD_AT_ONCE, user_id):
+        left = choose(rows)
+        while left and pruned < limit:
+            chosen = left[: limit - pruned]
             with step():
                 deleted, done = backend.prune(chosen, before, backend.deleted_at_once)
-            pruned, ids = pruned + deleted, ids[done:]
+            pruned, left = pruned + deleted, left[done:]
             require_open()
         if pruned == limit:
             break

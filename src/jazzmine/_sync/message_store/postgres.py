@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine._sync.clients.postgres import new_client
@@ -23,7 +23,6 @@ from jazzmine.backends.postgres.rows import (
     append_parameters,
     are_finite,
     conversation_json,
-    edit_parameters,
     filter_parameters,
     many_json,
     message_json,
@@ -52,7 +51,7 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.analyser import Analyser, analyser_for
@@ -180,31 +179,29 @@ class PostgresBackend(MessageBackend):
         answer = self._client.write(sql.CREATE_CONVERSATION, parameters, line=owner)
         return _row(conversation.record.id, answer)
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        parameters = edit_parameters(conversation_id, title, metadata)
-        owner = to_text(conversation_id)
-        answer = self._seen.write(sql.EDIT_CONVERSATION, parameters, line=owner)
-        return _row(conversation_id, answer)
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        raise NotImplementedError
 
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         left = list(map(to_text, ids))
+        done: list[str] = []
         while left:
             rows = self._seen.rows(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
-                return
+                return done
             parameters = rewrite_parameters(kind, changed)
             answer = self._client.write(sql.REWRITE[kind], parameters)
             written = set(json.loads(answer))
+            done += map(from_text, written)
             left = [record_id for record_id, _, _ in changed if record_id not in written]
+        return done
 
     # A conversation as a log
 
@@ -276,7 +273,10 @@ class PostgresBackend(MessageBackend):
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    def newest_sequence(self) -> Any:
+        return None
+
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         parameters = {"user": to_text(user_id), "limit": limit}
         must_repeat = True
         erased = DeletedCounts()
@@ -288,7 +288,8 @@ class PostgresBackend(MessageBackend):
             self._client.erase_results(to_text(user_id))
         return erased
 
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
+        ids = [row_id(row) for row in conversations]
         parameters = {"ids": list(map(to_text, ids)), "before": before, "limit": limit}
         answer = self._seen.write(sql.PRUNE, parameters, is_repeatable=False)
         pruned, done = json.loads(answer)
@@ -296,11 +297,12 @@ class PostgresBackend(MessageBackend):
 
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
-    ) -> Iterator[list[str]]:
+    ) -> Iterator[Sequence[Row]]:
         parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
         while rows := self._seen.rows(sql.OLD_CONVERSATIONS, parameters):
             _, parameters["time"], parameters["seq"] = rows[-1]
-            yield [from_text(row[0]) for row in rows]
+            old = [self.get_conversation(from_text(row[0])) for row in rows]
+            yield [row for row in old if row is not None]
 
     # Reads
 
@@ -352,7 +354,9 @@ class PostgresBackend(MessageBackend):
         parameters = {"owner": to_text(conversation_id)}
         return stored_rows(self._seen.rows(sql.TRACES_OF_CONVERSATION, parameters))
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
         return stored_rows(self._seen.rows(sql.traces_of_agent(limit, offset), page))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
@@ -39,7 +39,7 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -208,13 +208,10 @@ class SQLiteBackend(MessageBackend):
             return stored
         return self._write(lambda connection: writes.create(connection, conversation))
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        """Change the title and some of the metadata."""
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all records of one user another's."""
         return self._write(
-            lambda connection: writes.edit(connection, conversation_id, title, metadata),
-            conversations=[conversation_id],
+            lambda connection: writes.move_user(connection, from_user_id, to_user_id)
         )
 
     def rewrite(
@@ -222,9 +219,9 @@ class SQLiteBackend(MessageBackend):
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         """Store other versions of records in one transaction."""
-        self._write(
+        return self._write(
             lambda connection: writes.rewrite(connection, kind, ids, change),
             conversations=ids if kind == "conversations" else (),
             messages=ids if kind == "messages" else (),
@@ -270,33 +267,42 @@ class SQLiteBackend(MessageBackend):
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    def newest_sequence(self) -> tuple[int, int, int]:
+        """Return the numbers of the records that were first stored last."""
+        row = self._read(
+            lambda connection, _: connection.execute(sql.NEWEST_SEQUENCES).fetchone()
+        )
+        conversation, message, trace = row
+        return conversation or 0, message or 0, trace or 0
+
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
         # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         everywhere = self.viewer is None
         erased = self._write(
-            lambda connection: erasure.erase(connection, user_id, limit, everywhere), flushed=False
+            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere),
+            flushed=False,
         )
         if not any(erased):
             self._write(write_unchanged)
             self.client.purge()
         return erased
 
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations."""
         pruned, done = self._write(
-            lambda connection: erasure.prune(connection, ids, before, limit),
-            conversations=ids,
+            lambda connection: erasure.prune(connection, conversations, before, limit),
+            conversations=list(map(row_id, conversations)),
             flushed=False,
         )
-        if done == len(ids):
+        if done == len(conversations):
             self._write(write_unchanged)
         return pruned, done
 
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
-    ) -> Iterator[list[str]]:
-        """Yield the ids of old conversations."""
+    ) -> Iterator[Sequence[Row]]:
+        """Yield the rows of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
         while True:
             parameters = [before, *cursor, user_id, user_id, before, size]
@@ -304,7 +310,7 @@ class SQLiteBackend(MessageBackend):
             if not rows:
                 return
             cursor = (rows[-1][2], rows[-1][3])
-            yield [str(row[0], "utf-8") for row in rows]
+            yield rows
 
     # Reads
 
@@ -360,7 +366,9 @@ class SQLiteBackend(MessageBackend):
         parameters = [conversation_id]
         return self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         """Return traces of an agent."""
         parameters = [agent_id, limit_of(limit), limit_of(offset)]
         return self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)

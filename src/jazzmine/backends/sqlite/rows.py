@@ -55,5 +55,6 @@ def trace_values(record: TurnTrace, body: bytes) -> Values:
         sum(call.cost_usd or 0.0 for call in calls),
         record.detected_intent,
         bool(record.errors),
+        record.copied_from is not None,
         body.decode(),
     )

@@ -148,6 +148,7 @@ def summarize(
         key, matching, turns = _MODEL, _CALLS, _OF_CALLS
     else:
         key, matching, turns = _KEYS[by], _TURNS, _OF_TURNS
+    condition = f"NOT is_copy AND {condition}"
     query = _SUMS.format(matching=matching.format(key=key, condition=condition), turns=turns)
     rows = connection.execute(query, parameters).fetchall()
     summaries = [_summary(row, by) for row in rows]
