@@ -17,7 +17,13 @@ from jazzmine.records.conversation_log import (
 )
 from jazzmine.records.hook_arguments import MessagePage
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
-from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole
+from jazzmine.records.messages import (
+    Conversation,
+    FoundMessage,
+    Message,
+    MessageRole,
+    SearchOrder,
+)
 from jazzmine.records.owners import (
     id_taken,
     require_own,
@@ -28,7 +34,6 @@ from jazzmine.records.owners import (
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.query import SearchOrder
 
 __all__ = ["ScopedMessageStore"]
 

@@ -35,7 +35,6 @@ __all__ = [
     "expired",
     "higher_revisions",
     "is_live",
-    "is_seen",
     "live",
     "namespaces_pipeline",
     "next_revisions",
@@ -45,7 +44,6 @@ __all__ = [
     "replaced",
     "rewritten",
     "row_of",
-    "seen",
     "sort_of",
 ]
 
@@ -128,9 +126,9 @@ def document_of(change: ItemChange, revision: int, created_at: int, updated_at: 
     return document
 
 
-def renewed(renewal: Renewal, viewer: str | None) -> UpdateOne:
-    """Return the update of an item (of the viewer) that sets when it expires."""
-    own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}, **seen(viewer)}
+def renewed(renewal: Renewal) -> UpdateOne:
+    """Return the update of an item that sets when it expires."""
+    own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}}
     if renewal.expires_at is None:
         return UpdateOne({"$and": [own, live()]}, {"$unset": {"expires_at": ""}})
     return UpdateOne({"$and": [own, live()]}, {"$set": {"expires_at": renewal.expires_at}})
@@ -169,24 +167,19 @@ def live(at: int | None = None) -> Document:
     return {"$or": [{"expires_at": {"$exists": False}}, is_later]}
 
 
-def expired() -> Document:
-    """Return the query for the items that have expired."""
-    return {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", _NOW]}}
+def expired(user_id: str | None) -> Document:
+    """Return the query for the items that have expired; of a user, if one is given."""
+    expired = {"expires_at": {"$exists": True}, "$expr": {"$lte": ["$expires_at", _NOW]}}
+    return {**expired, **_of_user(user_id)}
+
+
+def _of_user(user_id: str | None) -> Document:
+    return {} if user_id is None else {"user_id": {"$eq": user_id}}
 
 
 def is_live(document: Document | None, now: int) -> bool:
     """Return whether there is an item that has not expired."""
     return document is not None and document.get("expires_at", now + 1) > now
-
-
-def seen(viewer: str | None) -> Document:
-    """Return the query for the items of a user; None is everybody."""
-    return {} if viewer is None else {"user_id": {"$eq": viewer}}
-
-
-def is_seen(document: Document | None, viewer: str | None) -> bool:
-    """Return whether an item is the viewer's, or there is no viewer."""
-    return viewer is None or (document is not None and document.get("user_id") == viewer)
 
 
 def page_query(query: ItemQuery, after: Cursor | None) -> Document:
@@ -220,13 +213,13 @@ def projection(query: ItemQuery) -> dict[str, int]:
     return dict.fromkeys(left_out[query.reads].split(), 0)
 
 
-def namespaces_pipeline(prefix: str, first: str, limit: int, viewer: str | None) -> list[Any]:
+def namespaces_pipeline(prefix: str, first: str, limit: int, user_id: str | None) -> list[Any]:
     """Return the pipeline for the namespaces that have items, from `first` on."""
     bounds = {"$gte": first, "$lt": end_of(prefix)} if prefix else {"$gte": first}
     separator = {"$indexOfBytes": ["$id", "\x01\x01"]}
     namespace = {"$substrBytes": ["$id", 0, {"$add": [separator, 1]}]}
     return [
-        {"$match": {"$and": [{"id": bounds, **seen(viewer)}, live()]}},
+        {"$match": {"$and": [{"id": bounds, **_of_user(user_id)}, live()]}},
         {"$group": {"_id": namespace}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},
