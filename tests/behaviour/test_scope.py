@@ -44,6 +44,7 @@ OF_THE_USER = {
     "get_messages_by_user_id",
     "get_or_create_conversation",
     "get_turn_traces_by_agent_id",
+    "move_user",
     "ping",
     "prune_conversations",
     "search_messages",
@@ -147,6 +148,10 @@ async def test_another_user_as_an_argument_is_refused(
         lambda: own.find_turn_traces(of_stranger),
         lambda: own.summarize_usage(of_stranger, by="agent"),
         lambda: own.erase_user(STRANGER),
+        lambda: own.move_user("u1", STRANGER),
+        lambda: own.move_user(STRANGER, "u1"),
+        lambda: own.prune_conversations(before=1, user_id=STRANGER),
+        lambda: own.get_conversations_by_agent_id("a1", user_id=STRANGER),
     ]
 
     for call in calls:

@@ -64,7 +64,7 @@ async def iter_records(
         kind: which records.
         size: how many rows are read at a time, at the most.
     """
-    decoder = store.decoder(kind)
+    decoder = store._decoder_of(kind)
     async for rows in store.backend.iter_stored(kind, size):
         yield decoder.records(rows)
 
@@ -75,7 +75,7 @@ async def store_records(store: MessageStore, kind: RecordKind, records: Sequence
     The call is safe to repeat, and not all or nothing on every back end.
     """
     given: dict[str, Sequence[Any]] = dict.fromkeys(("conversations", "messages", "traces"), ())
-    given[kind] = [store.encoded(Snapshot(record)) for record in records]
+    given[kind] = [store._encoded(Snapshot(record)) for record in records]
     await store.backend.store_many(**given)
 
 
@@ -95,12 +95,12 @@ async def iter_items(
         size: how many are read at a time.
     """
     decoder, query = ItemDecoder(), ItemQuery(reads="all", at=at)
-    rows = await store.rows(query, size, None)
+    rows = await store._rows(query, size, None)
     while rows:
         yield decoder.stored_items(rows)
         if len(rows) < size:
             break
-        rows = await store.rows(query, size, cursor_of(rows[-1]))
+        rows = await store._rows(query, size, cursor_of(rows[-1]))
 
 
 async def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem]) -> None:
@@ -113,7 +113,7 @@ async def restore_items(store: LongTermMemoryStore, items: Sequence[StoredItem])
     changes = [
         ItemChange(path_of(item.namespace, item.key), ANY, item, item.vector) for item in items
     ]
-    await store.backend.restore(list(map(store.encoded, changes)))
+    await store.backend.restore(list(map(store._encoded, changes)))
 
 
 # Keys

@@ -163,18 +163,18 @@ class MessageStore(Store[MessageBackend]):
     @operation()
     async def store_conversation(self, conversation: Conversation) -> None:
         """Store a conversation, in place of the one with the same id if there is one."""
-        await self.backend.store(Turn(self.encoded(snapshot(conversation, Conversation))))
+        await self.backend.store(Turn(self._encoded(snapshot(conversation, Conversation))))
 
     @operation()
     async def update_conversation(self, conversation: Conversation) -> None:
         """Do the same as `store_conversation`."""
-        await self.backend.store(Turn(self.encoded(snapshot(conversation, Conversation))))
+        await self.backend.store(Turn(self._encoded(snapshot(conversation, Conversation))))
 
     @operation()
     async def get_or_create_conversation(self, conversation: Conversation) -> Conversation:
         """Return the stored conversation with the same id; store this one if there is none."""
         given = snapshot(conversation, Conversation)
-        row = await self.backend.create_conversation(self.encoded(given))
+        row = await self.backend.create_conversation(self._encoded(given))
         return given.record if row is None else self._conversations.record(row)
 
     @operation()
@@ -325,12 +325,12 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its conversation is not stored, or a message with its id is stored in
                 another one.
         """
-        await self.backend.store(Turn(messages=[self.encoded(snapshot(message, Message))]))
+        await self.backend.store(Turn(messages=[self._encoded(snapshot(message, Message))]))
 
     @operation()
     async def update_message(self, message: Message) -> None:
         """Do the same as `store_message`."""
-        await self.backend.store(Turn(messages=[self.encoded(snapshot(message, Message))]))
+        await self.backend.store(Turn(messages=[self._encoded(snapshot(message, Message))]))
 
     @operation()
     async def edit_message(self, message_id: str, **fields: Any) -> Message:
@@ -372,7 +372,7 @@ class MessageStore(Store[MessageBackend]):
         """
         snapshots = distinct(snapshot_all(messages, Message))
         if snapshots:
-            await self.backend.store(Turn(messages=list(map(self.encoded, snapshots))))
+            await self.backend.store(Turn(messages=list(map(self._encoded, snapshots))))
 
     @operation("messages")
     async def get_message_by_id(self, message_id: str) -> Message | None:
@@ -590,8 +590,8 @@ class MessageStore(Store[MessageBackend]):
         if not snapshots:
             return []
         ordered = in_order(snapshots)
-        encoded = list(map(self.encoded, ordered))
-        trace_encoded = None if of_trace is None else self.encoded(of_trace)
+        encoded = list(map(self._encoded, ordered))
+        trace_encoded = None if of_trace is None else self._encoded(of_trace)
         given = Append(owner, encoded, expected_last, trace_encoded, replace_after)
         found = await self.backend.append(given)
         if isinstance(found, Refusal):
@@ -694,7 +694,7 @@ class MessageStore(Store[MessageBackend]):
             IntegrityError: its message is not stored, its id belongs to another message, or it
                 names another conversation than its message.
         """
-        await self.backend.store(Turn(trace=self.encoded(snapshot(trace, TurnTrace))))
+        await self.backend.store(Turn(trace=self._encoded(snapshot(trace, TurnTrace))))
 
     @operation("traces")
     async def get_turn_trace_by_id(self, trace_id: str) -> TurnTrace | None:
@@ -756,9 +756,9 @@ class MessageStore(Store[MessageBackend]):
         of_turn = None if trace is None else snapshot(trace, TurnTrace)
         if given is not None or snapshots or of_turn is not None:
             turn = Turn(
-                None if given is None else self.encoded(given),
-                list(map(self.encoded, snapshots)),
-                None if of_turn is None else self.encoded(of_turn),
+                None if given is None else self._encoded(given),
+                list(map(self._encoded, snapshots)),
+                None if of_turn is None else self._encoded(of_turn),
             )
             await self.backend.store(turn)
 
@@ -967,7 +967,7 @@ class MessageStore(Store[MessageBackend]):
         def change(row: Row) -> Snapshot[AnyRecord]:
             version = snapshot(edited(decoder.record(row)), record_type)
             versions.append(version.record)
-            return self.encoded(version)
+            return self._encoded(version)
 
         if not await self.backend.rewrite(kind, [record_id], change):
             raise NotFoundError(f"{record_type.__name__.lower()} {record_id!r} is not stored")
@@ -1029,13 +1029,13 @@ class MessageStore(Store[MessageBackend]):
 
     # Encryption
 
-    def decoder(self, kind: RecordKind) -> RowDecoder[Any]:
+    def _decoder_of(self, kind: RecordKind) -> RowDecoder[Any]:
         """Return what makes records of the rows of a kind."""
         if kind == "conversations":
             return self._conversations
         return self._messages if kind == "messages" else self._traces
 
-    def encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
+    def _encoded(self, given: Snapshot[AnyRecord]) -> Snapshot[AnyRecord]:
         """Return a record as it is stored."""
         return given if self.codec is None else self.codec.encrypted(given)
 

@@ -299,7 +299,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         while True:
             # Further items take the place of those that cannot be read.
             wanted = None if size is None else size - len(items)
-            rows = self.rows(query, wanted, cursor)
+            rows = self._rows(query, wanted, cursor)
             items += self._decoder.items(rows)
             if len(items) == size or len(rows) != wanted:
                 return items
@@ -394,7 +394,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         rankings: list[Ranking] = []
         if by != "vectors":
             newest = replace(wanted, order="updated", reads="values")
-            rows = self.rows(newest, _SEARCHED, None)
+            rows = self._rows(newest, _SEARCHED, None)
             texts = {path_text(row): text_of(self._decoder.value(row)) for row in rows}
             rankings.append(ranked_by_words(text, texts))
         if by != "words" and self.embed is not None:
@@ -461,7 +461,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         items = self._decoder.items(rows)
         return {path_of(item.namespace, item.key): item for item in items}
 
-    def rows(
+    def _rows(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items, decrypted."""
@@ -475,7 +475,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
     ) -> Sequence[ItemRow]:
         return rows if self.codec is None else decrypted(self.codec, rows, reads)
 
-    def encoded(self, change: ItemChange) -> ItemChange:
+    def _encoded(self, change: ItemChange) -> ItemChange:
         """Return a change as it is stored."""
         return change if self.codec is None else self.codec.encrypted(change)
 
@@ -487,7 +487,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
             return []
         if self.embed is not None:
             prepared = self._with_vectors(changes, prepared)
-        outcomes = self.backend.apply(list(map(self.encoded, prepared)))
+        outcomes = self.backend.apply(list(map(self._encoded, prepared)))
         if isinstance(outcomes, ItemConflict):
             conflict = prepared[outcomes.index]
             raise item_conflict(conflict.path, conflict.expected, outcomes.revision)
@@ -516,7 +516,7 @@ class LongTermMemoryStore(Store[ItemBackend]):
         ranking: Ranking = []
         cursor = None
         while True:
-            rows = self.rows(query, _AT_ONCE, cursor)
+            rows = self._rows(query, _AT_ONCE, cursor)
             ranking += ranked_by_vector(wanted, ((path_text(row), row[2]) for row in rows))
             if len(rows) < _AT_ONCE:
                 return sorted(ranking, key=lambda pair: -pair[1])
