@@ -27,6 +27,7 @@ from jazzmine.config import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import pending_changes
 
 __all__ = [
     "POLL",
@@ -199,7 +200,7 @@ def require_memory(config: BackendConfig) -> None:
 def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -> list[str]:
     """Return what opening a store would create or change."""
     with refusals():
-        return store.backend.pending()
+        return pending_changes(store)
 
 
 def _require_current(

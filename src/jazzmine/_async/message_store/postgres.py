@@ -15,7 +15,6 @@ from jazzmine._async.message_store.backend import (
 from jazzmine._async.message_store.building import built
 from jazzmine._async.message_store.searching import run_analysis, settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.postgres import statements as sql
 from jazzmine.backends.postgres import trace_statements as trace_sql
 from jazzmine.backends.postgres import word_index as words
@@ -37,6 +36,7 @@ from jazzmine.backends.postgres.rows import (
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
 from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.errors import (
     ConfigurationError,
     ConflictError,
@@ -85,7 +85,7 @@ class PostgresMessageStore(MessageStore):
     def __init__(self, config: PostgresConfig, client: PostgresClient | None = None) -> None:
         PostgresConfig.require(config)
         client = client or new_client(config, MESSAGE_TABLES)
-        super().__init__(sealed_messages(PostgresBackend(config, client), config))
+        super().__init__(PostgresBackend(config, client), record_codec(config))
 
 
 class PostgresBackend(MessageBackend):

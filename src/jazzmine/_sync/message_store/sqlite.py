@@ -17,7 +17,6 @@ from jazzmine._sync.message_store.backend import (
 )
 from jazzmine._sync.message_store.searching import settle_search
 from jazzmine._sync.message_store.store import MessageStore
-from jazzmine._sync.views.seal import sealed_messages
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import statements as sql
@@ -26,6 +25,7 @@ from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
 from jazzmine.config import SQLiteConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
 from jazzmine.records.hook_arguments import (
@@ -291,7 +291,7 @@ class SQLiteBackend(MessageBackend):
         """Yield the rows of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
         while True:
-            parameters = [before, *cursor, before, size]
+            parameters = [before, *cursor, user_id, user_id, before, size]
             rows = self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
             if not rows:
                 return
@@ -318,9 +318,10 @@ class SQLiteBackend(MessageBackend):
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         """Return a page of conversations."""
-        by, owner, where, limit, after, _ = page
-        listing = queries.CONVERSATIONS_BY[by, bool(where)]
-        parameters = [owner, json.dumps(where)] if where else [owner]
+        by, owner, where, limit, after, user_id = page
+        listing = queries.CONVERSATIONS_BY[by, bool(where), user_id is not None]
+        parameters = [owner, *([json.dumps(where)] if where else [])]
+        parameters += [] if user_id is None else [user_id]
         records = None if where else limit
         return self._rows(records, queries.page, listing, parameters, limit, after)
 
@@ -449,4 +450,4 @@ class SQLiteMessageStore(MessageStore):
         backend = SQLiteBackend(
             client or file_client(config, MESSAGE_TABLES), config.search_language
         )
-        super().__init__(sealed_messages(backend, config))
+        super().__init__(backend, record_codec(config))
