@@ -28,6 +28,7 @@ NAMES = {
     "AbstractAsyncContextManager": "AbstractContextManager",
     "AsyncClientSession": "ClientSession",
     "AsyncCollection": "Collection",
+    "AsyncConnection": "Connection",
     "AsyncDatabase": "Database",
     "AsyncMongoClient": "MongoClient",
     "AsyncRawCursor": "RawCursor",
@@ -37,6 +38,7 @@ NAMES = {
     "async_concurrency": "sync_concurrency",
     "async_postgres": "sync_postgres",
     "async_redis": "sync_redis",
+    "wait_async": "wait",
     "wait_conn_async": "wait_conn",
 }
 

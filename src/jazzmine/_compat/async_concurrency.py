@@ -25,6 +25,7 @@ __all__ = [
     "run_blocking",
     "run_detached",
     "run_given",
+    "run_in_task",
     "sleep",
 ]
 
@@ -232,3 +233,21 @@ async def run_given(function: Callable[..., Any], *args: Any) -> Any:
     """Return the result of a user's function, which may be a coroutine function or block."""
     result = await run_blocking(function, *args)
     return await result if isawaitable(result) else result
+
+
+_running: set[asyncio.Future[Any]] = set()
+
+
+async def run_in_task(work: Work[T]) -> T:
+    """Do some work in a task, which is cancelled once, however often this call is cancelled.
+
+    The task ends by itself then: this call does not wait for that.
+    """
+    task = asyncio.ensure_future(work())
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise

@@ -81,7 +81,7 @@ class PostgresBackend(WorkingMemoryBackend):
         self._start()
 
     async def ping(self) -> None:
-        await self._client.rows("SELECT 1")
+        await self._client.run("SELECT 1")
 
     async def load(
         self,
@@ -142,7 +142,7 @@ class PostgresBackend(WorkingMemoryBackend):
     async def conversations(self, deadline: Deadline) -> list[str]:
         return [
             from_text(row[0])
-            for row in await self._client.rows(sql.CONVERSATIONS, deadline=deadline)
+            for row in await self._client.run(sql.CONVERSATIONS, deadline=deadline)
         ]
 
     async def replace(
@@ -152,11 +152,11 @@ class PostgresBackend(WorkingMemoryBackend):
         return bool(await self._row(sql.REPLACE, conversation_id, parameters, deadline))
 
     async def count(self, deadline: Deadline) -> int:
-        return int((await self._client.rows(sql.COUNT, deadline=deadline))[0][0])
+        return int((await self._client.run(sql.COUNT, deadline=deadline))[0][0])
 
     async def owned_by(self, user_id: str, deadline: Deadline) -> Owned:
         parameters = {"user": to_text(user_id)}
-        rows = await self._client.rows(sql.CONVERSATIONS_OF, parameters, deadline=deadline)
+        rows = await self._client.run(sql.CONVERSATIONS_OF, parameters, deadline=deadline)
         found: Owned = Owned([], [])
         for conversation_id, is_aside in rows:
             found[is_aside].append(from_text(conversation_id))
@@ -166,9 +166,9 @@ class PostgresBackend(WorkingMemoryBackend):
         self, user_id: str, conversation_ids: Sequence[str], deadline: Deadline
     ) -> None:
         for statement in (sql.DELETE_SET_ASIDE, sql.EMPTY_EXPIRED):
-            await self._client.rows(statement, {"user": to_text(user_id)}, deadline=deadline)
+            await self._client.run(statement, {"user": to_text(user_id)}, deadline=deadline)
         # The ids of conversations that were erased before may be of the user's name.
-        while len(await self._client.rows(sql.SWEEP, deadline=deadline)) == sql.SWEPT_AT_ONCE:
+        while len(await self._client.run(sql.SWEEP, deadline=deadline)) == sql.SWEPT_AT_ONCE:
             pass
 
     async def _stored(
@@ -185,8 +185,8 @@ class PostgresBackend(WorkingMemoryBackend):
     async def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
-            deleted = await self._client.rows(sql.SWEEP)
-            await self._client.rows(sql.SWEEP_CORRUPT)
+            deleted = await self._client.run(sql.SWEEP)
+            await self._client.run(sql.SWEEP_CORRUPT)
         except JazzmineError:
             return
         if len(deleted) == sql.SWEPT_AT_ONCE:
@@ -204,5 +204,5 @@ class PostgresBackend(WorkingMemoryBackend):
         about: dict[str, object] = {"id": to_text(conversation_id), **parameters}
         if mark is not None:
             about |= mark._asdict()
-        rows = await self._client.rows(statement, about, deadline=deadline)
+        rows = await self._client.run(statement, about, deadline=deadline)
         return rows[0] if rows else ()
