@@ -30,7 +30,6 @@ __all__ = [
     "Listing",
     "among",
     "count_by_conversation",
-    "duplicates",
     "equal",
     "flag",
     "older_than",
@@ -90,15 +89,6 @@ def count_by_conversation(query: Document) -> list[Document]:
     """Build the pipeline that counts the documents of a query by conversation."""
     group = {"_id": "$conversation_id", "count": {"$sum": 1}}
     return [{"$match": query}, {"$project": {"_id": 0, "conversation_id": 1}}, {"$group": group}]
-
-
-def duplicates(field: str) -> list[Document]:
-    """Build the pipeline that finds a value which several documents have in a field, if any."""
-    return [
-        {"$group": {"_id": f"${field}", "count": {"$sum": 1}}},
-        {"$match": {"count": {"$gt": 1}}},
-        {"$limit": 1},
-    ]
 
 
 @dataclass(frozen=True)
