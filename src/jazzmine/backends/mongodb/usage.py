@@ -39,6 +39,8 @@ _SUMS = (
     "cache_write_tokens",
     "reasoning_tokens",
     "cost_usd",
+    "unreported_calls",
+    "unpriced_calls",
     "total_energy_kwh",
     "total_co2_g",
 )
@@ -83,6 +85,8 @@ def _turns(key: Any) -> list[Document]:
         "cache_write_tokens": _sum_of_calls("$$call.cache_write_tokens"),
         "reasoning_tokens": _sum_of_calls("$$call.reasoning_tokens"),
         "cost_usd": _sum_of_calls("$$call.cost_usd"),
+        "unreported_calls": _sum_of_calls(_not_above("$$call.prompt_tokens", 0)),
+        "unpriced_calls": _sum_of_calls(_not_above("$$call.cost_usd", None)),
         "latency_ms": "$total_latency_ms",
         "total_energy_kwh": "$total_energy_kwh",
         "total_co2_g": "$total_co2_g",
@@ -92,6 +96,11 @@ def _turns(key: Any) -> list[Document]:
 
 def _sum_of_calls(number: Any) -> Document:
     return {"$sum": {"$map": {"input": "$llm_calls", "as": "call", "in": number}}}
+
+
+def _not_above(number: str, least: int | None) -> Document:
+    """Build an expression that is 1 if a number is missing or not above another one."""
+    return {"$cond": [{"$gt": [number, least]}, 0, 1]}
 
 
 def _calls() -> list[Document]:
@@ -109,6 +118,8 @@ def _calls() -> list[Document]:
         "cache_write_tokens": "$call.cache_write_tokens",
         "reasoning_tokens": "$call.reasoning_tokens",
         "cost_usd": "$call.cost_usd",
+        "unreported_calls": _not_above("$call.prompt_tokens", 0),
+        "unpriced_calls": _not_above("$call.cost_usd", None),
         "latency_ms": "$call.latency_ms",
         "total_energy_kwh": {"$literal": 0.0},
         "total_co2_g": {"$literal": 0.0},
