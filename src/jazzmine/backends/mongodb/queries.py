@@ -32,6 +32,7 @@ __all__ = [
     "count_by_conversation",
     "equal",
     "flag",
+    "missing_owners",
     "older_than",
     "other_traces",
     "owned_by",
@@ -89,6 +90,22 @@ def count_by_conversation(query: Document) -> list[Document]:
     """Build the pipeline that counts the documents of a query by conversation."""
     group = {"_id": "$conversation_id", "count": {"$sum": 1}}
     return [{"$match": query}, {"$project": {"_id": 0, "conversation_id": 1}}, {"$group": group}]
+
+
+def missing_owners(field: str, owners: str) -> list[Document]:
+    """Build the pipeline that finds the owners of documents that are not stored.
+
+    Args:
+        field: the field that has the owner's id.
+        owners: the collection of the owners.
+    """
+    owner = {"from": owners, "localField": "_id", "foreignField": "id", "as": "owner"}
+    return [
+        {"$group": {"_id": f"${field}"}},
+        {"$lookup": owner},
+        {"$match": {"owner": []}},
+        {"$project": {"owner": 0}},
+    ]
 
 
 @dataclass(frozen=True)
