@@ -147,7 +147,7 @@ def _refused(table: str, reason: str) -> str:
     return f"""
 CASE WHEN (SELECT count(*) FROM stored_{table}) < json_array_length(%({table})s::json) THEN
     $schema.jazzmine_refuse((
-        SELECT format('%L {reason} %L', id, conversation_id)
+        SELECT quote_literal(id) || ' {reason} ' || quote_literal(conversation_id)
         FROM json_to_recordset(%({table})s::json) AS given (id text, conversation_id text)
         WHERE id NOT IN (SELECT id FROM stored_{table}) LIMIT 1)) END"""
 
