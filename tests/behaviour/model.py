@@ -504,6 +504,8 @@ def _summary(key: str, traces: list[TurnTrace], by: str) -> UsageSummary:
         cache_write_tokens=sum(call.cache_write_tokens for call in calls),
         reasoning_tokens=sum(call.reasoning_tokens for call in calls),
         cost_usd=sum(call.cost_usd for call in calls if call.cost_usd is not None),
+        unreported_calls=sum(call.prompt_tokens <= 0 for call in calls),
+        unpriced_calls=sum(call.cost_usd is None for call in calls),
         mean_latency_ms=math.fsum(latencies) / len(latencies),
         p50_latency_ms=latencies[math.ceil(len(latencies) * 0.50) - 1],
         p95_latency_ms=latencies[math.ceil(len(latencies) * 0.95) - 1],

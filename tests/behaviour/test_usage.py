@@ -65,6 +65,8 @@ async def test_the_figures_are_of_plain_types(chat: MessageStore) -> None:
         "cache_write_tokens": int,
         "reasoning_tokens": int,
         "cost_usd": float,
+        "unreported_calls": int,
+        "unpriced_calls": int,
         "mean_latency_ms": float,
         "p50_latency_ms": int,
         "p95_latency_ms": int,
@@ -251,6 +253,8 @@ async def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -
             prompt_tokens=30,
             completion_tokens=3,
             total_tokens=37,
+            unreported_calls=1,
+            unpriced_calls=3,
             mean_latency_ms=300.0,
             p50_latency_ms=200,
             p95_latency_ms=600,
@@ -269,7 +273,10 @@ DETAILED = {"cached_prompt_tokens": 6, "cache_write_tokens": 3, "reasoning_token
 async def test_what_only_calls_have_is_summed_up_over_all_calls_of_the_turns(
     chat: MessageStore, by: str
 ) -> None:
-    calls = [llm_call(**DETAILED, cost_usd=0.5), llm_call(model="big", cost_usd=0.25)]
+    calls = [
+        llm_call(**DETAILED, cost_usd=0.5, prompt_tokens=9),
+        llm_call(model="big", cost_usd=0.25),
+    ]
     await store_traces(
         chat,
         trace("m1", llm_calls=calls, total_tokens=5, total_latency_ms=100),
@@ -284,6 +291,7 @@ async def test_what_only_calls_have_is_summed_up_over_all_calls_of_the_turns(
 
     assert (group.cached_prompt_tokens, group.cache_write_tokens) == (12, 6)
     assert (group.reasoning_tokens, group.cost_usd) == (4, 0.75)
+    assert (group.unreported_calls, group.unpriced_calls) == (4, 3)
     assert (group.turns, group.total_tokens, group.mean_latency_ms) == (4, 13, 100.0)
 
 

@@ -232,7 +232,7 @@ def forked_id(salt: UUID, source_id: str) -> str:
 
     A function of the PostgreSQL schema makes the same ids.
     """
-    digest = sha256(f"{salt}{source_id}".encode()).hexdigest()
+    digest = sha256(f"{salt.hex}{source_id}".encode()).hexdigest()
     return str(UUID(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}"))
 
 

@@ -77,9 +77,6 @@ class SealedMessages(MessageBackend):
         """Return the same, before a back end that is limited to a user."""
         return SealedMessages(self.inner.limited_to(user_id), self.seal)
 
-    def after_fork(self) -> None:
-        self.inner.after_fork()
-
     async def open(self) -> None:
         """Open the other back end, unless it has an index of words.
 

@@ -62,9 +62,6 @@ class SealedItems(ItemBackend):
         """Return the same, before a back end that is limited to a user."""
         return SealedItems(self.inner.limited_to(user_id), self.seal)
 
-    def after_fork(self) -> None:
-        self.inner.after_fork()
-
     async def open(self) -> None:
         await self.inner.open()
 

@@ -450,10 +450,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         await self._updates.close()
         await super()._close()
 
-    def _after_fork(self) -> None:
-        super()._after_fork()
-        self._updates.after_fork()
-
 
 def _found(conversation_id: str, stored: Stored) -> WorkingMemory:
     if not isinstance(stored.data, WorkingMemory):

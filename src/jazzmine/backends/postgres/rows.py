@@ -237,7 +237,7 @@ def are_finite(rows: Iterable[Row]) -> bool:
 
 def _summary(row: Row) -> UsageSummary:
     key, turns, failed, prompt, completion, total, cached, written, reasoning, cost, *rest = row
-    count, latency, p50, p95, longest, kwh, co2 = rest
+    unreported, unpriced, count, latency, p50, p95, longest, kwh, co2 = rest
     return UsageSummary(
         key=from_text(key),
         turns=turns,
@@ -249,6 +249,8 @@ def _summary(row: Row) -> UsageSummary:
         cache_write_tokens=int(written),
         reasoning_tokens=int(reasoning),
         cost_usd=float(cost),
+        unreported_calls=unreported,
+        unpriced_calls=unpriced,
         mean_latency_ms=int(latency) / count,
         p50_latency_ms=p50,
         p95_latency_ms=p95,

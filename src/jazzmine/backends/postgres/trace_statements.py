@@ -136,8 +136,8 @@ SELECT
     {kwh}, {co2}
 FROM $schema.turn_traces
 CROSS JOIN LATERAL (
-    SELECT {", ".join(f"sum({name}) AS {name}" for name in _DETAILS)}
-    FROM {_calls(_DETAILS, lenient)}
+    SELECT {", ".join(f"sum({name}) AS {name}" for name in (*_DETAILS, *_MISSING))}
+    FROM {_calls(("prompt_tokens", *_DETAILS), lenient)}
 ) AS calls
 WHERE copied_from IS NULL AND {_where(conditions)}
 GROUP BY 1
@@ -146,12 +146,17 @@ GROUP BY 1
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "latency_ms")
 _DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd")
+# The calls that did not report their tokens, and those without a cost.
+_MISSING = {
+    "unreported_calls": "(coalesce(prompt_tokens, 0) <= 0)::int",
+    "unpriced_calls": "(cost_usd IS NULL)::int",
+}
 _LARGEST_FLOAT = sys.float_info.max
 
 
 def _sums_of_details(table: str) -> str:
     """Return the sums of what only calls have; 0 if there is no call, or none has it."""
-    return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in _DETAILS)
+    return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in (*_DETAILS, *_MISSING))
 
 
 def _calls(names: Iterable[str], lenient: bool) -> str:
@@ -159,13 +164,19 @@ def _calls(names: Iterable[str], lenient: bool) -> str:
     if not lenient:
         kinds = {"cost_usd": "float8"}
         fields = ", ".join(f"{name} {kinds.get(name, 'bigint')}" for name in names)
-        return f"jsonb_to_recordset(llm_calls) AS call (model text, {fields})"
+        return f"""(
+    SELECT *, {_missing()} FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
+) AS call"""
     fields = ", ".join(f"{name} numeric" for name in names)
     fitting = ", ".join(f"{_fitting(name)} AS {name}" for name in names)
     return f"""(
-    SELECT model, {fitting}
+    SELECT model, {fitting}, {_missing()}
     FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
 ) AS call"""
+
+
+def _missing() -> str:
+    return ", ".join(f"{condition} AS {name}" for name, condition in _MISSING.items())
 
 
 def _fitting(name: str) -> str:

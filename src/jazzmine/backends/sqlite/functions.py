@@ -51,25 +51,40 @@ def _has_values(value: str, wanted: str) -> bool:
 
 def _any_contains(body: str, field: str, wanted: str) -> bool:
     """Return whether an element of a trace's list has all wanted fields and values."""
-    fields, texts = _wanted_of_element(field, wanted)
-    if not all(text in body for text in texts):
+    fields, patterns = _wanted_of_element(field, wanted)
+    if not all(pattern.search(body) for pattern in patterns):
         return False
     elements = _parsed(body).get(field)
     if not isinstance(elements, list):
         return False
-    return any(contains(_complete(_ELEMENTS[field], element), fields) for element in elements)
+    return any(_has_fields(_ELEMENTS[field], element, fields) for element in elements)
 
 
 @lru_cache(maxsize=16)
-def _wanted_of_element(field: str, wanted: str) -> tuple[dict[str, Any], list[str]]:
+def _wanted_of_element(field: str, wanted: str) -> tuple[dict[str, Any], list[re.Pattern[str]]]:
     """Return the wanted values, and what a body that has them contains: it need not be parsed."""
     fields, known = _wanted(wanted), _ELEMENTS[field].model_fields
-    texts = [
-        f'"{value}"'
+    patterns = [
+        re.compile(rf'"{name}"\s*:\s*{re.escape(json.dumps(value))}')
         for name, value in fields.items()
-        if isinstance(value, str) and _PLAIN.fullmatch(value) and value != known[name].default
+        if value != known[name].default
+        and (value is None or isinstance(value, (bool, int)) or _is_plain(value))
     ]
-    return fields, texts
+    return fields, patterns
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) and _PLAIN.fullmatch(value) is not None
+
+
+def _has_fields(kind: type[Record], element: Any, wanted: dict[str, Any]) -> bool:
+    """Return whether an element has these values; its defaults are filled in only if asked for."""
+    if not isinstance(element, dict):
+        return False
+    stored = {name: value for name, value in wanted.items() if name in element}
+    if not contains(element, stored):
+        return False
+    return len(stored) == len(wanted) or contains(_complete(kind, element), wanted)
 
 
 def _complete(kind: type[Record], element: Any) -> dict[str, Any]:

@@ -62,7 +62,7 @@ TRACE_COLUMNS = (
     "id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms,"
     " total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens,"
     " total_energy_kwh, total_co2_g, cached_prompt_tokens, cache_write_tokens, reasoning_tokens,"
-    " cost_usd, detected_intent, has_errors, is_copy, body"
+    " cost_usd, unreported_calls, unpriced_calls, detected_intent, has_errors, is_copy, body"
 )
 
 
