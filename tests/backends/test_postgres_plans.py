@@ -173,10 +173,10 @@ ERASED: dict[str, object] = {"limit": 20, "newest": [2**62] * 3}
 WRITES: dict[str, tuple[str, dict[str, object]]] = {
     "store message": (sql.STORE_MESSAGE, message_values(STORED, None)),
     "store messages": (
-        sql.store(frozenset({"messages"})),
+        sql.STORE["messages"],
         store_parameters({"messages": [STORED]}, None),
     ),
-    "append": (sql.append(False), APPENDED),
+    "append": (sql.APPEND, APPENDED),
     "flag": (sql.FLAG_MESSAGE, {"id": "m20006", "flagged": True}),
     "delete": (sql.DELETE_MESSAGE, {"id": "m20006"}),
     "delete conversation": (sql.DELETE_CONVERSATION, {"id": "c7"}),
