@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from jazzmine.closest import hint
 from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [
     "BackendConfig",
-    "hint",
     "path_of",
     "refuse_options",
     "require_bool",
@@ -102,16 +101,6 @@ class BackendConfig:
             raise ConfigurationError(f"nothing may follow {scheme}: in the URL, except options")
         refuse_options(cls, unknown)
         return cls()
-
-
-def hint(wrong: str, allowed: Iterable[str]) -> str:
-    """Return the end of an error's text: the nearest of the allowed names, and all of them."""
-    import difflib  # most programs never need it
-
-    allowed = list(allowed)
-    nearest = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.5)
-    meant = f"; did you mean {nearest[0]!r}?" if nearest else ";"
-    return f"{meant} allowed: {', '.join(allowed)}"
 
 
 def path_of(url: str) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from typing import Any
 
-from jazzmine.config.base import BackendConfig, hint
+from jazzmine.closest import hint
+from jazzmine.config.base import BackendConfig
 from jazzmine.config.message_stores import (
     JSONStoreConfig,
     MemoryMessagesConfig,

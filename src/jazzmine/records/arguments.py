@@ -10,10 +10,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from jazzmine.records.item_rows import Order
 from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.messages import MessageOrder, MessageRole
+from jazzmine.records.messages import MessageOrder, MessageRole, SearchOrder
 from jazzmine.records.types import MAX_PARTS, plain_json
 from jazzmine.records.usage import USAGE_KEYS, UsageKey
-from jazzmine.search.query import SearchOrder
 
 __all__ = [
     "require_count",

@@ -21,11 +21,15 @@ __all__ = [
     "Message",
     "MessageOrder",
     "MessageRole",
+    "SearchOrder",
     "require_editable",
 ]
 
 # The order of a page of a conversation's messages.
 MessageOrder: TypeAlias = Literal["oldest", "newest"]
+
+# The order of found messages: the best first, or the newest.
+SearchOrder: TypeAlias = Literal["relevance", "newest"]
 
 
 class MessageRole(Enum):

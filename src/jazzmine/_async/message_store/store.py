@@ -63,6 +63,7 @@ from jazzmine.records.messages import (
     Message,
     MessageOrder,
     MessageRole,
+    SearchOrder,
     require_editable,
 )
 from jazzmine.records.repair import Repairs
@@ -70,7 +71,7 @@ from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.query import SearchOrder, SearchScope, parse_query
+from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]

@@ -105,15 +105,14 @@ class SQLiteItemBackend(ItemBackend):
         )
 
     def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
-        erased = self.client.write(
-            lambda connection: items.erase(connection, user_id, limit), flushed=False
+        """Delete some of a user's items."""
+        return self.client.write(lambda connection: items.erase(connection, user_id, limit))
+
+    def move_user(self, from_id: str, to_id: str) -> int:
+        """Make all items of one user another's."""
+        return self.client.write(
+            lambda connection: items.move_user(connection, from_id, to_id)
         )
-        if not erased:
-            self.client.write(write_unchanged)
-            self.purge()
-        return int(erased)
 
     def purge(self) -> None:
         """Remove what was deleted or replaced from the files."""

@@ -127,6 +127,9 @@ class SealedItems(ItemBackend):
     def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         return self.inner.list_namespaces(prefix, first, limit)
 
+    def move_user(self, from_id: str, to_id: str) -> int:
+        return self.inner.move_user(from_id, to_id)
+
     def erase(self, user_id: str, limit: int) -> int:
         return self.inner.erase(user_id, limit)
 

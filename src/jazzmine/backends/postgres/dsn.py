@@ -62,7 +62,7 @@ class Address:
             raise _refused()
         secrets = (parts.get("password"), parts.get("sslpassword"), os.environ.get("PGPASSWORD"))
         servers = list(_servers(parts))
-        own = {"client_encoding": "utf8", **_keepalives(parts, timeout)}
+        own: dict[str, str | int] = {"client_encoding": "utf8", **_keepalives(parts, timeout)}
         if not _part(parts, "connect_timeout"):
             # So a call can try all of them. psycopg waits for whole seconds, 2 at least.
             own["connect_timeout"] = max(2, math.ceil(timeout / (len(servers) + 1)))

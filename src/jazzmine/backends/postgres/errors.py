@@ -19,6 +19,7 @@ from jazzmine.errors import (
 
 __all__ = [
     "TimedOut",
+    "connection_error",
     "deadline_exceeded",
     "is_conflict",
     "is_disconnect",
@@ -139,6 +140,13 @@ def deadline_exceeded(error: Exception, address: Address, timeout: float) -> Sto
 def _key_of(error: errors.IntegrityError) -> str:
     found = _KEY.search(error.diag.message_detail or "")
     return f" {from_text(found[1])!r}" if found else ""
+
+
+def connection_error(error: Exception, address: Address) -> errors.Error:
+    """Return the driver's error for one that was raised while it connected."""
+    if isinstance(error, errors.Error):
+        return error
+    return errors.OperationalError(f"no connection to {address.name}: {error}")
 
 
 def without_row(error: Exception) -> Exception:

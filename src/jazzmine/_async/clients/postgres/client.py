@@ -28,6 +28,7 @@ from jazzmine._compat.async_postgres import DriverPool
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
     TimedOut,
+    connection_error,
     deadline_exceeded,
     is_conflict,
     is_disconnect,
@@ -242,10 +243,11 @@ class PostgresClient:
 
         If it cannot be opened, this raises the server's error; the pool would only log it.
         """
+        deadline = call_deadline(self._timeout)
         try:
-            connection = await self.connect()
+            connection = await self._connect_until(deadline)
             try:
-                connection.deadline = call_deadline(self._timeout)
+                connection.deadline = deadline
                 return await work(connection)
             finally:
                 await connection.close()
@@ -253,6 +255,14 @@ class PostgresClient:
             failure = error
         # Out here the error has no context, which might hold a secret.
         raise self._translated(failure)
+
+    async def _connect_until(self, deadline: Deadline) -> Connection:
+        while True:
+            try:
+                return await self.connect()
+            except psycopg.errors.ConnectionTimeout:
+                if deadline.expired:
+                    raise
 
     async def connect(self) -> Connection:
         """Open a connection, as the pool does.
@@ -277,12 +287,13 @@ class PostgresClient:
             except BaseException:
                 await connection.close()
                 raise
-        except psycopg.Error as error:
+        except (psycopg.Error, OSError, UnicodeError) as error:
+            failure = connection_error(error, self._address)
             if self._failure is None:
-                text = unavailable(error, self._address)
+                text = unavailable(failure, self._address)
                 logger.warning("%s; it is tried again until it can be reached", text)
-            self._failure = error
-            raise
+            self._failure = failure
+            raise failure from None
         self._failure = None
         return connection
 
