@@ -18,7 +18,6 @@ from tests.servers import postgres
         ("working_memory", "INSERT"),
         ("working_memory", "UPDATE"),
         ("working_memory", "DELETE"),
-        ("working_memory_corrupt", "INSERT"),
         ("jazzmine_memory_migrations", "SELECT"),
     ],
 )

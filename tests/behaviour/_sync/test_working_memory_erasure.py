@@ -121,15 +121,15 @@ def test_a_conversation_that_is_another_user_s_by_now_stays(
     memory_store: WorkingMemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory_store.get_or_create("c", "ann", "agent")
-    find = memory_store.backend.owned_by
+    find = memory_store.backend.conversations
 
-    def find_and_change(user_id: str, deadline: Deadline) -> Any:
-        found = find(user_id, deadline)
+    def find_and_change(deadline: Deadline, user_id: str | None = None) -> Any:
+        found = find(deadline, user_id)
         memory_store.delete("c")
         memory_store.get_or_create("c", "bob", "agent")
         return found
 
-    monkeypatch.setattr(memory_store.backend, "owned_by", find_and_change)
+    monkeypatch.setattr(memory_store.backend, "conversations", find_and_change)
 
     assert memory_store.erase_user("ann") == 0
     assert memory_store.get("c") is not None
@@ -145,3 +145,21 @@ def test_another_type_of_id_is_refused(memory_store: WorkingMemoryStore, wrong: 
 def test_an_empty_id_is_refused(memory_store: WorkingMemoryStore) -> None:
     with pytest.raises(ValidationError, match="user_id"):
         memory_store.erase_user("")
+
+
+def test_all_of_a_user_s_working_memories_are_moved_to_another_user(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    for name, user in (("a1", "guest"), ("a2", "guest"), ("b1", "bob")):
+        memory_store.get_or_create(name, user, "agent")
+    memory_store.end_turn("a1", "Hello", "greet")
+
+    assert memory_store.move_user("guest", "ann") == 2
+    assert memory_store.move_user("guest", "ann") == 0
+
+    moved = memory_store.get("a1")
+    assert moved is not None
+    assert (moved.user_id, moved.last_agent_response) == ("ann", "Hello")
+    assert memory_store.erase_user("guest") == 0
+    assert memory_store.erase_user("ann") == 2
+    assert memory_store.active_count() == 1

@@ -32,13 +32,9 @@ class ScopedUpdates(Updates):
     ) -> Stored:
         """Return what is stored, or nothing if it is another user's."""
         stored = self._updates.load(conversation_id, viewer=self._user_id)
-        if renew and stored.exists:
+        if renew and stored.marks:
             stored = self._updates.load(conversation_id, renew=True)
         return self._seen(stored)
-
-    def settle(self) -> None:
-        """Take back all that was given up: what is not done by then is never done."""
-        self._updates.settle()
 
     def change(
         self,
@@ -61,16 +57,16 @@ class ScopedUpdates(Updates):
                 return None
             if change.memory is not None:
                 require_own(self._user_id, change.memory.user_id)
-            if not seen.exists and (stored.exists or stored.user_id):
+            if not seen.marks and (stored.marks or stored.user_id):
                 raise taken("working memory of conversation", conversation_id)
             return change
 
         if parse:
             # Before it waits for others: the calls on another user's are not waited for.
             read = self._updates.known(conversation_id)
-            if read is None or not self._seen(read).exists:
+            if read is None or not self._seen(read).marks:
                 read = self._updates.load(conversation_id, viewer=self._user_id)
-                if read.user_id and not read.exists:
+                if read.user_id and not read.marks:
                     return Stored(), limited(read)
         stored, change = self._updates.change(
             conversation_id, limited, read=read, parse=parse
@@ -84,7 +80,7 @@ class ScopedUpdates(Updates):
     def lock(self, block: Block) -> Stored:
         """Take the lock of a conversation of the user; another user's is not locked."""
         stored = self._updates.load(block.conversation_id, viewer=self._user_id)
-        if stored.exists:
+        if stored.marks:
             stored = self._updates.lock(block)
         return self._seen(stored)
 
