@@ -105,15 +105,17 @@ async def index(config: dict[str, object], in_bulk: bool = False) -> float:
 def _index_postgres(dsn: str) -> None:
     import psycopg
 
-    from jazzmine.backends.postgres.word_index import terms_sql
-
     # The texts are their own entries: words in lower case with a space between them.
     for statement in (
         f"DROP INDEX {SCHEMA}.idx_words_terms",
+        f"ALTER TABLE {SCHEMA}.messages DISABLE TRIGGER jazzmine_index_update",
+        f"UPDATE {SCHEMA}.messages SET entry = ':' || original_content",
+        f"ALTER TABLE {SCHEMA}.messages ENABLE TRIGGER jazzmine_index_update",
         f"INSERT INTO {SCHEMA}.message_words"
-        " (message_id, conversation_id, timestamp, seq, entry, terms)"
-        " SELECT stored.id, conversation_id, timestamp, stored.seq, original_content,"
-        f" {terms_sql('original_content', 'stored')} FROM {SCHEMA}.messages AS stored"
+        " (message_id, conversation_id, timestamp, seq, is_pending, terms)"
+        " SELECT stored.id, conversation_id, timestamp, stored.seq, false,"
+        f" {SCHEMA}.jazzmine_terms(original_content, stored.user_id, conversation_id, role,"
+        f" owner.user_id) FROM {SCHEMA}.messages AS stored"
         f" JOIN {SCHEMA}.conversations AS owner ON owner.id = stored.conversation_id",
         "SET maintenance_work_mem = '256MB'",
         f"CREATE INDEX idx_words_terms ON {SCHEMA}.message_words USING gin (terms)"

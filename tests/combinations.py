@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.behaviour.apis import SYNC
 from tests.behaviour.backends import Backend
 
 __all__ = ["keep_needed"]
@@ -21,8 +22,8 @@ def keep_needed(metafunc: pytest.Metafunc) -> None:
 
     At most one parameter has another value than its first. The mark `every_combination` takes all
     combinations; `each_value` those of a back end, which is not counted. A variant of a back end
-    runs the tests marked `smoke` or, if it needs no server, `variants`, in the async API; the
-    generated sync copy runs those marked `smoke` on any mechanism but the first; both with the
+    runs the tests marked `smoke` or, if it needs no server, `variants`, in the async API; the sync
+    API, which is generated, runs those marked `smoke` on any mechanism but the first; both with the
     first of their values. What is checked before hooks (`before_hooks`) needs one back end.
     """
     first = list(_first_values(metafunc))
@@ -35,16 +36,16 @@ def keep_needed(metafunc: pytest.Metafunc) -> None:
 
 def _is_repeated(test: pytest.Item, params: Mapping[str, Any], further: set[str]) -> bool:
     on_first = "backend" not in further
-    further = further - {"backend"}
-    if test.path.match("behaviour/_*/*.py"):
+    further = further - {"backend", "api"}
+    if test.path.match("behaviour/*.py"):
         if test.get_closest_marker("before_hooks") and not on_first:
             return True
-        is_copy = test.path.parent.name == "_sync"
+        is_sync = SYNC in params.values()
         variants = [one for one in params.values() if isinstance(one, Backend) and one.variant]
-        if is_copy and variants:
+        if is_sync and variants:
             return True
-        if variants or is_copy:
-            is_enough = (is_copy and on_first) or test.get_closest_marker("smoke")
+        if variants or is_sync:
+            is_enough = (is_sync and on_first) or test.get_closest_marker("smoke")
             if variants and all(backend.embedded for backend in variants):
                 is_enough = is_enough or test.get_closest_marker("variants")
             return bool(further) or not is_enough

@@ -146,7 +146,7 @@ class _ByBackend(LoadScopeScheduling):  # type: ignore[misc]
     """Runs the tests of a back end in one process, and other tests file by file."""
 
     _BACKEND = re.compile(
-        r"tests/behaviour/.*\[({})\b".format(
+        r"tests/behaviour/.*\[(?:.*-)?({})\b".format(
             "|".join(
                 sorted(
                     map(str, ITEM_BACKENDS + MEMORY_BACKENDS + MESSAGE_BACKENDS),

@@ -196,7 +196,7 @@ def test_namespaces_and_expired_items_are_found_by_index_on_postgresql() -> None
         config = {"storage": "postgres", "dsn": postgres.dsn(), "schema": schema}
         with LongTermMemoryStore.initialize(config) as store:
             store.apply([PutItem(item(f"{n}")) for n in range(1_000)])
-        statement, parameters = postgres_items.namespaces_page("", "", 10, None)
+        statement, parameters = postgres_items.namespaces_page("", "", 10)
         found = plan(schema, statement, parameters)
 
     assert "Seq Scan" not in found

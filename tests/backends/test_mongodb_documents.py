@@ -146,24 +146,6 @@ DELETIONS: dict[str, Callable[[MessageStore], object]] = {
 }
 
 
-@pytest.mark.parametrize("delete", DELETIONS.values(), ids=DELETIONS)
-def test_no_store_writes_to_a_conversation_that_another_one_has_deleted(
-    store: MessageStore, config: Config, delete: Callable[[MessageStore], object]
-) -> None:
-    with MessageStore.initialize(config) as other:
-        for name in ("m1", "m2"):
-            other.store_message(message(name))
-        delete(store)
-
-        with pytest.raises(IntegrityError):
-            other.store_message(message("m3"))
-        with pytest.raises(IntegrityError):
-            other.store_turn_trace(trace("m2"))
-
-    assert collection(config, "messages").count_documents({}) == 0
-    assert collection(config, "turn_traces").count_documents({}) == 0
-
-
 # What jazzmine 0.1 stored
 
 # Runs the code of jazzmine 0.1; empty packages with its path keep its other modules unimported.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -46,49 +45,6 @@ def config_of(*ports: int) -> Config:
     name = f"jazzmine_test_{uuid4().hex}"
     uri = f"mongodb://{hosts}/{direct}"
     return {"storage": "mongodb", "uri": uri, "db": name, "timeout": TIMEOUT}
-
-
-def fall_silent(proxy: Proxy) -> None:
-    """Make all open connections silent, like a firewall that has dropped its state."""
-    for connection in proxy.open:
-        connection.hold()
-
-
-def test_only_one_call_is_late_after_a_firewall_forgot_all_connections(proxy: Proxy) -> None:
-    with MessageStore.initialize(config_of(proxy.port)) as store:
-        store.store_conversation(conversation())
-        with ThreadPoolExecutor(6) as threads:
-            proxy.delay = 0.1  # so that each thread uses another connection
-            list(threads.map(lambda n: store.store_message(message(f"m{n}")), range(12)))
-        proxy.delay = 0.0
-        fall_silent(proxy)
-
-        with pytest.raises(StoreUnavailableError):
-            store.store_message(message("late"))
-        started = time.monotonic()
-        for n in range(6):
-            store.store_message(message(f"n{n}"))
-
-        assert time.monotonic() - started < TIMEOUT
-
-
-async def test_only_one_call_is_late_after_a_firewall_forgot_all_connections_async(
-    proxy: Proxy,
-) -> None:
-    async with await AsyncMessageStore.initialize(config_of(proxy.port)) as store:
-        await store.store_conversation(conversation())
-        proxy.delay = 0.1
-        await asyncio.gather(*(store.get_message_by_id(f"m{n}") for n in range(6)))
-        proxy.delay = 0.0
-        fall_silent(proxy)
-
-        with pytest.raises(StoreUnavailableError):
-            await store.get_message_by_id("m1")
-        started = time.monotonic()
-        for n in range(6):
-            await store.store_message(message(f"n{n}"))
-
-        assert time.monotonic() - started < TIMEOUT
 
 
 def test_a_silent_host_does_not_keep_the_store_from_another(server: mongodb.Server) -> None:

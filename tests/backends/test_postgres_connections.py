@@ -9,14 +9,12 @@ import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from typing_extensions import LiteralString
 
-from jazzmine._async.clients.postgres.connection import Connection
-from jazzmine._sync.clients.postgres.connection import Connection as SyncConnection
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError
 from tests.backends.postgres_apis import APIS, ROUTES, network, opened
@@ -91,18 +89,6 @@ async def test_calls_at_once_are_late_together_and_not_one_after_the_other(
 
 
 @pytest.mark.parametrize("api", APIS)
-async def test_connections_that_work_are_kept_when_another_was_lost(api: str, schema: str) -> None:
-    with network("direct", schema, pool_min=4, pool_max=4) as (proxy, options):
-        async with opened(api, options) as store:
-            await store.store_conversation(conversation())
-            proxy.open[-1].cut()
-            await asyncio.gather(*(store.ping() for _ in range(20)))
-            await asyncio.gather(*(store.store_message(message(f"m{n}")) for n in range(20)))
-            # One for the schema, four for the pool, and the one that was replaced.
-            assert proxy.connections == 6
-
-
-@pytest.mark.parametrize("api", APIS)
 async def test_connecting_leaves_time_to_try_it_again(api: str, schema: str) -> None:
     async with opened("async", config(schema)):
         pass  # makes the tables
@@ -163,45 +149,6 @@ def test_the_keepalive_options_of_an_address_are_kept(own: dict[str, str], kept:
     assert address.conninfo.count(kept.partition("=")[0] + "=") == 1
 
 
-@pytest.mark.parametrize("api", APIS)
-async def test_a_connection_attempt_that_times_out_leaves_no_connection(api: str) -> None:
-    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
-        proxy.swallow_replies = True
-        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
-        started = time.monotonic()
-        connecting: Awaitable[object]
-        if api == "async":
-            connecting = Connection.connect_within(0.3, dsn)
-        else:
-            connecting = asyncio.to_thread(SyncConnection.connect_within, 0.3, dsn)
-        with pytest.raises(psycopg.errors.ConnectionTimeout, match=r"within 0\.3 s") as raised:
-            await connecting
-        assert time.monotonic() - started < 1.5 + TOLERANCE
-        await until_closed(proxy)
-        del raised  # the error may be kept; that must not keep the socket
-
-
-async def test_a_connection_attempt_that_is_cancelled_leaves_no_connection() -> None:
-    with Proxy(postgres.port_of(postgres.dsn())) as proxy:
-        proxy.swallow_replies = True
-        dsn = postgres.changed(postgres.dsn(), host="127.0.0.1", port=proxy.port)
-        connecting = asyncio.ensure_future(Connection.connect_within(30.0, dsn))
-        await asyncio.sleep(0.2)
-        assert len(proxy.open) == 1
-        connecting.cancel()
-        await asyncio.wait([connecting])
-        assert connecting.cancelled()
-        await until_closed(proxy)
-
-
-async def until_closed(proxy: Proxy) -> None:
-    """Return when the proxy has no connection open any more."""
-    deadline = time.monotonic() + 5
-    while proxy.open:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
-
-
 async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
     schema: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -213,10 +160,8 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
             with pytest.raises(StoreUnavailableError):
                 await store.ping()
             await asyncio.sleep(1.5)
-            assert caplog.text.count("failed after 0 sec") <= 11  # one for each connection, and one
-            caplog.clear()
-            await asyncio.sleep(1.5)
-            assert caplog.text == ""
+            assert caplog.text.count("tried again until it can be reached") == 1
+            assert "error connecting" not in caplog.text
             proxy.target = postgres.port_of(postgres.dsn())
             deadline = time.monotonic() + 60
             while not proxy.open:  # without any call
@@ -233,7 +178,7 @@ async def test_a_server_that_is_away_is_tried_again_and_fills_the_log_only_once(
 async def test_a_host_that_does_not_answer_leaves_time_for_the_others(
     api: str, attributes: dict[str, str], schema: str
 ) -> None:
-    timeout = 2.0
+    timeout = 6.0  # psycopg waits 2 s at least for each host
     with black_hole() as dead, Proxy(postgres.port_of(postgres.dsn())) as proxy:
         dsn = postgres.changed(
             postgres.dsn(), host="127.0.0.1,127.0.0.1", port=f"{dead},{proxy.port}", **attributes
@@ -251,7 +196,7 @@ async def test_a_host_that_does_not_answer_leaves_time_for_the_others(
 async def test_a_host_that_stops_answering_later_leaves_time_for_the_others(
     api: str, schema: str
 ) -> None:
-    timeout = 3.0
+    timeout = 6.0
     port = postgres.port_of(postgres.dsn())
     with Proxy(port) as first, Proxy(port) as second:
         ports = f"{first.port},{second.port}"
@@ -269,12 +214,6 @@ async def test_a_host_that_stops_answering_later_leaves_time_for_the_others(
 def test_a_list_of_ports_that_does_not_fit_the_hosts_is_refused(ports: str) -> None:
     with pytest.raises(InvalidAddressError):
         Address.of(f"host=a,b port={ports}")
-
-
-def test_prefer_standby_tries_the_standbys_first() -> None:
-    address = Address.of("host=a,b target_session_attrs=prefer-standby")
-    attempts = [(one.host, one.session) for one in address.attempts()]
-    assert attempts == [("a", "standby"), ("b", "standby"), ("a", "any"), ("b", "any")]
 
 
 async def test_a_service_file_may_name_the_server(
@@ -350,7 +289,12 @@ async def test_a_read_only_server_among_several_is_left_for_one_that_is_not(
     async with opened("async", config(schema)):
         pass  # makes the tables
     good = postgres.port_of(postgres.dsn())
-    dsn = postgres.changed(server.dsn, host="127.0.0.1,127.0.0.1", port=f"{server.port},{good}")
+    dsn = postgres.changed(
+        server.dsn,
+        host="127.0.0.1,127.0.0.1",
+        port=f"{server.port},{good}",
+        target_session_attrs="read-write",
+    )
     async with opened("async", config(schema, dsn=dsn, timeout=10.0)) as store:
         await store.store_conversation(conversation())
         with read_only(server):

@@ -15,7 +15,7 @@ import pytest
 from jazzmine import MemoryItem, PutItem
 from jazzmine.errors import ConfigurationError, IntegrityError, StoreUnavailableError
 from jazzmine.records.messages import Message
-from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync import LongTermMemoryStore, MessageStore
 from tests.backends.postgres_apis import APIS, ITEMS, opened
 from tests.backends.postgres_samples import behind, bound, config, conversation, message, trace
 from tests.faults.sizes import TOLERANCE
@@ -29,119 +29,6 @@ Admin = psycopg.Connection[Any]
 def schema() -> Iterator[str]:
     with postgres.new_schema() as name:
         yield name
-
-
-@pytest.fixture
-def renamed(admin: Admin, schema: str) -> Iterator[str]:
-    """A schema with two messages, which had the name of `schema` when they were stored."""
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        store.store_messages([message("m1"), message("m2")])
-    with postgres.new_schema() as name:
-        admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{name}"'.encode())
-        yield name
-
-
-def ids(store: Any) -> list[str]:
-    return [one.id for one in store.get_messages_by_conversation_id("c1")]
-
-
-def test_a_renamed_schema_is_used_as_before(renamed: str) -> None:
-    with MessageStore.initialize(config(renamed)) as store:
-        store.append_messages("c1", [message("m3")])
-        assert ids(store) == ["m1", "m2", "m3"]
-        popped = store.pop_message("c1")
-        assert popped is not None
-        assert (popped.id, ids(store)) == ("m3", ["m1", "m2"])
-        assert store.erase_user("u").messages == 2
-
-
-def test_items_and_working_memory_of_a_renamed_schema_are_used_as_before(
-    admin: Admin, schema: str
-) -> None:
-    item = MemoryItem(namespace=("n",), key="k", value={"n": 1}, user_id="u")
-    with LongTermMemoryStore.initialize(config(schema)) as items:
-        stored = items.put(item)
-    with WorkingMemoryStore.initialize(config(schema)) as memory:
-        memory.get_or_create("c1", "u", "a")
-    with postgres.new_schema() as name:
-        admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{name}"'.encode())
-        with (
-            LongTermMemoryStore.initialize(config(schema)) as live_items,
-            LongTermMemoryStore.initialize(config(name)) as items,
-        ):
-            live_items.put(item)
-            assert items.put(item).revision > stored.revision
-            assert items.erase_user("u") == 1
-            assert live_items.get(("n",), "k") is not None
-        with (
-            WorkingMemoryStore.initialize(config(schema)) as live_memory,
-            WorkingMemoryStore.initialize(config(name)) as memory,
-        ):
-            live_memory.get_or_create("c1", "u", "a")
-            assert memory.end_turn("c1", "done", "intent").last_agent_response == "done"
-            assert memory.erase_user("u") == 1
-            assert live_memory.get("c1") is not None
-
-
-def test_an_archive_does_not_touch_a_new_schema_of_its_old_name(schema: str, renamed: str) -> None:
-    with (
-        MessageStore.initialize(config(schema)) as live,
-        MessageStore.initialize(config(renamed)) as archive,
-    ):
-        live.store_conversation(conversation())
-        live.store_message(message("live"))
-        assert archive.pop_message("c1") is not None
-        assert archive.erase_user("u").conversations == 1
-        assert ids(live) == ["live"]
-
-
-def test_a_schema_that_takes_the_name_of_an_open_one_is_not_written_through_the_others_functions(
-    admin: Admin, schema: str, renamed: str
-) -> None:
-    """Its functions name the schema that it was, until a store is opened on it."""
-    MessageStore.initialize(config(renamed)).close()
-    with MessageStore.initialize(config(schema, timeout=2.0)) as store:
-        store.store_conversation(conversation())
-        with postgres.new_schema() as other:
-            admin.execute(f'ALTER SCHEMA "{schema}" RENAME TO "{other}"'.encode())
-            admin.execute(f'ALTER SCHEMA "{renamed}" RENAME TO "{schema}"'.encode())
-            admin.execute(f'CREATE SCHEMA "{renamed}"'.encode())
-            with MessageStore.initialize(config(renamed)) as third:
-                third.store_conversation(conversation())
-                with pytest.raises((StoreUnavailableError, ConfigurationError)):
-                    store.store_message(message("lost"))
-                assert ids(third) == []
-
-
-@pytest.mark.parametrize("name", ["jazzmine_append", "jazzmine_forked_id"])
-def test_functions_that_are_missing_are_made_when_a_store_is_opened(
-    admin: Admin, schema: str, name: str
-) -> None:
-    MessageStore.initialize(config(schema)).close()
-    admin.execute(bound(f"DROP FUNCTION $schema.{name}", schema))
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        store.append_messages("c1", [message("m1")])
-        store.fork_conversation("c1", conversation("c2"))
-
-
-@pytest.mark.parametrize("table", ["conversations", "messages", "turn_traces"])
-def test_a_sequence_that_was_left_behind_its_rows_is_set_when_a_store_is_opened(
-    admin: Admin, schema: str, table: str
-) -> None:
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation())
-        store.store_messages([message(f"m{n}") for n in range(5)])
-        store.store_turn_trace(trace("m1"))
-        admin.execute(bound(f"ALTER TABLE $schema.{table} ALTER seq RESTART", schema))
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_messages([message("new")])
-        assert ids(store) == ["m0", "m1", "m2", "m3", "m4", "new"]
-        store.store_turn_trace(trace("new"))
-        store.store_conversation(conversation("c2"))
-        found = store.get_conversations_by_user_id("u")
-        assert [one.id for one in found] == ["c2", "c1"]
 
 
 @contextmanager
@@ -215,21 +102,6 @@ async def test_writes_to_a_locked_conversation_leave_connections_to_others(
             # Without a free connection, these would fail at the deadline.
             await store.ping()
             await store.store_message(elsewhere("x", "free"))
-            assert not any(task.done() for task in tasks)
-        await asyncio.gather(*tasks)
-
-
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("write", TO_TWO)
-async def test_writes_to_several_locked_conversations_leave_a_connection_to_reads(
-    admin: Admin, schema: str, api: str, write: str
-) -> None:
-    async with opened(api, config(schema, pool_max=4, timeout=20.0)) as store:
-        await fill(store)
-        with locked(admin, schema):
-            tasks = [asyncio.ensure_future(TO_TWO[write](store, n)) for n in range(12)]
-            await asyncio.sleep(0.3)
-            await store.ping()
             assert not any(task.done() for task in tasks)
         await asyncio.gather(*tasks)
 
@@ -358,18 +230,6 @@ async def test_a_reply_that_arrives_slowly_is_not_waited_for_after_the_deadline(
 
 def said(text: str) -> Message:
     return message("m1").model_copy(update={"original_content": text})
-
-
-def test_a_large_answer_is_read_after_the_commit(admin: Admin, schema: str) -> None:
-    large = {"text": "x" * 200_000}
-    with MessageStore.initialize(config(schema)) as store:
-        store.store_conversation(conversation().model_copy(update={"metadata": large}))
-        edited = store.edit_conversation("c1", title="new")
-        assert (edited.title, edited.metadata) == ("new", large)
-        assert store.get_or_create_conversation(conversation()) == edited
-        store.erase_user("u")
-        kept = bound("SELECT count(*) FROM $schema.jazzmine_leases WHERE users IS NOT NULL", schema)
-        assert admin.execute(kept).fetchone() == (0,)
 
 
 def test_writes_to_tables_that_grow_read_no_other_rows(admin: Admin, schema: str) -> None:

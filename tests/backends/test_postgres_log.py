@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -20,8 +19,8 @@ from pydantic import ValidationError
 
 import jazzmine
 from jazzmine.backends.postgres.schema import migrations
-from jazzmine.errors import DecryptionError, IntegrityError, StoreUnavailableError
-from tests.backends.postgres_apis import APIS, network, opened
+from jazzmine.errors import DecryptionError, IntegrityError
+from tests.backends.postgres_apis import APIS, opened
 from tests.backends.postgres_samples import config, conversation, message, trace
 from tests.servers import postgres
 
@@ -188,37 +187,6 @@ VALUES ('c9', 'u', 'a', '', 1, 1)
 """
 
 
-async def test_a_conversation_that_is_stored_while_a_write_waits_is_not_locked_after_others(
-    schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    async with opened("async", config(schema)) as store:
-        await store.store_conversation(conversation())
-        other = message("m2").model_copy(update={"conversation_id": "c9"})
-        call = store.store_messages([message("m1"), other])
-        with pytest.raises(IntegrityError, match="'c9' is not stored"):
-            await while_locked(beside, schema, call, NEWER_CONVERSATION)
-        assert await store.get_messages_by_ids(["m1", "m2"]) == []
-        await store.store_messages([message("m1"), other])
-
-
-STORED_ANEW = """
-DELETE FROM $schema.conversations WHERE id = 'c1';
-INSERT INTO $schema.conversations (id, user_id, agent_id, title, created_at, last_updated_at)
-VALUES ('c1', 'u', 'a', '', 1, 1)
-"""
-
-
-async def test_a_conversation_that_is_stored_anew_while_it_is_pruned_is_not_locked_after_others(
-    schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    async with opened("async", config(schema)) as store:
-        for one in ("c1", "c2"):
-            await store.store_conversation(conversation(one))
-        call = store.prune_conversations(before=2**62)
-        assert await while_locked(beside, schema, call, STORED_ANEW) == 2
-        assert await store.prune_conversations(before=2**62) == 0
-
-
 UNREADABLE = {
     "role": "role = 'oracle'",
     "sentiment": "sentiment_score = 7",
@@ -246,20 +214,6 @@ async def test_a_message_that_cannot_be_read_is_not_popped(
         ]
 
 
-async def test_a_message_is_popped_in_one_round_trip(schema: str) -> None:
-    with network("direct", schema, pool_min=1, pool_max=1) as (proxy, options):
-        async with opened("sync", options) as store:
-            await store.store_conversation(conversation())
-            given = [message(f"m{n}") for n in (1, 2)]
-            for one in given:
-                one.metadata = {"item": '{"as": "an adapter stores it"}'}
-            await store.append_messages("c1", given)
-            assert await store.pop_message("c1") == given[1]  # so the statement is prepared
-            before = proxy.round_trips
-            assert await store.pop_message("c1") == given[0]
-            assert proxy.round_trips - before == 1
-
-
 async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:
     def key() -> str:
         return f"k:{b64encode(urandom(32)).decode()}"
@@ -274,17 +228,6 @@ async def test_a_message_that_no_key_opens_is_not_popped(schema: str) -> None:
                     with pytest.raises(DecryptionError):
                         await reader.pop_message("c1")
             assert await owner.pop_message("c1") == message("m1")
-
-
-async def test_a_message_that_can_be_repaired_is_popped(
-    schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    async with opened("async", config(schema)) as store:
-        await store.store_conversation(conversation())
-        await store.store_message(message("m1"))
-        beside.execute(f"""UPDATE "{schema}".messages SET sentiment_score = 'NaN'""".encode())
-        assert (await store.pop_message("c1")).sentiment_score == 0.0
-        assert await store.pop_message("c1") is None
 
 
 USES = {
@@ -306,37 +249,3 @@ async def test_a_conversation_that_was_found_to_be_old_and_is_used_stays(
         assert await while_locked(beside, schema, store.prune_conversations(before=50), use) == 0
         assert await store.get_conversation_by_id("c1")
         assert await store.get_message_by_id("m1")
-
-
-@pytest.mark.parametrize("api", APIS)
-async def test_erasing_a_user_erases_what_leases_hold_of_the_user(
-    api: str, schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    leases = f'SELECT jsonb_agg(to_jsonb(one))::text FROM "{schema}".jazzmine_leases AS one'
-    async with opened(api, config(schema)) as store, opened(api, config(schema)) as eraser:
-        owner = conversation()
-        await store.store_conversation(owner)
-        await store.edit_conversation("c1", title="my own words")
-        assert "my own words" in str(beside.execute(leases.encode()).fetchone())
-        await eraser.erase_user(owner.user_id)
-        found = str(beside.execute(leases.encode()).fetchone())
-        assert "my own words" not in found
-        assert owner.user_id not in re.findall(r'"users": \[([^]]*)\]', found)
-
-
-async def test_a_pop_of_which_the_server_knows_nothing_any_more_is_not_repeated(
-    schema: str, beside: psycopg.Connection[Any]
-) -> None:
-    """As after a crash of the server, which empties the table of the leases."""
-    with network("direct", schema, pool_min=1, pool_max=1) as (proxy, options):
-        async with opened("sync", options) as store:
-            await store.store_conversation(conversation())
-            await store.append_messages("c1", [message(f"m{n}") for n in (1, 2, 3)])
-            await store.pop_message("c1")  # so the statement is prepared
-            delete = f'DELETE FROM "{schema}".jazzmine_leases'.encode()
-            proxy.on_loss = lambda: beside.execute(delete)
-            proxy.lose_reply(1)
-            with pytest.raises(StoreUnavailableError, match="the reply was lost"):
-                await store.pop_message("c1")
-            proxy.lose_reply(0)
-            assert [one.id for one in await store.get_messages_by_conversation_id("c1")] == ["m1"]

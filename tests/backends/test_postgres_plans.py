@@ -67,20 +67,6 @@ def test_each_method_uses_its_index(
 
 
 @pytest.mark.parametrize(("statement", "given", "expected"), METHODS.values(), ids=METHODS)
-def test_each_method_of_a_scoped_store_reads_by_index(
-    filled: tuple[psycopg.Connection[Any], str],
-    statement: str,
-    given: dict[str, object],
-    expected: set[str],
-) -> None:
-    found = indexes(filled, sql.seen(statement), **given, viewer="u7")
-
-    assert "Seq Scan" not in found
-    if str(given.get("owner", "c")).startswith("c"):  # not a list of a user or an agent
-        assert found == expected | {"conversations_pkey"}
-
-
-@pytest.mark.parametrize(("statement", "given", "expected"), METHODS.values(), ids=METHODS)
 def test_each_method_uses_its_index_when_it_is_planned_once_for_all_values(
     filled: tuple[psycopg.Connection[Any], str],
     statement: str,

@@ -20,7 +20,6 @@ REASONS = {
     "too many connections": "53300",
     "lock not available": "55P03",
     "read-only": "25006",
-    "missing right": "42501",
     "damaged data": "XX001",
     "internal error": "XX000",
     "input or output error": "58030",

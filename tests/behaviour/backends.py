@@ -11,8 +11,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 from unittest.mock import patch
 
 import jazzmine.config.choice
-from jazzmine._async import factory as async_factory
-from jazzmine._sync import factory as sync_factory
+from jazzmine._async import factory
 from tests.behaviour.toy_backend import ToyConfig, ToyData
 from tests.servers import mongodb, pgbouncer, postgres, redis_configs
 
@@ -45,6 +44,7 @@ class Backend:
         variant: whether it has the mechanism of another one here: the same statements on another
             version or connection, or another place for the same database. It runs the tests that
             are marked `smoke` (see `tests/combinations.py`).
+        only_async: whether it has no twin in the sync API.
         missing: why it cannot be tested here, and what it needs; its tests are then skipped.
     """
 
@@ -55,6 +55,7 @@ class Backend:
     embedded: bool = False
     fresh: bool = False
     variant: bool = False
+    only_async: bool = False
     missing: str = ""
 
     def __str__(self) -> str:
@@ -94,14 +95,10 @@ def _sqlite() -> Iterator[Config]:
 @contextmanager
 def _toy() -> Iterator[Config]:
     kinds = (*jazzmine.config.choice._MESSAGE_STORES, ToyConfig)
-    async_store, sync_store = (
-        {ToyConfig: (f"tests.behaviour.{api}.toy_store", "ToyMessageStore")}
-        for api in ("_async", "_sync")
-    )
+    toy_store = {ToyConfig: ("tests.behaviour.toy_store", "ToyMessageStore")}
     with (
         patch.object(jazzmine.config.choice, "_MESSAGE_STORES", kinds),
-        patch.dict(async_factory._MESSAGES, async_store),
-        patch.dict(sync_factory._MESSAGES, sync_store),
+        patch.dict(factory._MESSAGES, toy_store),
     ):
         yield {"storage": "toy", "data": ToyData()}
 
@@ -138,7 +135,7 @@ MESSAGE_BACKENDS = [
     Backend("sqlite", _sqlite, embedded=True),
     Backend("json", _json, embedded=True, share=0.3, fresh=True, variant=True),
     Backend("memory", _memory, shared=False, embedded=True, share=0.3, fresh=True, variant=True),
-    Backend("toy", _toy, embedded=True, share=0.3, fresh=True, variant=True),
+    Backend("toy", _toy, embedded=True, share=0.3, fresh=True, variant=True, only_async=True),
     *map(_postgres, postgres.VERSIONS),
     Backend("mongodb", _mongodb, share=0.1),
     Backend("pgbouncer", _pgbouncer, share=0.1, variant=True, missing=pgbouncer.MISSING),

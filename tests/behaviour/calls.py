@@ -18,9 +18,11 @@ ITERATION = "iter_messages"
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "append_messages": lambda store: store.append_messages("c1", [message("m9")]),
+    "count_messages": lambda store: store.count_messages(["c1"]),
     "delete_conversation": lambda store: store.delete_conversation("c1"),
     "delete_message": lambda store: store.delete_message("m1"),
     "edit_conversation": lambda store: store.edit_conversation("c1", title="another"),
+    "edit_message": lambda store: store.edit_message("m1", intent="order"),
     "erase_user": lambda store: store.erase_user("u1"),
     "find_turn_traces": lambda store: store.find_turn_traces(TraceFilter()),
     "flag_message": lambda store: store.flag_message("m1"),
@@ -42,6 +44,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
         "c1"
     ),
     "get_or_create_conversation": lambda store: store.get_or_create_conversation(conversation()),
+    "move_user": lambda store: store.move_user("u1", "u9"),
     "ping": lambda store: store.ping(),
     "pop_message": lambda store: store.pop_message("c1"),
     "prune_conversations": lambda store: store.prune_conversations(before=0),
@@ -62,7 +65,10 @@ WITH_AN_ID: dict[str, Callable[[Any, Any], Any]] = {
     "delete_conversation": lambda store, value: store.delete_conversation(value),
     "delete_message": lambda store, value: store.delete_message(value),
     "edit_conversation": lambda store, value: store.edit_conversation(value, title="another"),
+    "count_messages": lambda store, value: store.count_messages(["c1", value]),
+    "edit_message": lambda store, value: store.edit_message(value, intent="order"),
     "erase_user": lambda store, value: store.erase_user(value),
+    "move_user": lambda store, value: store.move_user("u1", value),
     "flag_message": lambda store, value: store.flag_message(value),
     "fork_conversation": lambda store, value: store.fork_conversation(value, conversation("c9")),
     "get_conversation_by_id": lambda store, value: store.get_conversation_by_id(value),

@@ -93,6 +93,29 @@ class LogRules:
         self.read("get_conversations", where=where)
         self.read("get_conversations_by_user_id", user_id, where=where, limit=2)
 
+    @rule(
+        message_id=message_ids,
+        fields=st.fixed_dictionaries(
+            {},
+            optional={
+                "original_content": st.sampled_from(["", "edited"]),
+                "errors": st.none() | st.just(["late"]),
+                "metadata": st.dictionaries(st.sampled_from("xy"), tags, max_size=2),
+            },
+        ),
+    )
+    def edit_message(self, message_id: str, fields: dict[str, Any]) -> None:
+        self.write("edit_message", message_id, **fields)
+
+    @rule(from_user_id=user_ids, to_user_id=user_ids)
+    def move_user(self, from_user_id: str, to_user_id: str) -> None:
+        self.read("move_user", from_user_id, to_user_id)
+        self.last_write = None
+
+    @rule(several=st.lists(conversation_ids, max_size=3))
+    def count_messages(self, several: list[str]) -> None:
+        self.read("count_messages", several)
+
     @rule(conversation_id=conversation_ids)
     def pop_message(self, conversation_id: str) -> None:
         self.read("pop_message", conversation_id)
@@ -124,7 +147,9 @@ class LogRules:
         except ConflictError:
             assert self.model.get_conversation_by_id(copy.id) is not None
             return
-        assert self.model.get_conversation_by_id(copy.id) is None
+        if self.model.get_conversation_by_id(copy.id) is not None:
+            assert self.model.is_copied(new_ids.items(), copy)
+            return
         copied = everything[: everything.index(until) + 1] if until else everything
         assert list(new_ids) == copied
         assert self.model.get_messages_by_ids(new_ids.values()) == []
@@ -146,7 +171,11 @@ class LogRules:
         assert found == expected, f"erase_user returned {found!r}, not {expected!r}"
         self.last_write = None
 
-    @rule(before=times, limit=st.sampled_from([1, 100]))
-    def prune_conversations(self, before: int, limit: int) -> None:
-        self.read("prune_conversations", before=before, limit=limit)
+    @rule(
+        before=times,
+        limit=st.sampled_from([1, 100]),
+        where=st.none() | st.dictionaries(st.sampled_from("xy"), tags, max_size=1),
+    )
+    def prune_conversations(self, before: int, limit: int, where: dict[str, Any] | None) -> None:
+        self.read("prune_conversations", before=before, limit=limit, where=where)
         self.last_write = None

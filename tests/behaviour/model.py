@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from jazzmine import (
@@ -98,12 +98,38 @@ class Model:
         edited.metadata = {key: merged[key] for key in merged if key not in gone}
         return edited
 
-    def prune_conversations(self, *, before: int, limit: int) -> int:
+    def edit_message(self, message_id: str, **fields: Any) -> Message:
+        if message_id not in self.messages:
+            raise NotFoundError
+        stored = self.messages[message_id]
+        changes = fields.pop("metadata", {})
+        merged = {**stored.metadata, **changes}
+        fields["metadata"] = {key: merged[key] for key in merged if changes.get(key, 0) is not None}
+        self.messages[message_id] = stored.model_copy(update=fields)
+        return self.messages[message_id]
+
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        moved = 0
+        tables: list[dict[str, Any]] = [self.conversations, self.messages, self.traces]
+        for records in tables:
+            for record in records.values():
+                if record.user_id == from_user_id != to_user_id:
+                    record.user_id = to_user_id
+                    moved += 1
+        return moved
+
+    def count_messages(self, conversation_ids: Iterable[str]) -> dict[str, int]:
+        return {each: len(self.get_messages_by_conversation_id(each)) for each in conversation_ids}
+
+    def prune_conversations(
+        self, *, before: int, limit: int, where: dict[str, Any] | None = None
+    ) -> int:
         oldest = sorted(self.conversations.values(), key=lambda c: c.last_updated_at)
         pruned = 0
         for conversation in oldest:
             times = [m.timestamp for m in self.get_messages_by_conversation_id(conversation.id)]
-            if pruned < limit and max([conversation.last_updated_at, *times]) < before:
+            is_old = max([conversation.last_updated_at, *times]) < before
+            if pruned < limit and is_old and _tagged(conversation, where or {}):
                 pruned += self.delete_conversation(conversation.id)
         return pruned
 
@@ -262,7 +288,14 @@ class Model:
         for trace in [trace for trace in traces.values() if trace.message_id in new_ids]:
             new_id, trace_id = new_ids[trace.message_id]
             moved = {"id": str(trace_id), "message_id": new_id, "conversation_id": copy.id}
+            moved["copied_from"] = trace.id
             self.store_turn_trace(trace.model_copy(update=moved))
+
+    def is_copied(self, new_ids: Iterable[tuple[str, str]], copy: Conversation) -> bool:
+        """Return whether a fork that is repeated may give these ids: its copies are there."""
+        ids = dict(new_ids)
+        there = [self.messages[new].conversation_id for new in ids.values() if new in self.messages]
+        return there == [copy.id] * len(ids)
 
     def get_context_window(self, conversation_id: str, *, max_tokens: int) -> list[Message]:
         rest = _until_many_answers(self.get_messages_by_conversation_id(conversation_id)[::-1])
@@ -444,7 +477,7 @@ def _keys(trace: TurnTrace, by: str) -> set[str]:
     if by == "model":
         return {call.model for call in trace.llm_calls}
     if by == "day":
-        started = datetime.fromtimestamp(trace.started_at_ms / 1000, timezone.utc)
+        started = datetime.fromtimestamp(trace.started_at_ms / 1000, UTC)
         return {started.strftime("%Y-%m-%d")}
     return {trace.detected_intent if by == "intent" else getattr(trace, f"{by}_id")}
 
@@ -471,6 +504,8 @@ def _summary(key: str, traces: list[TurnTrace], by: str) -> UsageSummary:
         cache_write_tokens=sum(call.cache_write_tokens for call in calls),
         reasoning_tokens=sum(call.reasoning_tokens for call in calls),
         cost_usd=sum(call.cost_usd for call in calls if call.cost_usd is not None),
+        unreported_calls=sum(call.prompt_tokens <= 0 for call in calls),
+        unpriced_calls=sum(call.cost_usd is None for call in calls),
         mean_latency_ms=math.fsum(latencies) / len(latencies),
         p50_latency_ms=latencies[math.ceil(len(latencies) * 0.50) - 1],
         p95_latency_ms=latencies[math.ceil(len(latencies) * 0.95) - 1],

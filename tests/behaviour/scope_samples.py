@@ -61,6 +61,8 @@ ABOUT: dict[str, Callable[[Any, Ids], Any]] = {
     "edit_conversation": lambda store, ids: store.edit_conversation(
         ids.conversation, title="mine", metadata={"a": 1}
     ),
+    "count_messages": lambda store, ids: store.count_messages([ids.conversation]),
+    "edit_message": lambda store, ids: store.edit_message(ids.message, intent="mine"),
     "find_turn_traces": lambda store, ids: store.find_turn_traces(
         TraceFilter(conversation_id=ids.conversation)
     ),

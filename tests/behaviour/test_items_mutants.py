@@ -23,8 +23,8 @@ from jazzmine.records.item_rows import (
 )
 from jazzmine.records.log import ANY
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
+from tests.behaviour.apis import Runner, as_async
 from tests.behaviour.items_machine import ItemMachine
-from tests.behaviour.support.sync_support import Runner
 from tests.mutants import run_until_it_fails
 
 Changes = Sequence[ItemChange]
@@ -32,7 +32,7 @@ Changes = Sequence[ItemChange]
 
 class Memory(SQLiteItemBackend):
     def __init__(self) -> None:
-        super().__init__(SQLiteClient(lambda: MemoryDatabase(ITEM_TABLES)))
+        super().__init__(SQLiteClient(MemoryDatabase(ITEM_TABLES)))
 
     def sql(self, statement: str, *parameters: object) -> list[Any]:
         rows: list[Any] = self.client.write(
@@ -179,20 +179,22 @@ MUTANTS: list[Callable[[], Memory]] = [
 ]
 
 
-def machine_of(make: Callable[[], Memory]) -> type[ItemMachine]:
-    class Mutant(ItemMachine):
-        open_store = staticmethod(lambda: LongTermMemoryStore(make()).open())
-        runner = Runner()
-        count = 1
+def run(make: Callable[[], Memory], rounds: int = 100) -> None:
+    with Runner() as shared_runner:
 
-    return Mutant
+        class Mutant(ItemMachine):
+            open_store = staticmethod(lambda: as_async(LongTermMemoryStore(make())).open())
+            runner = shared_runner
+            count = 1
+
+        run_until_it_fails(Mutant, rounds)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_a_mutant_is_noticed(mutant: Callable[[], Memory]) -> None:
     with pytest.raises(AssertionError):
-        run_until_it_fails(machine_of(mutant))
+        run(mutant)
 
 
 def test_the_store_without_a_defect_is_not_refused() -> None:
-    run_until_it_fails(machine_of(Memory), rounds=3)
+    run(Memory, rounds=3)

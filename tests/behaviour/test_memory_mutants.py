@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -21,11 +21,14 @@ from jazzmine.sync.working_memory import (
     WorkingMemory,
     WorkingMemoryStore,
 )
-from tests.behaviour._sync import test_working_memory_locks as locks
-from tests.behaviour._sync import test_working_memory_update as update
-from tests.behaviour._sync.test_memory_state_machine import MemoryMachine
+from tests.behaviour import test_working_memory_locks as locks
+from tests.behaviour import test_working_memory_update as update
+from tests.behaviour.apis import SYNC, Api, as_async
+from tests.behaviour.test_memory_state_machine import MemoryMachine
 from tests.faults.unordered import Unordered
 from tests.mutants import run_until_it_fails
+
+Test = Callable[[Api, Any], Awaitable[None]]
 
 
 class SavesThoughTheBlockRaised(InMemoryWorkingMemoryStore):
@@ -193,9 +196,12 @@ class HasOneLockForAll(InMemoryWorkingMemoryStore):
 def drive(broken: Callable[[], WorkingMemoryStore]) -> None:
     """Run the state machine on a store until it finds a defect."""
 
+    async def opened() -> Any:
+        return as_async(broken())
+
     class BrokenMachine(MemoryMachine):
         def __init__(self) -> None:
-            super().__init__(broken())
+            super().__init__(opened())
 
     run_until_it_fails(BrokenMachine)
 
@@ -226,11 +232,11 @@ def test_the_state_machine_catches_a_store_that_keeps_the_lock_on_errors() -> No
         drive(KeepsTheLockOnErrors)
 
 
-def update_from_elsewhere(store: WorkingMemoryStore) -> None:
+async def update_from_elsewhere(api: Api, store: Any) -> None:
     def update(store: Any, read: WorkingMemory) -> Any:
         return store.collect_slot("c", "colour", "red")
 
-    locks.test_a_call_from_elsewhere_waits_for_a_block(store, update, None, 3)
+    await locks.test_a_call_from_elsewhere_waits_for_a_block(api, store, update, None, 3)
 
 
 @pytest.mark.parametrize(
@@ -240,11 +246,9 @@ def update_from_elsewhere(store: WorkingMemoryStore) -> None:
         update_from_elsewhere,
     ],
 )
-def test_a_store_that_releases_the_lock_after_loading_fails(
-    test: Callable[[WorkingMemoryStore], None],
-) -> None:
+async def test_a_store_that_releases_the_lock_after_loading_fails(test: Test) -> None:
     with pytest.raises((AssertionError, LockLostError)):
-        test(LetsTheLockGoAfterLoading())
+        await test(SYNC, as_async(LetsTheLockGoAfterLoading()))
 
 
 @pytest.mark.parametrize(
@@ -254,16 +258,18 @@ def test_a_store_that_releases_the_lock_after_loading_fails(
         update.test_functions_at_once_are_all_applied,
     ],
 )
-def test_a_store_that_saves_over_anything_fails(test: Callable[[WorkingMemoryStore], None]) -> None:
+async def test_a_store_that_saves_over_anything_fails(test: Test) -> None:
     with pytest.raises(AssertionError):
-        test(Unordered())
+        await test(SYNC, as_async(Unordered()))
 
 
-def test_a_store_that_saves_the_first_result_of_a_function_fails() -> None:
+async def test_a_store_that_saves_the_first_result_of_a_function_fails() -> None:
+    store = as_async(SavesTheFirstResult())
     with pytest.raises(AssertionError):
-        update.test_functions_at_once_are_all_applied(SavesTheFirstResult())
+        await update.test_functions_at_once_are_all_applied(SYNC, store)
 
 
-def test_a_store_that_has_one_lock_for_all_fails() -> None:
+async def test_a_store_that_has_one_lock_for_all_fails() -> None:
+    store = as_async(HasOneLockForAll())
     with pytest.raises(LockTimeoutError):
-        locks.test_different_conversations_never_wait_for_each_other(HasOneLockForAll())
+        await locks.test_different_conversations_never_wait_for_each_other(store)

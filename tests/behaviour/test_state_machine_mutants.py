@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from jazzmine.core.message_store import (
+    Message,
+    MessageStore,
+    TraceFilter,
+    UsageSummary,
+)
+from jazzmine.records.base import RecordKind
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
     Append,
@@ -19,25 +26,19 @@ from jazzmine.records.hook_arguments import (
 from jazzmine.records.log import NOTHING
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import UsageKey
-from jazzmine.sync.message_store import (
-    Message,
-    MessageStore,
-    TraceFilter,
-    UsageSummary,
-)
-from tests.behaviour._sync.toy_store import ToyBackend
+from tests.behaviour.apis import Runner
 from tests.behaviour.scoped_machine import scoped_machine
 from tests.behaviour.state_machine import machine
-from tests.behaviour.support.sync_support import Runner
 from tests.behaviour.toy_backend import ToyData, ToyView
+from tests.behaviour.toy_store import ToyBackend
 from tests.mutants import run_until_it_fails
 
 
 class MovesWhatIsStoredAgain(ToyBackend):
     """Moves a message that is stored again after those with an equal timestamp."""
 
-    def store(self, turn: Turn) -> None:
-        super().store(turn)
+    async def store(self, turn: Turn) -> None:
+        await super().store(turn)
         with self._data.changes() as tables:
             for given in turn.messages:
                 tables[Message][given.record.id] = tables[Message].pop(given.record.id)
@@ -50,38 +51,38 @@ class KeepsTracesOfDeletedMessages(ToyBackend):
         super().__init__(data)
         self.orphans: dict[str, Row] = {}
 
-    def delete_message(self, message_id: str) -> bool:
-        row = super().get_trace("message_id", message_id)
+    async def delete_message(self, message_id: str) -> bool:
+        row = await super().get_trace("message_id", message_id)
         if row is not None:
             self.orphans[row[0]] = row
-        return super().delete_message(message_id)
+        return await super().delete_message(message_id)
 
-    def get_trace(self, by: str, key: str) -> Row | None:
-        return super().get_trace(by, key) or (self.orphans.get(key) if by == "id" else None)
+    async def get_trace(self, by: str, key: str) -> Row | None:
+        return await super().get_trace(by, key) or (self.orphans.get(key) if by == "id" else None)
 
 
 class IgnoresFlags(ToyBackend):
     """Returns flagged messages in the immediate context."""
 
-    def list_newest(self, listing: NewestPage) -> Sequence[Row]:
+    async def list_newest(self, listing: NewestPage) -> Sequence[Row]:
         everything = MessagePage("conversation_id", listing.conversation_id, None, None)
-        return self.list_messages(everything)[: -listing.limit - 1 : -1]
+        return (await self.list_messages(everything))[: -listing.limit - 1 : -1]
 
 
 class StoresHalfATurn(ToyBackend):
     """Keeps the messages of a turn whose trace is refused."""
 
-    def store(self, turn: Turn) -> None:
-        super().store(turn._replace(trace=None))
-        super().store(Turn(trace=turn.trace))
+    async def store(self, turn: Turn) -> None:
+        await super().store(turn._replace(trace=None))
+        await super().store(Turn(trace=turn.trace))
 
 
 class SkipsEqualsBetweenPages(ToyBackend):
     """Begins a page after all messages with the timestamp of the previous page's last one."""
 
-    def list_messages(self, listing: MessagePage) -> Sequence[Row]:
-        page = super().list_messages(listing._replace(limit=None))
-        last = self.get_message(listing.after) if listing.after else None
+    async def list_messages(self, listing: MessagePage) -> Sequence[Row]:
+        page = await super().list_messages(listing._replace(limit=None))
+        last = await self.get_message(listing.after) if listing.after else None
         if last is not None:
             page = [row for row in page if row[1]["timestamp"] > last[1]["timestamp"]]
         return page[: listing.limit]
@@ -90,47 +91,47 @@ class SkipsEqualsBetweenPages(ToyBackend):
 class TakesAnotherPercentile(ToyBackend):
     """Returns the 95th percentile as the median."""
 
-    def summarize(
+    async def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
     ) -> list[UsageSummary]:
         return [
             group.model_copy(update={"p50_latency_ms": group.p95_latency_ms})
-            for group in super().summarize(where, by, conversation_ids)
+            for group in await super().summarize(where, by, conversation_ids)
         ]
 
 
 class AppendsByTheClock(ToyBackend):
     """Appends a message with an earlier timestamp before those that are stored."""
 
-    def append(self, given: Append) -> int | Refusal:
-        found = super().append(given)
+    async def append(self, given: Append) -> int | Refusal:
+        found = await super().append(given)
         if not isinstance(found, Refusal):
-            self.store(Turn(messages=given.messages))
+            await self.store(Turn(messages=given.messages))
         return found
 
 
 class ReplacesNothing(ToyBackend):
     """Keeps the messages that an append has to replace."""
 
-    def append(self, given: Append) -> int | Refusal:
-        return super().append(given._replace(replace_after=NOTHING))
+    async def append(self, given: Append) -> int | Refusal:
+        return await super().append(given._replace(replace_after=NOTHING))
 
 
 class RewindsOneTooFar(ToyBackend):
     """Deletes the message as well after which all messages are to be deleted."""
 
-    def rewind(self, conversation_id: str, after: str | None) -> int:
-        deleted = super().rewind(conversation_id, after)
+    async def rewind(self, conversation_id: str, after: str | None) -> int:
+        deleted = await super().rewind(conversation_id, after)
         if after is not None and deleted:
-            self.delete_message(after)
+            await self.delete_message(after)
         return deleted
 
 
 class ForksInReverseOrder(ToyBackend):
     """Copies messages with equal timestamps in reverse order."""
 
-    def fork(self, fork: Fork) -> dict[str, str]:
-        ids = super().fork(fork)
+    async def fork(self, fork: Fork) -> dict[str, str]:
+        ids = await super().fork(fork)
         with self._data.changes() as tables:
             for new_id in reversed(ids.values()):
                 tables[Message][new_id] = tables[Message].pop(new_id)
@@ -140,20 +141,22 @@ class ForksInReverseOrder(ToyBackend):
 class ErasesConversationsOnly(ToyBackend):
     """Leaves the user's messages in the conversations of others."""
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
-        rows = self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
-        return DeletedCounts(conversations=sum(self.delete_conversation(row[0]) for row in rows))
+    async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
+        rows = await self.list_conversations(ConversationPage("user_id", user_id, {}, None, None))
+        deleted = [await self.delete_conversation(row[0]) for row in rows]
+        return DeletedCounts(conversations=sum(deleted))
 
 
 class OverwritesMetadata(ToyBackend):
     """Replaces the metadata by what an edit sets."""
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Any
-    ) -> Row | None:
-        row = super().get_conversation(conversation_id)
-        erased = dict.fromkeys(row[1]["metadata"] if row else ())
-        return super().edit_conversation(conversation_id, title, {**erased, **metadata})
+    async def rewrite(
+        self, kind: RecordKind, ids: Sequence[str], change: Callable[[Row], Any]
+    ) -> Sequence[str]:
+        def overwritten(row: Row) -> Any:
+            return change((row[0], {**row[1], "metadata": {}}))
+
+        return await super().rewrite(kind, ids, overwritten)
 
 
 @pytest.mark.parametrize(
@@ -176,11 +179,11 @@ class OverwritesMetadata(ToyBackend):
 def test_a_store_that_breaks_a_rule_is_found_out(broken: type[ToyBackend]) -> None:
     data = ToyData()
 
-    def open_store() -> MessageStore:
-        return MessageStore(broken(data)).open()
+    async def open_store() -> MessageStore:
+        return await MessageStore(broken(data)).open()
 
-    with pytest.raises(AssertionError, match=r"returned|yielded"):
-        run_until_it_fails(machine(open_store, Runner()))
+    with Runner() as runner, pytest.raises(AssertionError, match=r"returned|yielded"):
+        run_until_it_fails(machine(open_store, runner))
 
 
 class SeesEverything(ToyBackend):
@@ -197,10 +200,10 @@ class SeesMessagesOfTheUserElsewhere(ToyBackend):
         limited, whole = super().limited_to(user_id), self
 
         class Limited(ToyBackend):
-            def list_messages(self, listing: MessagePage) -> Sequence[Row]:
+            async def list_messages(self, listing: MessagePage) -> Sequence[Row]:
                 if listing.by == "user_id":
-                    return whole.list_messages(listing)
-                return super().list_messages(listing)
+                    return await whole.list_messages(listing)
+                return await super().list_messages(listing)
 
         return Limited(limited._data)
 
@@ -212,8 +215,8 @@ class OverwritesWhatIsOfOthers(ToyBackend):
         limited, whole = super().limited_to(user_id), self
 
         class Limited(ToyBackend):
-            def store(self, turn: Turn) -> None:
-                whole.store(turn)
+            async def store(self, turn: Turn) -> None:
+                await whole.store(turn)
 
         return Limited(limited._data)
 
@@ -224,8 +227,8 @@ class OverwritesWhatIsOfOthers(ToyBackend):
 def test_a_scope_that_leaks_is_found_out(broken: type[ToyBackend]) -> None:
     data = ToyData()
 
-    def open_store() -> MessageStore:
-        return MessageStore(broken(data)).open()
+    async def open_store() -> MessageStore:
+        return await MessageStore(broken(data)).open()
 
-    with pytest.raises(AssertionError):
-        run_until_it_fails(scoped_machine(open_store, Runner()))
+    with Runner() as runner, pytest.raises(AssertionError):
+        run_until_it_fails(scoped_machine(open_store, runner))

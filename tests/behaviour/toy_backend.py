@@ -1,4 +1,4 @@
-"""The data and the options of the smallest back end; its store is `_async/toy_store.py`."""
+"""The data and the options of the smallest back end; its store is `toy_store.py`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ class Tables(dict[type[Record], dict[str, Row]]):
             if row["message_id"] in ids:
                 new_id = forked_id(salt, row["id"])
                 moved = {"id": new_id, "message_id": ids[row["message_id"]]}
-                self[TurnTrace][new_id] = {**row, **moved, "conversation_id": owner}
+                moved |= {"conversation_id": owner, "copied_from": row["id"]}
+                self[TurnTrace][new_id] = {**row, **moved}
         return ids
 
     def put(self, record: Record) -> None:

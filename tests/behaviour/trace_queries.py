@@ -44,6 +44,7 @@ class _Group:
         self.prompt_tokens = self.completion_tokens = self.total_tokens = 0
         self.cached_prompt_tokens = self.cache_write_tokens = self.reasoning_tokens = 0
         self.cost_usd = 0.0
+        self.unreported_calls = self.unpriced_calls = 0
         self.latencies: list[int] = []
         self.energy_kwh = self.co2_g = 0.0
 
@@ -73,6 +74,8 @@ class _Group:
         self.cache_write_tokens += call.cache_write_tokens
         self.reasoning_tokens += call.reasoning_tokens
         self.cost_usd += call.cost_usd or 0.0
+        self.unreported_calls += call.prompt_tokens <= 0
+        self.unpriced_calls += call.cost_usd is None
 
     def _count(self, trace: TurnTrace) -> None:
         self.turns.add(trace.id)
@@ -92,6 +95,8 @@ class _Group:
             cache_write_tokens=self.cache_write_tokens,
             reasoning_tokens=self.reasoning_tokens,
             cost_usd=self.cost_usd,
+            unreported_calls=self.unreported_calls,
+            unpriced_calls=self.unpriced_calls,
             mean_latency_ms=sum(self.latencies) / len(self.latencies),
             p50_latency_ms=_nearest_rank(self.latencies, 50),
             p95_latency_ms=_nearest_rank(self.latencies, 95),

@@ -209,7 +209,7 @@ def costly_url(tmp_path: Path) -> str:
     [
         (["ls"], ["6f1c", "A trip"]),
         (["traces"], ["7f1c", "246912"]),
-        (["usage", "--by", "model"], ["a-prov", "246912", "0.001234"]),
+        (["usage", "--by", "model"], ["a-prov", "246912", "0.0012"]),
     ],
 )
 def test_a_table_fits_a_narrow_terminal_and_keeps_its_first_columns(
@@ -286,6 +286,10 @@ def test_what_is_added_is_followed(tmp_path: Path) -> None:
             store.append_messages("c1", [second], trace=trace("m2", started_at_ms=now))
             read_until(shown, "the second")
             read_until(traced, '"message_id":"m2"')
+            # A turn of eleven minutes.
+            long = trace("m3", started_at_ms=now - 660_000, total_latency_ms=660_000)
+            store.append_messages("c1", [message("m3", timestamp=now)], trace=long)
+            read_until(traced, '"message_id":"m3"')
         finally:
             for program in (shown, traced):
                 program.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ def test_every_link_leads_to_a_file(guide: str) -> None:
 def test_every_file_of_the_map_of_the_tests_is_there() -> None:
     tests = ROOT / "tests"
     names = re.findall(r"`([\w/*]+\.py)`", (tests / "README.md").read_text(encoding="utf-8"))
-    folders = [tests, tests / "behaviour" / "_async"]
+    folders = [tests, tests / "behaviour"]
 
     assert len(names) > 50
     assert [name for name in names if not any(any(at.glob(name)) for at in folders)] == []

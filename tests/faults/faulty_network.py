@@ -14,25 +14,21 @@ from uuid import UUID
 from jazzmine import Erasure, LockTimeoutError, StoreUnavailableError
 from jazzmine._async.message_store import store as async_module
 from jazzmine._sync.message_store import store as sync_module
-from jazzmine.core import message_store as async_messages
-from jazzmine.core import working_memory as async_memory
 from jazzmine.core.working_memory import TurnCache, WorkingMemory
 from jazzmine.sync.message_store import MessageStore
 from jazzmine.sync.working_memory import WorkingMemoryStore
+from tests.behaviour.apis import ASYNC, SYNC, Runner, as_async
 from tests.behaviour.calls import CALLS, ITERATION
 from tests.behaviour.memory_samples import UPDATES, Update, busy, timeless
 from tests.behaviour.samples import NOW, conversation, message, trace
-from tests.behaviour.support.async_support import Runner as AsyncRunner
-from tests.behaviour.support.sync_support import Runner as SyncRunner
 from tests.faults.networks import NETWORKS, Network
 from tests.faults.sizes import TOLERANCE
 
 __all__ = ["APIS", "FaultyStore", "is_unavailable", "opened"]
 
-Runner = AsyncRunner | SyncRunner
 Call = Callable[[Any, Any], Any]
 
-APIS: dict[str, Callable[[], Runner]] = {"sync": SyncRunner, "async": AsyncRunner}
+APIS = {api.name: api for api in (SYNC, ASYNC)}
 WORKS_AGAIN = 5.0
 CID, ANOTHER = "c1", "c2"
 CREATED_AT = 1700000000.0
@@ -85,13 +81,15 @@ class FaultyStore(ABC):
 
     def clean(self, name: str) -> Any:
         """Make a call without faults, and return its result."""
-        return _comparable(self.methods[name](SyncRunner(), self.beside))
+        return _comparable(self.methods[name](self.runner, as_async(self.beside)))
 
     def works_again(self) -> None:
         """Fail unless the same store works again soon, without delaying other stores."""
         until = time.monotonic() + WORKS_AGAIN + TOLERANCE
         self._works(lambda: self.runner.run(self.write(self.store)), until, "works again")
-        self._works(lambda: self.write(self.beside), until, "lets others write")
+        self._works(
+            lambda: self.runner.run(self.write(as_async(self.beside))), until, "lets others write"
+        )
 
     def _works(self, write: Callable[[], Any], until: float, what: str) -> None:
         done = False
@@ -177,17 +175,9 @@ class Messages(FaultyStore):
         )
 
 
-async def _async_block(store: Any) -> None:
+async def _in_a_block(store: Any) -> None:
     async with store.locked(CID) as memory:
         memory.end_turn("in a block", "intent")
-
-
-def _in_a_block(runner: Any, store: Any) -> None:
-    if isinstance(runner, AsyncRunner):
-        runner.run(_async_block(store))
-    else:
-        with store.locked(CID) as memory:
-            memory.end_turn("in a block", "intent")
 
 
 def _transition(update: Update) -> Call:
@@ -199,7 +189,7 @@ class Memories(FaultyStore):
 
     methods: ClassVar[dict[str, Call]] = {
         **{update.name: _transition(update) for update in UPDATES},
-        "locked": _in_a_block,
+        "locked": lambda runner, store: runner.run(_in_a_block(store)),
         "get": lambda runner, store: runner.run(store.get(CID)),
         "get_or_create": lambda runner, store: runner.run(
             store.get_or_create(ANOTHER, "user", "agent")
@@ -225,14 +215,8 @@ class Memories(FaultyStore):
         """All working memories."""
         return [_comparable(self.beside.get(cid)) for cid in (CID, ANOTHER)]
 
-    def write(self, store: Any) -> Any:
+    async def write(self, store: Any) -> None:
         """Change the working memory, which may have been deleted."""
-        if isinstance(self.runner, AsyncRunner) and store is self.store:
-            return self._write_async(store)
-        store.get_or_create(CID, "user", "agent")
-        return store.begin_turn(CID, TurnCache(7))
-
-    async def _write_async(self, store: Any) -> None:
         await store.get_or_create(CID, "user", "agent")
         await store.begin_turn(CID, TurnCache(7))
 
@@ -262,17 +246,16 @@ def _initialized(initialize: Callable[[], Any]) -> Any:
 @contextmanager
 def opened(name: str, api: str, timeout: float) -> Iterator[FaultyStore]:
     """Open a store of an API for a block; `timeout` is that of its calls, in s."""
-    async_store: Any = async_memory.WorkingMemoryStore
+    kind: Any = APIS[api].WorkingMemoryStore
     sync_store: Any = WorkingMemoryStore
     if KINDS[name] is not Memories:
-        async_store, sync_store = async_messages.MessageStore, MessageStore
+        kind, sync_store = APIS[api].MessageStore, MessageStore
     with ExitStack() as stack:
         network = stack.enter_context(NETWORKS[name]())
-        runner: Any = stack.enter_context(APIS[api]())
-        initialize = sync_store.initialize if api == "sync" else async_store.initialize
+        runner: Any = stack.enter_context(Runner())
         options = {"search": True} if KINDS[name] is Messages else {}
         beside = stack.enter_context(sync_store.initialize({**network.beside, **options}))
         config = {**network.through, **options, "timeout": timeout}
-        store = _initialized(lambda: runner.run(initialize(config)))
+        store = _initialized(lambda: runner.run(kind.initialize(config)))
         stack.callback(lambda: runner.run(store.close()))
         yield KINDS[name](network, runner, store, beside)

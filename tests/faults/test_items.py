@@ -8,33 +8,24 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 from jazzmine import ConflictError, DeleteItem, MemoryItem, PutItem
-from jazzmine.backends.postgres.attempts import Write
 from jazzmine.core import long_term_memory as async_items
 from jazzmine.sync.long_term_memory import LongTermMemoryStore
 from tests.behaviour.stored import everything
-from tests.behaviour.support.async_support import Runner as AsyncRunner
-from tests.behaviour.support.sync_support import Runner as SyncRunner
 from tests.faults.item_writer import SHARED
 from tests.faults.networks import NETWORKS
 from tests.faults.sizes import size
 from tests.servers import mongodb, postgres
 from tests.servers.programs import Program
 
-APIS: dict[str, Any] = {
-    "sync": (SyncRunner, LongTermMemoryStore),
-    "async": (AsyncRunner, async_items.LongTermMemoryStore),
-}
 N = ("n",)
 
 
@@ -62,102 +53,10 @@ WRITES: dict[str, Callable[[Any, int], Any]] = {
 }
 
 
-@pytest.mark.parametrize("write", WRITES)
-@pytest.mark.parametrize("api", APIS)
-@pytest.mark.parametrize("name", ["postgres", "mongodb"])
-def test_a_write_whose_reply_was_lost_is_made_once(name: str, api: str, write: str) -> None:
-    make_runner, kind = APIS[api]
-    with (
-        NETWORKS[name]() as network,
-        make_runner() as runner,
-        LongTermMemoryStore.initialize(network.beside) as beside,
-    ):
-        store = runner.run(kind.initialize({**network.through, "timeout": 10.0}))
-        written = 0
-        # Again and again: a new connection has more replies, because statements are prepared there.
-        rounds = 6 if name == "postgres" else 2
-        for number in range(1, 12):
-            lost = network.proxy.lost
-            for _ in range(rounds):
-                old = prepare(beside)
-                runner.run(store.ping())  # puts in order what the loss before has left behind
-                between = Between(beside, old)
-                network.proxy.on_loss = between.begin
-                network.proxy.lose_reply(number)
-                result = runner.run(WRITES[write](store, old.revision))
-                network.proxy.lose_reply(0)
-                between.end()
-                between.check(result, f"{write}, reply {number}")
-                written += len(between.written)
-            if network.proxy.lost == lost:
-                break
-        runner.run(store.close())
-        assert written
-
-
 def prepare(beside: LongTermMemoryStore) -> MemoryItem:
     for stored in beside.list_items():
         beside.delete(stored.namespace, stored.key)
     return beside.put(item("old", "old"))
-
-
-class Between:
-    """Another worker: if a write whose reply is lost was done, it writes over what that has stored.
-
-    An open transaction of the call, in MongoDB, keeps it waiting.
-    """
-
-    def __init__(self, beside: LongTermMemoryStore, old: MemoryItem) -> None:
-        self._beside = beside
-        self._old = old
-        self._threads: list[threading.Thread] = []
-        self._mutex = threading.Lock()
-        self._has_ended = False
-        self.was_done = False
-        self.written: list[MemoryItem] = []
-
-    def begin(self) -> None:
-        # The pool's own connections may lose a reply at any time.
-        with self._mutex:
-            found = [] if self._has_ended else self._beside.list_items()
-            if self._has_ended or found == [self._old]:
-                return
-            self.was_done = True
-            key = found[0].key if found else "old"
-            thread = threading.Thread(target=self._write, args=[key])
-            thread.start()
-            self._threads.append(thread)
-            thread.join(0.5)
-
-    def _write(self, key: str) -> None:
-        self.written.append(self._beside.put(item(key, "between")))
-
-    def end(self) -> None:
-        with self._mutex:
-            self._has_ended = True
-        for thread in self._threads:
-            thread.join()
-
-    def check(self, result: Any, where: str) -> None:
-        """Check that the call has its own result, and what was written after it stays."""
-        results = result if isinstance(result, list) else [result]
-        assert all(results), where
-        for written in self.written:
-            found = self._beside.get(N, written.key)
-            assert found == written, where
-        found_keys = {stored.key for stored in self._beside.list_items()}
-        puts = [one for one in results if isinstance(one, MemoryItem)]
-        assert {one.key for one in puts} <= found_keys, where
-        if not self.was_done:
-            assert [self._beside.get(N, one.key) for one in puts] == puts, where
-
-
-def test_a_write_that_is_made_twice_is_noticed() -> None:
-    with (
-        patch.object(Write, "answer", lambda *_: None),
-        pytest.raises(AssertionError),
-    ):
-        test_a_write_whose_reply_was_lost_is_made_once("postgres", "sync", "put")
 
 
 @pytest.mark.parametrize("name", ["postgres", "mongodb"])

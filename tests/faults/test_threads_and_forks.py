@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,8 +23,9 @@ import pytest
 from jazzmine._compat.sync_concurrency import Affinity
 from jazzmine.core.message_store import MessageStore as AsyncMessageStore
 from jazzmine.errors import StoreUnavailableError, WrongEventLoopError
+from jazzmine.sync import Stores, open_stores
 from jazzmine.sync.message_store import MessageStore
-from jazzmine.sync.working_memory import WorkingMemoryStore
+from jazzmine.sync.working_memory import WorkingMemory, WorkingMemoryStore
 from tests.behaviour.samples import conversation, message
 from tests.faults.sizes import report, size
 from tests.faults.unordered import Unordered
@@ -154,6 +156,46 @@ def test_a_prefork_pool_works_on_a_store_made_before_the_fork(
         f"prefork, {opened.__name__}, {name}: {WORKERS} processes, {WORKERS * CALLS} writes:"
         " all there, once"
     )
+
+
+def add_turns(stores: Stores, failed: Any) -> None:
+    try:
+        for number in range(CALLS):
+            stores.working_memory.update("c1", count_one)
+            stores.messages.store_message(message(f"{os.getpid()}-{number}"))
+    except BaseException as error:
+        failed.put(repr(error))
+        raise
+
+
+def count_one(memory: WorkingMemory) -> None:
+    memory.data["count"] = memory.data.get("count", 0) + 1
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_forked_processes_lose_no_update_of_stores_that_share_a_database(
+    name: str, tmp_path: Path
+) -> None:
+    fork = multiprocessing.get_context("fork")
+    failed = fork.Queue()
+    with config_of(name, tmp_path) as config, open_stores(config) as stores:
+        stores.messages.store_conversation(conversation("c1"))
+        stores.working_memory.get_or_create("c1", "u1", "a1")
+        # This process updates in a thread while it forks, and waits for its turn in the children.
+        thread = threading.Thread(target=add_turns, args=(stores, failed))
+        thread.start()
+        children = [fork.Process(target=add_turns, args=(stores, failed)) for _ in range(WORKERS)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join(240)
+        thread.join()
+
+        assert [child.exitcode for child in children] == [0] * WORKERS, failed.get(timeout=1)
+        memory = stores.working_memory.get("c1")
+        assert memory is not None
+        assert memory.data["count"] == (WORKERS + 1) * CALLS
+        assert stores.messages.count_messages(["c1"]) == {"c1": (WORKERS + 1) * CALLS}
 
 
 def say_what_is_refused(

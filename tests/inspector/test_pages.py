@@ -111,13 +111,13 @@ async def test_the_pages_say_what_turns_cost(site: Site) -> None:
     calls = [llm_call(cost_usd=0.25), llm_call(cost_usd=0.5), llm_call(cost_usd=None)]
     turn = trace("in-c2", conversation_id="c2", agent_id="a2", llm_calls=calls, total_tokens=9)
     await site.store.store_turn_trace(turn)
-    assert "9 tokens · $0.75 · 3 model calls" in await site.text("/conversation", id="c2")
+    assert "≥ 9 tokens · ≥ $0.75 · 3 model calls" in await site.text("/conversation", id="c2")
     shown = await site.text("/turn", message="in-c2")
-    assert "<dt>Cost</dt><dd>$0.75</dd>" in shown
-    assert 'data-label="Cost">$0.75</td>' in await site.text("/turns", agent="a2")
+    assert "<dt>Cost</dt><dd>≥ $0.75</dd>" in shown
+    assert 'data-label="Cost">≥ $0.75</td>' in await site.text("/turns", agent="a2")
     usage = await site.text("/usage", agent="a2")
-    assert "<dt>Cost</dt><dd>$0.75</dd>" in usage
-    assert usage.count('<td class="num">$0.75</td>') == 4
+    assert "<dt>Cost</dt><dd>≥ $0.75</dd>" in usage
+    assert usage.count('<td class="num">≥ $0.75</td>') == 4
 
 
 async def test_a_turn_is_shown_with_its_question(site: Site) -> None:

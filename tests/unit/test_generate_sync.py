@@ -1,213 +1,174 @@
-"""The generator of the sync copy, on trees of a few lines."""
+"""The generator of the sync copy, on a source of a few lines."""
 
-import ast
 from pathlib import Path
 
 import pytest
 
 from scripts import generate_sync
-from scripts.generate_sync import Tree
-from tests.unit.sync_trees import COPY, SOURCE, TREES, run, write
+from scripts.generate_sync import COPY, SOURCE
+
+ASYNC = '''"""Waits for a while."""
+
+from shop._compat.aio import sleep
+
+
+class Clock:
+    """Tells the time, like `shop.aio.Clock`."""
+
+    @property
+    def name(self) -> str:
+        return f"{{clock}} {self!r:>{10}}"
+
+    async def wait(self, seconds: float) -> None:
+        """Return after so many seconds."""  # ends with aio.close
+        async with self:
+            return (await sleep(seconds))
+
+    async def __aenter__(self) -> None: ...
+'''
+SYNC = '''"""Waits for a while."""
+
+from shop._compat.waits import sleep
+
+
+class Clock:
+    """Tells the time, like `shop.waits.Clock`."""
+
+    @property
+    def name(self) -> str:
+        return f"{{clock}} {self!r:>{10}}"
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds."""  # ends with waits.close
+        with self:
+            return (sleep(seconds))
+
+    def __enter__(self) -> None: ...
+'''
+NAMES = {"aio": "waits"}
+
+
+def write(root: Path, name: str, text: str) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def run(root: Path, *arguments: str) -> int:
+    return generate_sync.main(arguments, root=root, names=NAMES)
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A root with one source and its copy."""
-    write(tmp_path, "src/_async/clock.py", SOURCE)
-    write(tmp_path, "src/_sync/clock.py", COPY)
-    return tmp_path
+def source(tmp_path: Path) -> Path:
+    return write(tmp_path, f"{SOURCE}/deep/clock.py", ASYNC)
 
 
-def definitions(path: Path) -> list[int]:
-    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    module = ast.parse(path.read_text(encoding="utf-8"))
-    return sorted(node.lineno for node in ast.walk(module) if isinstance(node, kinds))
+@pytest.fixture
+def copy(tmp_path: Path, source: Path) -> Path:
+    return write(tmp_path, f"{COPY}/deep/clock.py", SYNC)
 
 
-def test_the_copy_is_written_where_there_is_none(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path, "src/_async/deep/clock.py", SOURCE)
-
+def test_the_copy_is_written_where_there_is_none(tmp_path: Path, source: Path) -> None:
+    assert run(tmp_path, "--check") == 1
     assert run(tmp_path) == 0
 
-    assert (tmp_path / "src/_sync/deep/clock.py").read_text(encoding="utf-8") == COPY
-    assert "wrote src/_sync/deep/clock.py" in capsys.readouterr().out
+    assert (tmp_path / COPY / "deep/clock.py").read_text(encoding="utf-8") == SYNC
+    assert run(tmp_path, "--check") == 0
 
 
-def test_a_copy_that_is_up_to_date_passes_the_check(root: Path) -> None:
-    assert run(root, "--check") == 0
+def test_a_second_run_touches_nothing(tmp_path: Path, copy: Path) -> None:
+    write(tmp_path, f"{COPY}/__pycache__/clock.pyc", "")
+    before = copy.stat().st_mtime_ns
+
+    assert run(tmp_path) == 0
+    assert run(tmp_path, "--check") == 0
+
+    assert copy.stat().st_mtime_ns == before
 
 
-def test_a_second_run_touches_nothing(root: Path) -> None:
-    copy = root / "src/_sync/clock.py"
-    before = copy.stat()
-
-    assert run(root) == 0
-
-    after = copy.stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-def test_the_check_shows_a_missing_file_and_the_command(
-    root: Path, capsys: pytest.CaptureFixture[str]
+def test_the_check_shows_how_a_copy_was_changed_and_the_command(
+    tmp_path: Path, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (root / "src/_sync/clock.py").unlink()
+    changed = SYNC.replace("Waits for", "Waited for")
+    copy.write_text(changed, encoding="utf-8")
 
-    assert run(root, "--check") == 1
+    assert run(tmp_path, "--check") == 1
 
     output = capsys.readouterr().out
-    assert "src/_sync/clock.py is missing" in output
-    assert "+from shop._compat.waits import sleep" in output
+    assert f"{COPY}/deep/clock.py is out of date" in output
+    assert '-"""Waited for a while."""\n+"""Waits for a while."""' in output
     assert output.endswith("run: python scripts/generate_sync.py\n")
-    assert not (root / "src/_sync/clock.py").exists()
-
-
-def test_the_check_shows_how_a_copy_was_changed(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    changed = COPY.replace("Tells the time", "Told the time")
-    copy = write(root, "src/_sync/clock.py", changed)
-
-    assert run(root, "--check") == 1
-
-    output = capsys.readouterr().out
-    assert "src/_sync/clock.py is out of date" in output
-    assert '-    """Told the time."""\n+    """Tells the time."""' in output
     assert copy.read_text(encoding="utf-8") == changed
+    assert run(tmp_path) == 0
+    assert copy.read_text(encoding="utf-8") == SYNC
 
 
-def test_a_changed_copy_is_written_again(root: Path) -> None:
-    copy = write(root, "src/_sync/clock.py", COPY + "\n")
-
-    assert run(root) == 0
-
-    assert copy.read_text(encoding="utf-8") == COPY
-
-
-def test_the_check_shows_an_orphan(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    orphan = write(root, "src/_sync/old/watch.py", "hands = 2\n")
-
-    assert run(root, "--check") == 1
-
-    output = capsys.readouterr().out
-    assert "src/_sync/old/watch.py is orphaned" in output
-    assert "-hands = 2" in output
-    assert orphan.exists()
-
-
-def test_an_orphan_is_deleted_with_the_folder_it_leaves_empty(root: Path) -> None:
-    write(root, "src/_sync/old/watch.py", "hands = 2\n")
-    write(root, "src/_sync/old/__pycache__/watch.pyc", "")
-
-    assert run(root) == 0
-
-    assert not (root / "src/_sync/old").exists()
-    assert (root / "src/_sync/clock.py").exists()
-
-
-def test_compiled_files_are_no_orphans(root: Path) -> None:
-    compiled = write(root, "src/_sync/__pycache__/clock.pyc", "")
-
-    assert run(root, "--check") == 0
-    assert run(root) == 0
-
-    assert compiled.exists()
-
-
-@pytest.mark.parametrize("arguments", [(), ("--check",)])
-def test_a_source_folder_without_files_is_refused(
-    tmp_path: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+def test_an_orphan_is_shown_and_deleted(
+    tmp_path: Path, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "src/_async").mkdir(parents=True)
-    copy = write(tmp_path, "src/_sync/clock.py", COPY)
+    orphan = write(tmp_path, f"{COPY}/watch.py", "hands = 2\n")
 
-    assert run(tmp_path, *arguments) == 2
+    assert run(tmp_path, "--check") == 1
+    assert f"{COPY}/watch.py is orphaned" in capsys.readouterr().out
+    assert run(tmp_path) == 0
 
-    assert "src/_async: no Python file" in capsys.readouterr().err
+    assert not orphan.exists()
+
+
+def test_no_source_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = write(tmp_path, f"{COPY}/clock.py", SYNC)
+
+    assert run(tmp_path) == run(tmp_path, "--check") == 2
+
+    assert "no Python file" in capsys.readouterr().err
     assert copy.exists()
 
 
-def test_a_missing_source_folder_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_no_file_uses_is_refused(
+    tmp_path: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.write_text(ASYNC.replace("aio", "time"), encoding="utf-8")
+
     assert run(tmp_path) == 2
 
-
-def test_a_tree_is_skipped_where_the_folder_that_needs_it_is_absent(root: Path) -> None:
-    tests = Tree("tests/_async", "tests/_sync", {"core": "sync"}, needed_if="tests")
-
-    assert run(root, "--check", trees=(*TREES, tests)) == 0
-
-
-def test_a_tree_whose_source_vanished_is_refused(root: Path) -> None:
-    tests = Tree("tests/_async", "tests/_sync", {"core": "sync"}, needed_if="tests")
-    write(root, "tests/_sync/test_clock.py", "")
-
-    assert run(root, "--check", trees=(*TREES, tests)) == 2
-
-
-def test_a_replacement_that_no_file_uses_is_refused(
-    root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    trees = (Tree("src/_async", "src/_sync", {"aio": "waits", "aclose": "close"}),)
-
-    assert run(root, "--check", trees=trees) == 2
-
-    error = capsys.readouterr().err
-    assert error == 'src/_async: no file uses the replacement of "aclose"\n'
+    assert 'no file uses "aio"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("line", "word"),
     [
-        ('"""Tells.\n\n    One may await it.\n    """', "await"),
-        ("# An async clock.", "async"),
-        ('print("from asyncio")', "asyncio"),
-        ('print(f"a Coroutine {1}")', "Coroutine"),
-        ("print(rb'awaits')", "awaits"),
+        ("clock.aclose()", "aclose"),
+        ("from contextlib import AsyncExitStack", "AsyncExitStack"),
+        ("import asyncio", "asyncio"),
+        ("is_async = True", "is_async"),
+        ('NAME = f"{1} of aclosing"', "aclosing"),
+        ('item: "Awaitable[int]"', "Awaitable"),
+        ("# One may await it.", "await"),
+        ('"""Tells.\n\nA Coroutine.\n"""', "Coroutine"),
     ],
 )
-def test_prose_that_would_be_wrong_in_the_copy_is_refused(
-    root: Path, line: str, word: str, capsys: pytest.CaptureFixture[str]
+def test_what_would_be_wrong_in_the_copy_is_refused_with_its_line(
+    tmp_path: Path, source: Path, line: str, word: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = SOURCE.replace('"""Tells the time."""', line)
-    write(root, "src/_async/clock.py", source)
-    where = source[: source.index(word)].count("\n") + 1
+    text = f"{ASYNC}{line}\n"
+    source.write_text(text, encoding="utf-8")
+    where = text[: text.rindex(word)].count("\n") + 1
 
-    assert run(root) == 2
+    assert run(tmp_path) == 2
 
-    assert f'src/_async/clock.py:{where}: "{word}" in a comment' in capsys.readouterr().err
-
-
-def test_the_name_of_a_state_that_contains_await_is_accepted(root: Path) -> None:
-    write(root, "src/_async/clock.py", SOURCE + "# AWAITING_CONFIRMATION, awaiting\n")
-
-    assert run(root) == 0
+    assert f'{SOURCE}/deep/clock.py:{where}: "{word}" is left over' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "def",
-        "x = '",
-        "async def f():\n    return await(g())",
-        "async def f():\n    x = await\\\n g()",
-    ],
-)
+@pytest.mark.parametrize("line", ["def", "x = '", "x = (", "async def f():\n    return await(g())"])
 def test_a_source_or_copy_that_is_no_python_is_refused(
-    root: Path, line: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, source: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write(root, "src/_async/clock.py", SOURCE + line + "\n")
+    source.write_text(f"{ASYNC}{line}\n", encoding="utf-8")
 
-    assert run(root) == 2
+    assert run(tmp_path) == 2
 
-    assert "src/_async/clock.py:" in capsys.readouterr().err
-
-
-def test_every_class_and_function_keeps_its_line(root: Path) -> None:
-    assert run(root) == 0
-
-    assert definitions(root / "src/_async/clock.py") == [6, 10, 13]
-    assert definitions(root / "src/_sync/clock.py") == [6, 10, 13]
+    assert f"{SOURCE}/deep/clock.py:" in capsys.readouterr().err
 
 
 def test_the_copy_in_this_repository_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,14 +21,12 @@ from jazzmine.backends.columns import Table
 from jazzmine.backends.postgres import text
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.objects import created_tables
-from jazzmine.backends.postgres.rows import store_parameters, stored_rows
+from jazzmine.backends.postgres.rows import stored_rows
 from jazzmine.backends.postgres.schema import migrations
 from jazzmine.backends.postgres.text import from_json_text, from_text, to_json_text, to_text
 from jazzmine.config import PostgresConfig, message_store_config
 from jazzmine.errors import InvalidAddressError, RecordTooLargeError
-from jazzmine.records.base import snapshot
-from jazzmine.records.hook_arguments import Turn
-from jazzmine.records.messages import Conversation, Message, MessageRole
+from jazzmine.records.messages import Conversation
 from tests.faults.sizes import TOLERANCE
 
 TEXT = st.text(st.sampled_from("a01\0\ufdd0\\\"u'é\U0001f600") | st.characters(codec="utf-8"))
@@ -149,26 +147,6 @@ def test_a_field_that_is_missing_in_the_json_of_a_message_has_its_default() -> N
     assert "coalesce(errors" not in values
     assert "coalesce(timestamp" not in values
     assert "coalesce" not in TRACES_TABLE.values
-
-
-def test_of_two_messages_with_one_id_the_later_one_takes_the_place_of_the_first() -> None:
-    def message(name: str, text: str) -> Message:
-        return Message(
-            id=name,
-            conversation_id="c",
-            user_id="u",
-            role=MessageRole.USER,
-            original_content=text,
-            timestamp=1,
-        )
-
-    given_messages = [message("a", "1"), message("b", "2"), message("a", "3")]
-    turn = Turn(messages=[snapshot(one, Message) for one in given_messages])
-    parameters = store_parameters(turn, None)
-    assert parameters["size"] == 2
-    assert parameters["owners"] == ["c"]
-    sent = json.loads(str(parameters["messages"]))
-    assert [(one["id"], one["original_content"]) for one in sent] == [("a", "3"), ("b", "2")]
 
 
 STORED = (

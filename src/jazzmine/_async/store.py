@@ -48,9 +48,6 @@ class Backend(ABC):
     async def purge(self) -> None:  # noqa: B027 - only files need it
         """Remove what was deleted or replaced from files where it may be left as raw bytes."""
 
-    def after_fork(self) -> None:  # noqa: B027 - a back end may have nothing to replace
-        """Replace inherited connections, files and locks in a forked process."""
-
     #: The user to whose records it is limited; None is no limit.
     viewer: str | None = None
 
@@ -64,6 +61,9 @@ class Backend(ABC):
         return limited
 
 
+# The parts of stores that were opened before this process was forked.
+_INHERITED: list[dict[str, Any]] = []
+
 AnyBackend = TypeVar("AnyBackend", bound=Backend)
 
 
@@ -76,6 +76,14 @@ class Store(ABC, Generic[AnyBackend]):
 
     #: The name of the tracer of its spans.
     scope: ClassVar[str]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        store = super().__new__(cls)
+        store._made_with = args, kwargs
+        return store
+
+    #: What the constructor was given; a forked process makes the store anew with it.
+    _made_with: tuple[tuple[Any, ...], dict[str, Any]]
 
     def __init__(self, backend: AnyBackend) -> None:
         if not isinstance(backend, Backend):
@@ -187,8 +195,22 @@ class Store(ABC, Generic[AnyBackend]):
             self._parent.require_open()
         self._affinity.ensure()
 
-    def _after_fork(self) -> None:
-        self.backend.after_fork()
+    async def _after_fork(self) -> None:
+        """Make this store anew, with a back end of its own, in a forked process."""
+        arguments, options = self._made_with
+        self._become(type(self)(*arguments, **options))
+        await self.backend.open()
+
+    def _become(self: AnyStore, other: AnyStore) -> None:
+        """Take the parts of a new store, in place of those that another process uses.
+
+        The old ones are never collected: that would close the connections of the other process.
+        """
+        _INHERITED.append(dict(vars(self)))
+        parts = dict(vars(other))
+        for name in ("_affinity", "_closed", "_made_with"):
+            del parts[name]
+        vars(self).update(parts)
 
     async def _close(self) -> None:
         await self.backend.close()

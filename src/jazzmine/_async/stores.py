@@ -36,6 +36,12 @@ class Stores(NamedTuple):
     working_memory: WorkingMemoryStore
     long_term_memory: LongTermMemoryStore
 
+    def become(self, others: Stores) -> None:
+        """Take the parts of new stores, in a forked process."""
+        self.messages._become(others.messages)
+        self.working_memory._become(others.working_memory)
+        self.long_term_memory._become(others.long_term_memory)
+
 
 @asynccontextmanager
 async def open_stores(
@@ -58,13 +64,15 @@ async def open_stores(
         StoreUnavailableError: the server cannot be reached.
         OSError: the file cannot be read.
     """
-    made = _new_stores(shared_config(config), embed)
+    checked = shared_config(config)
+    made = _new_stores(checked, embed)
 
-    def after_fork() -> None:
+    async def after_fork() -> None:
+        made.become(_new_stores(checked, embed))
         for store in made:
-            store.backend.after_fork()
+            await store.backend.open()
 
-    # In a forked process the first call of any of them replaces what they share, once.
+    # In a forked process the first call of any of them makes all of them anew, once.
     affinity = Affinity(after_fork)
     for store in made:
         store._affinity = affinity

@@ -25,6 +25,7 @@ __all__ = [
     "run_blocking",
     "run_detached",
     "run_given",
+    "run_in_task",
     "sleep",
 ]
 
@@ -42,13 +43,20 @@ class Affinity:
         after_fork: not used in the async API: what is open belongs to the parent's event loop.
     """
 
-    def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
+    def __init__(self, after_fork: Work[None] | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
 
     def ensure(self) -> None:
         """Raise `WrongEventLoopError` on any other event loop, and in any other process."""
-        loop = asyncio.get_running_loop()
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise WrongEventLoopError(
+                "no event loop of asyncio is running here: the async API needs one (it does not run"
+                " on trio, nor in a process that a coroutine has forked); the sync calls of"
+                " jazzmine.sync work anywhere"
+            ) from None
         if loop is self._loop and self._pid == PROCESS.id:
             return
         if self._loop is None:
@@ -225,3 +233,21 @@ async def run_given(function: Callable[..., Any], *args: Any) -> Any:
     """Return the result of a user's function, which may be a coroutine function or block."""
     result = await run_blocking(function, *args)
     return await result if isawaitable(result) else result
+
+
+_running: set[asyncio.Future[Any]] = set()
+
+
+async def run_in_task(work: Work[T]) -> T:
+    """Do some work in a task, which is cancelled once, however often this call is cancelled.
+
+    The task ends by itself then: this call does not wait for that.
+    """
+    task = asyncio.ensure_future(work())
+    _running.add(task)
+    task.add_done_callback(_running.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise

@@ -20,6 +20,7 @@ __all__ = [
     "run_blocking",
     "run_detached",
     "run_given",
+    "run_in_task",
     "sleep",
 ]
 
@@ -38,7 +39,7 @@ class Affinity:
             the connections and files that belong to the parent.
     """
 
-    def __init__(self, after_fork: Callable[[], None] | None = None) -> None:
+    def __init__(self, after_fork: Work[None] | None = None) -> None:
         self._after_fork = after_fork
         self._pid = PROCESS.id
         self._resetting = threading.RLock()  # a signal handler may call the store
@@ -166,3 +167,8 @@ def run_blocking(function: Callable[..., T], *args: Any) -> T:
 def run_given(function: Callable[..., Any], *args: Any) -> Any:
     """Return the result of a user's function."""
     return function(*args)
+
+
+def run_in_task(work: Work[T]) -> T:
+    """Do some work: a thread is not cancelled."""
+    return work()

@@ -82,7 +82,8 @@ class RunRecorder:
     def begin_model_call(self, key: object, model: str, provider: str = "") -> None:
         """Note that a model is called."""
         call = self._turn.model_call(readable(model), provider=readable(provider))
-        self._models[key] = call.__enter__()
+        call.begin()
+        self._models[key] = call
 
     def end_model_call(
         self,
@@ -125,7 +126,8 @@ class RunRecorder:
         call = self._turn.tool_call(
             readable(name), json_value(arguments), call_id=readable(call_id)
         )
-        self._tools[key] = call.__enter__()
+        call.begin()
+        self._tools[key] = call
 
     def end_tool_call(
         self, key: object, result: object = None, *, error: BaseException | str | None = None
@@ -297,9 +299,7 @@ def parsed_json(text: object) -> Any:
 
 
 def _end(call: ModelCall | ToolCall, error: BaseException | str | None) -> None:
-    if error is not None:
-        call.error(error)
-    call.__exit__(None, None, None)
+    call.end(error)
 
 
 def _shortened(text: str) -> str:

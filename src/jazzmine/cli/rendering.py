@@ -20,7 +20,7 @@ from jazzmine.cli.output import (
 )
 from jazzmine.records.base import Record
 from jazzmine.records.messages import Conversation, Message, MessageRole
-from jazzmine.records.timeline import timeline
+from jazzmine.records.timeline import at_least, money, timeline, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
 
 __all__ = [
@@ -98,8 +98,10 @@ def show_calls(trace: TurnTrace, full: bool) -> None:
     for step in timeline(trace):
         if step.call is not None:
             call = step.call
-            cost = [] if call.cost_usd is None else [f"{call.cost_usd:.4g} USD"]
-            facts = [f"{step.ms:,} ms", counted(call.total_tokens, "tokens"), *cost]
+            cost = [] if call.cost_usd is None else [f"{money(call.cost_usd)} USD"]
+            tokens = counted(call.total_tokens, "tokens")
+            tokens = at_least(tokens, call.total_tokens, call.prompt_tokens <= 0)
+            facts = [f"{step.ms:,} ms", tokens, *cost]
             _show_call(f"{call.model}: {', '.join(facts)}", call.error)
             if full:
                 _show_given(True, input=call.input, output=call.output)
@@ -129,12 +131,13 @@ def turn_name(trace: TurnTrace) -> str:
 def turn_facts(trace: TurnTrace) -> list[str]:
     """Return how long a turn took, what it used, and what it cost where that is known."""
     costs = [call.cost_usd for call in trace.llm_calls if call.cost_usd is not None]
+    tokens = counted(trace.total_tokens, "tokens")
     return [
         f"{trace.total_latency_ms:,} ms",
-        counted(trace.total_tokens, "tokens"),
+        at_least(tokens, trace.total_tokens, unreported(trace)),
         counted(len(trace.llm_calls), "model calls"),
         counted(len(trace.tool_traces), "tools"),
-        *([f"{sum(costs):.4g} USD"] if costs else []),
+        *([at_least(f"{money(sum(costs))} USD", 1, unpriced(trace))] if costs else []),
     ]
 
 

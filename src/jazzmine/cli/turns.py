@@ -27,15 +27,15 @@ from jazzmine.cli.options import (
 from jazzmine.cli.output import line, paged, print_table, shown, when, write
 from jazzmine.cli.reading import only_one
 from jazzmine.cli.rendering import print_records, show_calls, trace_line
-from jazzmine.records.timeline import problems
+from jazzmine.records.timeline import at_least, money, problems, unreported
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.usage import TraceFilter
+from jazzmine.records.usage import TraceFilter, UsageSummary
 from jazzmine.sync import MessageStore
 
 __all__ = ["add_commands"]
 
-# A trace that is stored when its turn ends may have begun so long before others, in ms.
-_LATE = 600_000
+# What is followed are the turns that began so short a time ago, in ms, and those that took longer.
+_RECENT = 600_000
 _AT_ONCE = 1_000
 # The columns of `usage` that a narrow terminal may lack, the first one first.
 _LEFT_OUT_OF_USAGE = (
@@ -149,7 +149,7 @@ def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
             trace.conversation_id,
             trace.turn_number or "",
             trace.total_latency_ms,
-            trace.total_tokens,
+            at_least(str(trace.total_tokens), trace.total_tokens, unreported(trace)),
             trace.detected_intent,
             next(iter(problems(trace)), ""),
         )
@@ -167,22 +167,32 @@ def _print_traces(traces: Iterable[TurnTrace], wide: bool) -> None:
 
 
 def _recent_traces(store: MessageStore, where: TraceFilter) -> list[TurnTrace]:
-    since = round(time.time() * 1000) - _LATE
+    since = round(time.time() * 1000) - _RECENT
     recent = where.model_copy(update={"started_from": max(since, where.started_from or since)})
-    return store.find_turn_traces(recent, limit=_AT_ONCE)
+    shortest = _RECENT // 2
+    long = where.model_copy(update={"min_latency_ms": max(shortest, where.min_latency_ms or 0)})
+    found = [
+        *store.find_turn_traces(recent, limit=_AT_ONCE),
+        *store.find_turn_traces(long, limit=_AT_ONCE),
+    ]
+    return sorted({trace.id: trace for trace in found}.values(), key=lambda one: one.ended_at_ms)
 
 
 def _added_traces(
     store: MessageStore, where: TraceFilter, before: Iterable[TurnTrace]
 ) -> Iterator[TurnTrace]:
-    """Yield the traces that are stored from now on, in the order in which their turns began."""
+    """Yield the traces that are stored from now on; those of one second as their turns ended."""
     seen = {trace.id for trace in before}
     while True:
         sys.stdout.flush()
         time.sleep(POLL)
         recent = _recent_traces(store, where)
-        yield from (trace for trace in reversed(recent) if trace.id not in seen)
+        yield from (trace for trace in recent if trace.id not in seen)
         seen = {trace.id for trace in recent}
+
+
+def _tokens(tokens: int, group: UsageSummary) -> str:
+    return at_least(str(tokens), tokens, group.unreported_calls)
 
 
 @filtered
@@ -195,6 +205,10 @@ def usage(
     store: StoreOption = None,
 ) -> None:
     """Sum up what turns took: tokens, costs, latencies, energy; most tokens first.
+
+    Days are those of UTC. `≥` stands before a sum that some calls of models did not report, or have
+    no price for, and `–` for one that none reported. Copies that a fork made, and answers that were
+    deleted or generated anew, are not counted.
 
     `g CO2` is what the agent noted of the energy of its calls (`total_co2_g` of its traces); it is
     shown where any was noted.
@@ -211,9 +225,9 @@ def usage(
         columns["turns"] = [group.turns for group in sums]
         columns["failed"] = [group.failed_turns for group in sums]
     columns |= {
-        "prompt": [group.prompt_tokens for group in sums],
-        "completion": [group.completion_tokens for group in sums],
-        "tokens": [group.total_tokens for group in sums],
+        "prompt": [_tokens(group.prompt_tokens, group) for group in sums],
+        "completion": [_tokens(group.completion_tokens, group) for group in sums],
+        "tokens": [_tokens(group.total_tokens, group) for group in sums],
         "mean ms": [round(group.mean_latency_ms) for group in sums],
         "p95 ms": [group.p95_latency_ms for group in sums],
     }
@@ -222,7 +236,9 @@ def usage(
     if any(group.cached_prompt_tokens for group in sums):
         columns["cached"] = [group.cached_prompt_tokens for group in sums]
     if any(group.cost_usd for group in sums):
-        columns["USD"] = [f"{group.cost_usd:.4g}" for group in sums]
+        columns["USD"] = [
+            at_least(money(group.cost_usd), group.cost_usd, group.unpriced_calls) for group in sums
+        ]
     rows = zip((group.key for group in sums), *columns.values(), strict=True)
     with paged():
         print_table(

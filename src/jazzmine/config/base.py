@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
+from jazzmine.closest import hint
 from jazzmine.encryption import Keyring, keyring_of
 from jazzmine.errors import ConfigurationError, InvalidAddressError
 
 __all__ = [
     "BackendConfig",
-    "hint",
     "path_of",
     "refuse_options",
     "require_bool",
@@ -49,6 +48,10 @@ class BackendConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encryption", keyring_of(self.encryption))
+        for name in ("path", "dsn", "uri", "url"):
+            if isinstance(address := getattr(self, name, None), str):
+                # As a line of a file or of a command's output may have it.
+                object.__setattr__(self, name, address.strip())
         checks = {
             "str": require_text,
             "bool": require_bool,
@@ -102,16 +105,6 @@ class BackendConfig:
             raise ConfigurationError(f"nothing may follow {scheme}: in the URL, except options")
         refuse_options(cls, unknown)
         return cls()
-
-
-def hint(wrong: str, allowed: Iterable[str]) -> str:
-    """Return the end of an error's text: the nearest of the allowed names, and all of them."""
-    import difflib  # most programs never need it
-
-    allowed = list(allowed)
-    nearest = difflib.get_close_matches(wrong, allowed, n=1, cutoff=0.5)
-    meant = f"; did you mean {nearest[0]!r}?" if nearest else ";"
-    return f"{meant} allowed: {', '.join(allowed)}"
 
 
 def path_of(url: str) -> str:

@@ -99,6 +99,7 @@ READABLE: Mapping[type[Record], frozenset[str]] = {
         "id message_id conversation_id user_id agent_id turn_number started_at_ms ended_at_ms"
         " total_latency_ms total_prompt_tokens total_completion_tokens total_tokens"
         " total_energy_kwh total_co2_g detected_intent is_continuation is_cancellation"
+        " copied_from"
     ),
     LLMCallRecord: _names(
         "call_id purpose model provider prompt_tokens completion_tokens total_tokens"

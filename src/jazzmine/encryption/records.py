@@ -7,7 +7,7 @@ or how many keys its metadata has, does not show.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from pydantic_core import from_json, to_json
@@ -22,7 +22,7 @@ from jazzmine.records.sealed import SEALED_KEY, sealed_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 from jazzmine.records.usage import TraceFilter
 
-__all__ = ["KINDS", "RecordSeal", "edited", "require_readable"]
+__all__ = ["KINDS", "RecordSeal", "require_readable"]
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -156,23 +156,6 @@ class RecordSeal:
             f"{_NAMES[KINDS[kind]]} {row_id(row)!r} was changed: values that are not sealed are"
             " beside its sealed ones"
         )
-
-
-def edited(
-    fields: Mapping[str, Any], title: str | None, metadata: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the fields of a conversation with another title and some other metadata.
-
-    Args:
-        fields: of the conversation.
-        title: the new one; None leaves it as it is.
-        metadata: the values to set by key; None removes a key.
-    """
-    merged = {**fields.get("metadata", {}), **metadata}
-    # Only those keys are removed that this call says.
-    kept = {key: value for key, value in merged.items() if metadata.get(key, 0) is not None}
-    changed = {**fields, "metadata": kept}
-    return changed if title is None else {**changed, "title": title}
 
 
 def require_readable(where: TraceFilter) -> None:

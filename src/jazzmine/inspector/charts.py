@@ -46,6 +46,8 @@ class Column:
     turns: int
     failed: int
     cost: float
+    unreported: int
+    unpriced: int
     x: int
     y: float
     height: float
@@ -79,6 +81,16 @@ class Columns:
         """What the model calls of all columns cost, as far as it is known, in US dollars."""
         return sum(column.cost for column in self.columns)
 
+    @property
+    def unreported(self) -> int:
+        """The model calls that did not report their tokens."""
+        return sum(column.unreported for column in self.columns)
+
+    @property
+    def unpriced(self) -> int:
+        """The model calls without a cost."""
+        return sum(column.unpriced for column in self.columns)
+
 
 class _Used(NamedTuple):
     label: str
@@ -86,12 +98,22 @@ class _Used(NamedTuple):
     turns: int = 0
     failed: int = 0
     cost: float = 0.0
+    unreported: int = 0
+    unpriced: int = 0
 
 
 def columns(usages: Iterable[UsageSummary]) -> Columns:
     """Return the chart of usage by day."""
     days = sorted(
-        _Used(usage.key, usage.total_tokens, usage.turns, usage.failed_turns, usage.cost_usd)
+        _Used(
+            usage.key,
+            usage.total_tokens,
+            usage.turns,
+            usage.failed_turns,
+            usage.cost_usd,
+            usage.unreported_calls,
+            usage.unpriced_calls,
+        )
         for usage in usages
     )
     if not days:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
 from jazzmine.inspector.markdown import has_markup, markdown
 from jazzmine.inspector.prompts import parts
-from jazzmine.records.timeline import problems
+from jazzmine.records.timeline import at_least, money, problems, unpriced, unreported
 from jazzmine.records.traces import TurnTrace
 
 __all__ = ["FILTERS", "address", "day_of", "excerpt"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Control characters, which HTML does not allow, and marks that change the direction of the text
 # around them. Joiners stay: emoji and some scripts need them.
@@ -89,8 +89,8 @@ def compact(value: int) -> str:
 
 
 def cost(usd: float) -> str:
-    """Return an amount of money, which often is far less than a cent."""
-    return f"${usd:,.2f}" if usd >= 1 else f"${usd:.3g}"
+    """Return an amount of money."""
+    return f"${money(usd)}"
 
 
 def cost_of(trace: TurnTrace) -> float | None:
@@ -163,6 +163,9 @@ FILTERS: dict[str, Callable[..., Any]] = {
         compact,
         cost,
         cost_of,
+        at_least,
+        unpriced,
+        unreported,
         problems,
         markdown,
         has_markup,

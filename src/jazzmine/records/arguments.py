@@ -10,14 +10,15 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from jazzmine.records.item_rows import Order
 from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.messages import MessageRole
+from jazzmine.records.messages import MessageOrder, MessageRole, SearchOrder
 from jazzmine.records.types import MAX_PARTS, plain_json
 from jazzmine.records.usage import USAGE_KEYS, UsageKey
-from jazzmine.search.query import SearchOrder
 
 __all__ = [
     "require_count",
     "require_id",
+    "require_ids",
+    "require_message_order",
     "require_metadata",
     "require_namespace",
     "require_order",
@@ -44,6 +45,18 @@ def require_id(name: str, value: object) -> str:
     if not text:
         raise _refused(name, text, "string_too_short", {"min_length": 1})
     return text
+
+
+def require_ids(name: str, values: Iterable[object]) -> list[str]:
+    """Check several ids, and return them.
+
+    Raises:
+        TypeError: they are one string, or one of them is none.
+        ValidationError: as in `require_id`.
+    """
+    if isinstance(values, str):
+        raise TypeError(f"{name} must be several ids, not one str")
+    return [require_id(name, value) for value in values]
 
 
 def require_text(name: str, value: object) -> str:
@@ -184,6 +197,17 @@ def require_roles(value: Iterable[MessageRole | str] | None) -> tuple[str, ...]:
     if isinstance(value, str | MessageRole):
         raise TypeError("roles must be a list of roles, such as ['user'], not one role")
     return tuple({MessageRole(role).value: None for role in value or ()})
+
+
+def require_message_order(value: object) -> MessageOrder:
+    """Check an order of a conversation's messages, and return it.
+
+    Raises:
+        ValueError: they have no such order.
+    """
+    if value == "oldest" or value == "newest":
+        return value
+    raise ValueError(f'order must be "oldest" or "newest", not {value!r}')
 
 
 def require_search_order(value: object) -> SearchOrder:

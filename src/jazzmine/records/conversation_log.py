@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
-from uuid import UUID, uuid5
+from hashlib import sha256
+from typing import Any, NamedTuple, TypeVar
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from jazzmine.errors import ConflictError, IntegrityError, NotFoundError
 from jazzmine.records.base import Snapshot
@@ -18,9 +19,11 @@ __all__ = [
     "DeletedCounts",
     "Refusal",
     "distinct",
+    "fork_salt",
     "forked",
     "forked_id",
     "in_order",
+    "merged",
     "messages_stored_before",
     "not_before",
     "require_one_conversation",
@@ -213,9 +216,24 @@ def _changed_meanwhile(expected_last: str | None, newest_id: str | None) -> Conf
     )
 
 
+def fork_salt(conversation_id: str) -> UUID:
+    """Return the salt of the copies in a new conversation: repeating a fork gives the same ids."""
+    return uuid5(NAMESPACE_OID, f"jazzmine:fork:{conversation_id}")
+
+
+def merged(stored: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metadata with other values for some keys; None removes a key."""
+    kept = {key: value for key, value in stored.items() if key not in changes}
+    return {**kept, **{key: value for key, value in changes.items() if value is not None}}
+
+
 def forked_id(salt: UUID, source_id: str) -> str:
-    """Return the id of the copy of a record; with one salt, it is always the same."""
-    return str(uuid5(salt, source_id))
+    """Return the id of the copy of a record; with one salt, it is always the same.
+
+    A function of the PostgreSQL schema makes the same ids.
+    """
+    digest = sha256(f"{salt.hex}{source_id}".encode()).hexdigest()
+    return str(UUID(f"{digest[:12]}8{digest[13:16]}8{digest[17:32]}"))
 
 
 def forked(
@@ -237,7 +255,13 @@ def forked(
     }
     ids = {source: copy.id for source, copy in copies.items()}
     of_traces = [
-        _moved(trace, owner, id=forked_id(salt, trace.id), message_id=ids[trace.message_id])
+        _moved(
+            trace,
+            owner,
+            id=forked_id(salt, trace.id),
+            message_id=ids[trace.message_id],
+            copied_from=trace.id,
+        )
         for trace in traces
         if trace.message_id in ids
     ]

@@ -63,7 +63,7 @@ class Fork(NamedTuple):
         conversation_id: the conversation to copy.
         until: the id of the last message that is copied; None copies all.
         copy: the new conversation.
-        salt: a random value, of which the new ids are made.
+        salt: of which the new ids are made; the same for the same new conversation.
     """
 
     conversation_id: str
@@ -83,6 +83,7 @@ class ConversationPage(NamedTuple):
         limit: how many at most; None is no limit.
         after: the id of the last record of the page before, which need not match `where`; None is
             the first page.
+        user_id: only this user's conversations; None adds no condition.
     """
 
     by: ConversationOwner | None
@@ -90,6 +91,7 @@ class ConversationPage(NamedTuple):
     where: Mapping[str, Any]
     limit: int | None
     after: str | None
+    user_id: str | None = None
 
 
 class MessagePage(NamedTuple):

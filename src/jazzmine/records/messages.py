@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from time import time_ns
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field
@@ -13,7 +14,22 @@ from pydantic import Field
 from jazzmine.records.base import Record
 from jazzmine.records.types import Id, Int64, JsonObject, Text
 
-__all__ = ["Conversation", "Entity", "FoundMessage", "Message", "MessageRole"]
+__all__ = [
+    "Conversation",
+    "Entity",
+    "FoundMessage",
+    "Message",
+    "MessageOrder",
+    "MessageRole",
+    "SearchOrder",
+    "require_editable",
+]
+
+# The order of a page of a conversation's messages.
+MessageOrder: TypeAlias = Literal["oldest", "newest"]
+
+# The order of found messages: the best first, or the newest.
+SearchOrder: TypeAlias = Literal["relevance", "newest"]
 
 
 class MessageRole(Enum):
@@ -132,6 +148,24 @@ class Message(Record):
     reasoning_steps: list[Text] | None = None
     errors: list[Text] | None = None
     metadata: JsonObject = Field(default_factory=dict)
+
+
+_NOT_EDITABLE = frozenset({"id", "conversation_id", "user_id", "role", "timestamp", "is_flagged"})
+
+
+def require_editable(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the names of the fields that an edit of a message changes, and return a copy.
+
+    Raises:
+        TypeError: a name is that of no field, or of one that an edit leaves as it is.
+    """
+    for name in fields:
+        if name in _NOT_EDITABLE:
+            other = "flag_message()" if name == "is_flagged" else "update_message()"
+            raise TypeError(f"edit_message() does not change {name!r}; see {other}")
+        if name not in Message.model_fields:
+            raise TypeError(f"a message has no field {name!r}")
+    return dict(fields)
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from collections.abc import Callable
-from traceback import format_exception
-from types import TracebackType
+from contextvars import ContextVar
+from inspect import CO_ASYNC_GENERATOR, CO_GENERATOR
+from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
+from jazzmine.records.error_texts import text_of, traceback_of
 from jazzmine.records.messages import Message, MessageRole
+from jazzmine.records.storable import storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
+from jazzmine.records.types import MAX_INT
 
-__all__ = ["ModelCall", "ToolCall", "text_of"]
+__all__ = ["ModelCall", "ToolCall", "open_tools"]
 
 CallRecord = TypeVar("CallRecord", LLMCallRecord, ToolTrace)
 AnyCall = TypeVar("AnyCall", bound="_Call[Any]")
@@ -23,25 +29,59 @@ class _Call(Generic[CallRecord]):
 
     Args:
         record: what is recorded of the call.
-        begin: called with this object when the block begins.
-        end: called with this object when the block ends.
+        on_begin: called with this object when the block begins.
+        on_end: called when the block ends, with this object and the texts of its errors.
     """
 
     def __init__(
-        self, record: CallRecord, begin: Callable[[Any], None], end: Callable[[Any], None]
+        self,
+        record: CallRecord,
+        on_begin: Callable[[Any], None],
+        on_end: Callable[[Any, list[str]], None],
     ) -> None:
         #: The record of the call; its other fields may be set.
         self.record: CallRecord = record
-        self.has_ended = False
-        self._begin, self._end = begin, end
+        self.has_begun = self.has_ended = False
+        self._on_begin, self._on_end = on_begin, on_end
 
     def error(self, error: BaseException | str) -> None:
         """Note that the call failed, where no exception leaves the block."""
+        self.require_begun()
         self.record.success = False
         self.record.error = text_of(error)
 
+    def begin(self) -> None:
+        """Begin the call where no block can hold it; `end` has to follow.
+
+        Raises:
+            RuntimeError: it was begun before.
+        """
+        if self.has_begun:
+            raise RuntimeError("a block records one call: make a new one for each call")
+        self.has_begun = True
+        self._on_begin(self)
+
+    def end(self, error: BaseException | str | None = None) -> None:
+        """End a call, with the error that ended it; what was noted before stays."""
+        if self.has_ended:
+            return
+        noted = self.record.error
+        try:
+            if error is not None:
+                self.error(error)
+        finally:
+            texts = [text for text in (noted, self.record.error) if text is not None]
+            if noted is not None:
+                self.record.error = noted
+            self._on_end(self, list(dict.fromkeys(texts)))
+
+    def require_begun(self) -> None:
+        """Raise RuntimeError if the block was not entered."""
+        if not self.has_begun:
+            raise RuntimeError("a call is recorded in a block: `with recorder.…_call(…) as call:`")
+
     def __enter__(self: AnyCall) -> AnyCall:
-        self._begin(self)
+        self.begin()
         return self
 
     def __exit__(
@@ -50,9 +90,7 @@ class _Call(Generic[CallRecord]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None:
-            self.error(error)
-        self._end(self)
+        self.end(error)
 
 
 class ModelCall(_Call[LLMCallRecord]):
@@ -61,15 +99,18 @@ class ModelCall(_Call[LLMCallRecord]):
     def usage(
         self,
         *,
-        prompt_tokens: int = 0,
-        completion_tokens: int = 0,
+        prompt_tokens: int | None = None,
+        completion_tokens: int | None = None,
         total_tokens: int | None = None,
-        cached_prompt_tokens: int = 0,
-        cache_write_tokens: int = 0,
-        reasoning_tokens: int = 0,
+        cached_prompt_tokens: int | None = None,
+        cache_write_tokens: int | None = None,
+        reasoning_tokens: int | None = None,
         cost_usd: float | None = None,
     ) -> None:
-        """Note what the call used, in place of what was noted before.
+        """Note what the call used; what is None, or no number, was not reported.
+
+        A later call replaces what it reports, as the last part of a stream does, and keeps the
+        rest. Without any tokens of its prompt, `UsageSummary` counts the call as unreported.
 
         Args:
             prompt_tokens: all tokens of the prompt, those read from or written to a cache included.
@@ -79,58 +120,72 @@ class ModelCall(_Call[LLMCallRecord]):
             cache_write_tokens: those of the prompt that were written to a cache.
             reasoning_tokens: those of the answer that the model used to reason.
             cost_usd: what the call cost, in US dollars, if that is known.
-
-        Raises:
-            ValidationError: a value is not a number.
         """
+        self.require_begun()
         record = self.record
-        record.prompt_tokens = prompt_tokens
-        record.completion_tokens = completion_tokens
-        # Of what the record has made of them: it takes "5" for 5.
-        total = record.prompt_tokens + record.completion_tokens
-        record.total_tokens = total if total_tokens is None else total_tokens
-        record.cached_prompt_tokens = cached_prompt_tokens
-        record.cache_write_tokens = cache_write_tokens
-        record.reasoning_tokens = reasoning_tokens
-        record.cost_usd = cost_usd
+        prompt, completion = _count(prompt_tokens), _count(completion_tokens)
+        total = _count(total_tokens)
+        if total is None and (prompt is not None or completion is not None):
+            parts = (
+                record.prompt_tokens if prompt is None else prompt,
+                record.completion_tokens if completion is None else completion,
+            )
+            # A total that was reported alone is more than the part that is known now.
+            total = min(sum(parts) if all(parts) else max(*parts, record.total_tokens), MAX_INT)
+        reported = {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": total,
+            "cached_prompt_tokens": _count(cached_prompt_tokens),
+            "cache_write_tokens": _count(cache_write_tokens),
+            "reasoning_tokens": _count(reasoning_tokens),
+            "cost_usd": _cost(cost_usd),
+        }
+        # They are valid, and the trace is validated as a whole.
+        vars(record).update({name: one for name, one in reported.items() if one is not None})
 
     def output(self, value: Any) -> None:
-        """Keep what the model answered.
-
-        Raises:
-            ValidationError: it is not a JSON value.
-        """
-        self.record.output = value
+        """Keep what the model answered; any value, as JSON or else as text."""
+        self.require_begun()
+        self.record.output = storable_json(value)
 
 
 class ToolCall(_Call[ToolTrace]):
     """The block of one call of a tool."""
 
     def __init__(
-        self, record: ToolTrace, begin: Callable[[Any], None], end: Callable[[Any], None]
+        self,
+        record: ToolTrace,
+        on_begin: Callable[[Any], None],
+        on_end: Callable[[Any, list[str]], None],
     ) -> None:
-        super().__init__(record, begin, end)
+        super().__init__(record, on_begin, on_end)
         self.ended_at_ms = 0
         self._message_id = str(uuid4())
+        self._generator: FrameType | None = None
 
     def error(self, error: BaseException | str) -> None:
         """Note that the call failed, where no exception leaves the block; keep its traceback."""
         super().error(error)
         if isinstance(error, BaseException):
-            self.record.traceback = _storable("".join(format_exception(error)))
+            self.record.traceback = traceback_of(error)
 
     def result(self, value: Any) -> None:
         """Keep what the tool returned; the tool's message gets it, as text or as JSON.
 
-        Raises:
-            ValidationError: it is not a JSON value.
+        Args:
+            value: any value; what JSON cannot hold becomes text, and a long one is cut.
         """
-        self.record.final_data = value
+        self.require_begun()
+        self.record.final_data = storable_json(value)
 
-    def request(self) -> dict[str, Any]:
-        """Return the call as the message that asks for it names it."""
+    def request(self, limit: int | None) -> dict[str, Any]:
+        """Return the call as the message that asks for it names it, with cut arguments."""
         record = self.record
-        return {"id": record.call_id, "name": record.tool_name, "arguments": record.arguments}
+        arguments = record.arguments
+        if limit is not None:
+            arguments = storable_json(arguments, limit)
+        return {"id": record.call_id, "name": record.tool_name, "arguments": arguments}
 
     def message(self, caller: Message) -> Message:
         """Return the message with the tool's answer, for the conversation of the caller."""
@@ -147,20 +202,64 @@ class ToolCall(_Call[ToolTrace]):
             metadata={"tool_call_id": record.call_id, "tool_name": record.tool_name},
         )
 
+    def __enter__(self) -> ToolCall:
+        frame = sys._getframe(1)
+        if frame.f_code.co_flags & (CO_GENERATOR | CO_ASYNC_GENERATOR):
+            # While a generator waits, its caller is not inside of the block. One that is
+            # a context manager waits for the body of its block.
+            waits = frame.f_back is None or frame.f_back.f_globals.get("__name__") != "contextlib"
+            self._generator = frame if waits else None
+        self.begin()
+        _open_tools.set((*_still_open(), self))
+        return self
 
-def text_of(error: BaseException | str) -> str:
-    """Return the name and the text of an error, without what cannot be stored."""
-    if isinstance(error, BaseException):
-        name, text = type(error).__qualname__, str(error)
-        error = f"{name}: {text}" if text else name
-    return _storable(error)
+    def end(self, error: BaseException | str | None = None) -> None:
+        """End the call, with the error that ended it; what was noted before stays."""
+        super().end(error)
+        self._generator = None
+        _open_tools.set(_still_open())
+
+    def holds_caller(self) -> bool:
+        """Return whether the code that calls this runs inside of the block."""
+        if self._generator is None:
+            return not self.has_ended
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame is not self._generator:
+            frame = frame.f_back
+        return frame is not None
 
 
-def _storable(text: str) -> str:
-    return text.encode(errors="replace").decode()
+# The blocks of tools that are open where the code runs, the innermost last. Tasks inherit them.
+_open_tools: ContextVar[tuple[ToolCall, ...]] = ContextVar("jazzmine_open_tools", default=())
+
+
+def open_tools() -> list[ToolCall]:
+    """Return the calls of tools whose blocks the caller runs in, the innermost first."""
+    return [call for call in reversed(_open_tools.get()) if call.holds_caller()]
+
+
+def _still_open() -> tuple[ToolCall, ...]:
+    return tuple(call for call in _open_tools.get() if not call.has_ended)
+
+
+def _count(value: Any) -> int | None:
+    """Return a number of tokens, or None for what is none."""
+    try:
+        number = None if isinstance(value, bool) else int(value)
+    except Exception:
+        return None
+    return number if number is not None and 0 <= number <= MAX_INT else None
+
+
+def _cost(value: Any) -> float | None:
+    try:
+        cost = None if isinstance(value, bool) else float(value)
+    except Exception:
+        return None
+    return cost if cost is not None and math.isfinite(cost) else None
 
 
 def _content_of(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if value is None or isinstance(value, str):
+        return value or ""
+    return storable_text(json.dumps(value, ensure_ascii=False))

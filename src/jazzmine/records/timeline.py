@@ -1,12 +1,13 @@
-"""A turn as a timeline: its calls of models and tools, each with its place in the turn."""
+"""A turn as people see it: its calls on a timeline, what went wrong, what it took."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
 
-__all__ = ["Step", "problems", "timeline"]
+__all__ = ["Step", "at_least", "money", "problems", "timeline", "unpriced", "unreported"]
 
 
 @dataclass(frozen=True)
@@ -68,3 +69,36 @@ def problems(trace: TurnTrace) -> list[str]:
         if not success and not any(error in known for known in errors):
             errors.append(error)
     return errors
+
+
+def unreported(trace: TurnTrace) -> int:
+    """Return how many model calls of a turn have no tokens of a prompt, as in `UsageSummary`."""
+    return sum(call.prompt_tokens <= 0 for call in trace.llm_calls)
+
+
+def unpriced(trace: TurnTrace) -> int:
+    """Return how many model calls of a turn have no cost."""
+    return sum(call.cost_usd is None for call in trace.llm_calls)
+
+
+def money(usd: float) -> str:
+    """Return an amount as people write money: 12,345.67; with more digits if it is small."""
+    if usd == 0 or abs(usd) >= 1:
+        return f"{usd:,.2f}"
+    digits = max(4, -math.floor(math.log10(abs(usd))))
+    text = f"{usd:.{digits}f}".rstrip("0")
+    return text + "0" * (2 - len(text.partition(".")[2]))
+
+
+def at_least(text: str, value: float, missing: int) -> str:
+    """Return a sum for people, which some calls did not report.
+
+    Args:
+        text: the sum, and its unit after a space.
+        value: the sum.
+        missing: how many calls are not in it.
+    """
+    if not missing:
+        return text
+    number, space, unit = text.partition(" ")
+    return f"{'≥ ' + number if value else '–'}{space}{unit}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal
 from uuid import uuid4
 
@@ -29,14 +29,14 @@ def _new_id() -> str:
 
 
 def _now() -> datetime:
-    return datetime.now(timezone.utc)
+    return datetime.now(UTC)
 
 
 def _to_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        return moment.replace(tzinfo=timezone.utc)
+        return moment.replace(tzinfo=UTC)
     try:
-        return moment.astimezone(timezone.utc)
+        return moment.astimezone(UTC)
     except OverflowError:
         raise ValueError("the moment is outside the years 1 to 9999 in UTC") from None
 
@@ -296,6 +296,8 @@ class TurnTrace(Record):
         is_continuation: whether the turn went on with the topic of the one before.
         is_cancellation: whether the user cancelled what the conversation was in the middle of.
         metadata: anything else about the turn, as a JSON object.
+        copied_from: the id of the trace that this one is a copy of, as `fork_conversation` makes
+            it; sums leave copies out. None if it is no copy.
     """
 
     omits_defaults: ClassVar[bool] = False
@@ -330,3 +332,4 @@ class TurnTrace(Record):
     is_continuation: bool = True
     is_cancellation: bool = False
     metadata: JsonObject = Field(default_factory=dict)
+    copied_from: Id | None = None

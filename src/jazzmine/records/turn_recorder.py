@@ -2,39 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from threading import Lock
 from time import monotonic_ns, time_ns
 from typing import Any
 from uuid import uuid4
 
+from jazzmine.records.arguments import require_count, require_id
+from jazzmine.records.error_texts import text_of
 from jazzmine.records.messages import Message, MessageRole
-from jazzmine.records.recorded_calls import ModelCall, ToolCall, text_of
+from jazzmine.records.recorded_calls import ModelCall, ToolCall, open_tools
+from jazzmine.records.storable import MAX_VALUE, fitted, storable_copy, storable_json, storable_text
 from jazzmine.records.traces import LLMCallRecord, ToolTrace, TurnTrace
+from jazzmine.records.types import MAX_INT
 
 __all__ = ["TurnRecorder"]
 
 
-class _Step:
-    """A message, and the calls of tools that it asks for."""
+# What a program puts into the metadata is not cut as what passes through it is.
+_MAX_METADATA = 1_000_000
 
-    def __init__(self, message: Message, *, is_implied: bool = False) -> None:
+
+class _Step:
+    """A message, and the calls of tools that it asks for.
+
+    Args:
+        message: the message of the assistant or of somebody else.
+        purpose: what the model was called for that gave the message.
+        is_implied: whether the message was not recorded, only its calls.
+    """
+
+    def __init__(self, message: Message, purpose: str, *, is_implied: bool = False) -> None:
         self.message = message
+        self.purpose = purpose
         self.calls: list[ToolCall] = []
         self.is_implied = is_implied
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether the message was recorded, or one of its calls has ended."""
+        return not self.is_implied or any(call.has_ended for call in self.calls)
+
     def messages(self) -> list[Message]:
         """Return the message and the tools' answers; calls that have not ended are left out."""
-        ended = [call for call in self.calls if call.has_ended]
-        if self.is_implied and not ended:
+        if not self.is_shown:
             return []
-        message = Message.model_validate(self.message)
-        if ended:
-            message.metadata = {
-                **message.metadata,
-                "tool_calls": [call.request() for call in ended],
-            }
-            message.invoked_tools = [call.record.tool_name for call in ended]
+        ended = [call for call in self.calls if call.has_ended]
+        message = fitted(lambda limit: self._message_with(ended, limit), len(ended))
         return [message, *(call.message(message) for call in ended)]
+
+    def _message_with(self, calls: list[ToolCall], limit: int | None) -> Message:
+        message = self.message
+        if limit is not None:
+            message = storable_copy(message, _MAX_METADATA)
+        if not calls:
+            return Message.model_validate(message)
+        requests = [call.request(limit) for call in calls]
+        tools = [call.record.tool_name for call in calls]
+        changes = {
+            "metadata": {**message.metadata, "tool_calls": requests},
+            "invoked_tools": tools,
+        }
+        return Message.model_validate(message.model_copy(update=changes))
 
 
 class TurnRecorder:
@@ -54,11 +83,14 @@ class TurnRecorder:
     Times come from one clock that never goes back: the time of the system when the turn began,
     and what has passed since.
 
-    Calls of tools belong to the assistant's message that was recorded last, or to one without a
-    text, if a model was called since. That message has `invoked_tools`, and in its `metadata`
-    under `tool_calls` a list of `{"id", "name", "arguments"}`. After it comes a message of the role
-    TOOL for each of the calls. Its text is the result, or the error; its `metadata` has
-    `tool_call_id` and `tool_name`, and if the call failed, its `errors` say why.
+    What it is given is made storable, and never refused: what JSON cannot hold becomes text, and of
+    each value 50,000 characters are kept. A call of a tool that was made inside of another one
+    belongs to that one, which names it in `api_calls`, and is not among the messages. Other
+    calls of tools belong to the assistant's message that was recorded last, or to one without a
+    text, if a model was called since for the same purpose. That message has `invoked_tools`, and in
+    its `metadata` under `tool_calls` a list of `{"id", "name", "arguments"}`. After it comes a
+    message of the role TOOL for each of the calls. Its text is the result, or the error; its
+    `metadata` has `tool_call_id` and `tool_name`, and if the call failed, its `errors` say why.
 
     Attributes:
         metadata: anything else about the turn, a JSON object for the trace.
@@ -75,12 +107,15 @@ class TurnRecorder:
             agent_id: the agent that answers.
             turn_number: the number of the turn in its conversation, by which traces are listed;
                 those of equal numbers are listed in the order in which they were stored.
+
+        Raises:
+            TypeError, ValueError: an id is no text or empty, or the number is none.
         """
         self.metadata: dict[str, Any] = {}
-        self._conversation_id = conversation_id
-        self._user_id = user_id
-        self._agent_id = agent_id
-        self._turn_number = turn_number
+        self._conversation_id = require_id("conversation_id", conversation_id)
+        self._user_id = require_id("user_id", user_id)
+        self._agent_id = require_id("agent_id", agent_id)
+        self._turn_number = require_count("turn_number", turn_number)
         self._trace_id = str(uuid4())
         self._started_at_ms = time_ns() // 1_000_000
         self._started_ns = monotonic_ns()
@@ -90,6 +125,8 @@ class TurnRecorder:
         self._model_calls: list[ModelCall] = []
         self._tool_calls: list[ToolCall] = []
         self._errors: list[str] = []
+        # What models were called for since the last message.
+        self._purposes: list[str] = []
         # The message that the next call of a tool belongs to, and how many of its calls run.
         self._caller: _Step | None = None
         self._running_tools = 0
@@ -98,14 +135,14 @@ class TurnRecorder:
         """Record a message of the user.
 
         Args:
-            text: what the user wrote.
+            text: what the user wrote; 50,000 characters are kept.
             **fields: other fields of the message, such as `id` or `metadata`.
 
         Returns:
             The message. What is changed in it before `messages` is read will be stored.
 
         Raises:
-            ValidationError: a field cannot be stored.
+            ValidationError: a message has no such field, or the field is of another type.
         """
         return self._say(MessageRole.USER, text, fields)
 
@@ -113,14 +150,15 @@ class TurnRecorder:
         """Record a message of the assistant; the trace belongs to the last one.
 
         Args:
-            text: what the assistant answered, or said before it called tools.
+            text: what the assistant answered, or said before it called tools; 50,000 characters
+                are kept.
             **fields: other fields of the message, such as `id` or `metadata`.
 
         Returns:
             The message. What is changed in it before `messages` is read will be stored.
 
         Raises:
-            ValidationError: a field cannot be stored.
+            ValidationError: a message has no such field, or the field is of another type.
         """
         return self._say(MessageRole.ASSISTANT, text, fields)
 
@@ -133,13 +171,14 @@ class TurnRecorder:
             model: the name of the model.
             purpose: what the call is for.
             provider: who runs the model, such as "openai".
-            input: what is sent, if it is to be kept; any JSON value.
-
-        Raises:
-            ValidationError: an argument cannot be stored.
+            input: what is sent, if it is to be kept; any value.
         """
         record = LLMCallRecord(
-            model=model, purpose=purpose, provider=provider, input=input, timestamp_ms=0
+            model=storable_text(model),
+            purpose=storable_text(purpose),
+            provider=storable_text(provider),
+            input=storable_json(input),
+            timestamp_ms=0,
         )
         return ModelCall(record, self._begin_model_call, self._end_model_call)
 
@@ -150,23 +189,21 @@ class TurnRecorder:
 
         Args:
             name: the name of the tool.
-            arguments: what it is called with; any JSON value.
+            arguments: what it is called with; any value.
             call_id: the id that the provider gave the call; a new one by default.
-
-        Raises:
-            ValidationError: an argument cannot be stored.
         """
         record = ToolTrace(
-            tool_name=name,
-            arguments=arguments,
-            call_id=f"call_{uuid4().hex}" if call_id is None else call_id,
+            tool_name=storable_text(name),
+            arguments=storable_json(arguments),
+            call_id=storable_text(call_id) or f"call_{uuid4().hex}",
         )
         return ToolCall(record, self._begin_tool_call, self._end_tool_call)
 
     def error(self, error: BaseException | str) -> None:
         """Note what went wrong outside of the calls; a turn with any error counts as failed."""
+        text = text_of(error)
         with self._lock:
-            self._errors.append(text_of(error))
+            self._errors.append(text)
             self._ended_at_ms = self._now()
 
     @property
@@ -177,7 +214,9 @@ class TurnRecorder:
         latest = self._started_at_ms
         for message in messages:
             # Calls that ran at once are in the order in which they began, and may end in another.
-            message.timestamp = latest = max(latest, message.timestamp)
+            if message.timestamp < latest:
+                message.timestamp = latest
+            latest = message.timestamp
         return messages
 
     @property
@@ -189,11 +228,12 @@ class TurnRecorder:
         Raises:
             ValueError: no message was recorded.
         """
-        messages = self.messages
-        if not messages:
+        with self._lock:
+            steps = [step for step in self._steps if step.is_shown]
+        if not steps:
             raise ValueError("a trace belongs to a message: record one with user() or assistant()")
-        of_assistant = [message for message in messages if message.role is MessageRole.ASSISTANT]
-        return self.trace_of((of_assistant or messages)[-1].id)
+        answers = [step for step in steps if step.message.role is MessageRole.ASSISTANT]
+        return self.trace_of((answers or steps)[-1].message.id)
 
     def trace_of(self, message_id: str) -> TurnTrace:
         """Return the trace of the turn for a message that was made elsewhere.
@@ -202,63 +242,116 @@ class TurnRecorder:
             message_id: the message that the trace belongs to.
         """
         with self._lock:
-            calls = [call.record for call in self._model_calls if call.has_ended]
-            return TurnTrace(
-                id=self._trace_id,
-                message_id=message_id,
-                conversation_id=self._conversation_id,
-                user_id=self._user_id,
-                agent_id=self._agent_id,
-                turn_number=self._turn_number,
-                started_at_ms=self._started_at_ms,
-                ended_at_ms=self._ended_at_ms,
-                total_latency_ms=self._ended_at_ms - self._started_at_ms,
-                total_prompt_tokens=sum(call.prompt_tokens for call in calls),
-                total_completion_tokens=sum(call.completion_tokens for call in calls),
-                total_tokens=sum(call.total_tokens for call in calls),
-                llm_calls=calls,
-                tool_traces=[call.record for call in self._tool_calls if call.has_ended],
-                errors=self._errors,
-                metadata=self.metadata,
-            )
+            models = [call.record for call in self._model_calls if call.has_ended]
+            tools = [call.record for call in self._tool_calls if call.has_ended]
+            values = 2 * len(models) + 4 * len(tools) + len(self._errors)
+            return fitted(lambda limit: self._build_trace(message_id, models, tools, limit), values)
+
+    def _build_trace(
+        self,
+        message_id: str,
+        models: list[LLMCallRecord],
+        tools: list[ToolTrace],
+        limit: int | None,
+    ) -> TurnTrace:
+        if limit is not None:
+            models = [storable_copy(call, limit) for call in models]
+            tools = [storable_copy(call, limit) for call in tools]
+        metadata = storable_json(self.metadata, _MAX_METADATA)
+        return TurnTrace(
+            id=self._trace_id,
+            message_id=message_id,
+            conversation_id=self._conversation_id,
+            user_id=self._user_id,
+            agent_id=self._agent_id,
+            turn_number=self._turn_number,
+            started_at_ms=self._started_at_ms,
+            ended_at_ms=self._ended_at_ms,
+            total_latency_ms=self._ended_at_ms - self._started_at_ms,
+            total_prompt_tokens=_sum(call.prompt_tokens for call in models),
+            total_completion_tokens=_sum(call.completion_tokens for call in models),
+            total_tokens=_sum(call.total_tokens for call in models),
+            llm_calls=models,
+            tool_traces=tools,
+            errors=[storable_text(error, limit or MAX_VALUE) for error in self._errors],
+            metadata=metadata if isinstance(metadata, dict) else {"metadata": metadata},
+            **self._about_question(),
+        )
+
+    def _about_question(self) -> dict[str, Any]:
+        for step in reversed(self._steps):
+            message = step.message
+            if message.role is MessageRole.USER:
+                return {
+                    "detected_intent": message.intent,
+                    "detected_entities": [entity.name for entity in message.entities],
+                    "sentiment_score": message.sentiment_score,
+                    "is_continuation": message.is_continuation,
+                    "is_cancellation": message.is_cancellation,
+                }
+        return {}
 
     def _now(self) -> int:
         return self._started_at_ms + (monotonic_ns() - self._started_ns) // 1_000_000
 
     def _say(self, role: MessageRole, text: str, fields: dict[str, Any]) -> Message:
-        given = {"timestamp": self._now(), **fields}
+        stored = {name: storable_json(value, _MAX_METADATA) for name, value in fields.items()}
+        stored.setdefault("timestamp", self._now())
         message = Message(
             conversation_id=self._conversation_id,
             user_id=self._user_id,
             role=role,
-            original_content=text,
-            **given,
+            original_content=storable_text(text),
+            **stored,
         )
         with self._lock:
-            step = _Step(message)
+            step = _Step(message, self._purpose())
             self._steps.append(step)
             self._caller = step if role is MessageRole.ASSISTANT else None
+            self._purposes.clear()
             self._ended_at_ms = self._now()
         return message
 
-    def _begin_model_call(self, call: ModelCall) -> None:
-        with self._lock:
-            call.record.timestamp_ms = self._now()
-            self._model_calls.append(call)
-            # A model that is called while tools run is called by one of them.
-            if not self._running_tools:
-                self._caller = None
+    def _purpose(self) -> str:
+        """Return what the next message's model was called for, beside models that check it."""
+        if "agent_loop" in self._purposes or not self._purposes:
+            return "agent_loop"
+        return self._purposes[-1]
 
-    def _end_model_call(self, call: ModelCall) -> None:
+    def _begin_model_call(self, call: ModelCall) -> None:
+        outer = open_tools()
+        purpose = call.record.purpose
         with self._lock:
-            self._ended_at_ms = self._now()
-            call.record.latency_ms = self._ended_at_ms - call.record.timestamp_ms
-            self._note(call.record.model, call.record.error)
+            vars(call.record).update(timestamp_ms=self._now())
+            self._model_calls.append(call)
+            if outer:
+                inner = {"model": call.record.model, "call_id": call.record.call_id}
+                self._belongs_to(outer, inner)
+            # A model that is called while tools run is called by one of them. One that is called
+            # for something else, such as a title, asks for no tools.
+            caller = self._caller
+            if caller is not None and caller.purpose == purpose and not self._running_tools:
+                self._caller = None
+            self._purposes.append(purpose)
+
+    def _end_model_call(self, call: ModelCall, errors: list[str]) -> None:
+        with self._lock:
+            self._ended_at_ms = now = self._now()
+            vars(call.record).update(latency_ms=now - call.record.timestamp_ms)
+            self._note(call.record.model, errors)
             call.has_ended = True
 
     def _begin_tool_call(self, call: ToolCall) -> None:
+        outer = open_tools()
+        record = call.record
         with self._lock:
-            call.record.started_at_ms = now = self._now()
+            now = self._now()
+            vars(record).update(started_at_ms=now)
+            self._tool_calls.append(call)
+            self._running_tools += 1
+            inner = {"tool": record.tool_name, "call_id": record.call_id}
+            if outer and self._belongs_to(outer, inner):
+                return
             if self._caller is None:
                 silent = Message(
                     conversation_id=self._conversation_id,
@@ -267,21 +360,31 @@ class TurnRecorder:
                     original_content="",
                     timestamp=now,
                 )
-                self._caller = _Step(silent, is_implied=True)
+                self._caller = _Step(silent, self._purpose(), is_implied=True)
                 self._steps.append(self._caller)
             self._caller.calls.append(call)
-            self._tool_calls.append(call)
-            self._running_tools += 1
 
-    def _end_tool_call(self, call: ToolCall) -> None:
+    def _end_tool_call(self, call: ToolCall, errors: list[str]) -> None:
         with self._lock:
-            call.ended_at_ms = self._ended_at_ms = self._now()
-            call.record.total_latency_ms = self._ended_at_ms - (call.record.started_at_ms or 0)
-            call.record.success = call.record.error is None
-            self._note(call.record.tool_name, call.record.error)
+            record = call.record
+            call.ended_at_ms = self._ended_at_ms = now = self._now()
+            latency = now - (record.started_at_ms or 0)
+            vars(record).update(total_latency_ms=latency, success=record.error is None)
+            self._note(record.tool_name, errors)
             self._running_tools -= 1
             call.has_ended = True
 
-    def _note(self, name: str, error: str | None) -> None:
-        if error is not None:
-            self._errors.append(f"{name}: {error}")
+    def _belongs_to(self, open_calls: list[ToolCall], inner: dict[str, Any]) -> bool:
+        """Note a call in the tool of this turn in which it is made; False if there is none."""
+        for outer in open_calls:
+            if any(outer is call for call in self._tool_calls):
+                outer.record.api_calls.append(inner)
+                return True
+        return False
+
+    def _note(self, name: str, errors: list[str]) -> None:
+        self._errors += [storable_text(f"{name}: {error}") for error in errors]
+
+
+def _sum(counts: Iterable[int]) -> int:
+    return min(sum(counts), MAX_INT)

@@ -42,12 +42,13 @@ class _Refused(Exception):
         self.path: list[str] = []
 
 
-def plain_json(value: Any) -> Any:
+def plain_json(value: Any, level: int = 1) -> Any:
     """Return a copy of a value in plain JSON types, if JSON and every back end can store it.
 
     Args:
         value: None, a bool, a str, a finite float, an integer of 64 bits, or a list, tuple
             (it becomes a list) or dict of these, at most 64 levels deep.
+        level: the level at which the value is stored.
 
     Raises:
         PydanticCustomError: it cannot be stored; pydantic adds this to its `ValidationError`.
@@ -55,7 +56,7 @@ def plain_json(value: Any) -> Any:
     if type(value) is dict and not value:
         return {}  # most metadata is empty
     try:
-        return _copy(value, 1)
+        return _copy(value, level)
     except _Refused as refused:
         where = "".join(reversed(refused.path)) or "the value"
         raise PydanticCustomError(

@@ -72,7 +72,7 @@ class UsageSummary(Record):
     the turns are those that called it, and energy and CO2 are 0.
 
     Attributes:
-        key: the group: an agent's id, the name of a model, a day such as "2026-11-23".
+        key: the group: an agent's id, the name of a model, a day such as "2026-11-23" (UTC).
         turns: how many turns the group has.
         failed_turns: how many of them have any `errors`, as in `TraceFilter.has_errors`.
         prompt_tokens: the sum of the turns' `total_prompt_tokens`.
@@ -82,6 +82,9 @@ class UsageSummary(Record):
         cache_write_tokens: the sum over all model calls of the turns.
         reasoning_tokens: the sum over all model calls of the turns.
         cost_usd: the sum over all model calls of the turns whose cost is known, in US dollars.
+        unreported_calls: how many model calls have no tokens of a prompt: nobody reported them, and
+            the sums of tokens are too low by what they used.
+        unpriced_calls: how many model calls have no `cost_usd`.
         mean_latency_ms: the mean of the turns' `total_latency_ms`.
         p50_latency_ms: their median, by nearest rank.
         p95_latency_ms: their 95th percentile, by nearest rank.
@@ -100,6 +103,8 @@ class UsageSummary(Record):
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
+    unreported_calls: int = 0
+    unpriced_calls: int = 0
     mean_latency_ms: float
     p50_latency_ms: int
     p95_latency_ms: int

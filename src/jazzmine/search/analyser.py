@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from jazzmine.config.base import hint
+from jazzmine.closest import hint
 from jazzmine.errors import ConfigurationError
 from jazzmine.extras import extra
 

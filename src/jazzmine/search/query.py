@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from jazzmine.search.analyser import Analyser, Word, is_part_of_pair
 
@@ -12,14 +12,12 @@ __all__ = [
     "Clause",
     "FoundPage",
     "Query",
-    "SearchOrder",
     "SearchScope",
     "Term",
     "parse_query",
     "spans_of",
 ]
 
-SearchOrder: TypeAlias = Literal["relevance", "newest"]
 
 # An agent may ask with a whole text.
 _MOST_CLAUSES = 64

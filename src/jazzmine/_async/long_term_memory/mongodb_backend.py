@@ -12,6 +12,7 @@ from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine.backends.mongodb import items
 from jazzmine.backends.mongodb.documents import Document
 from jazzmine.config import MongoDBConfig
+from jazzmine.errors import IntegrityError
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -24,7 +25,6 @@ from jazzmine.records.item_rows import (
     Stored,
     is_expected,
 )
-from jazzmine.records.seen import taken
 
 __all__ = ["MongoDBItemBackend"]
 
@@ -58,13 +58,9 @@ class MongoDBItemBackend(ItemBackend):
         """Close all connections."""
         await self._client.close()
 
-    def after_fork(self) -> None:
-        """Open other connections in a forked process."""
-        self._client.after_fork()
-
     async def ping(self) -> None:
         """Make one round trip to the server."""
-        await self._client.command("ping")
+        await self._client.ping()
 
     @property
     def _items(self) -> Collection:
@@ -73,36 +69,27 @@ class MongoDBItemBackend(ItemBackend):
     # Writes
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
-        """Make the changes in one transaction, after their revisions were taken."""
-        # A viewer's call does not wait for those of others: it is not known whose the items are.
-        ending = f"\0{self.viewer}" if self.viewer else ""
-        revisions: tuple[int, int] | None = None
-
-        async def attempt(session: Session | None) -> list[Outcome] | ItemConflict:
-            nonlocal revisions
-            after = 0
-            while True:
-                # An attempt that is repeated has the same revisions: it finds what was stored.
-                is_repeated = revisions is not None
-                if revisions is None:
-                    revisions = await self._take_revisions(session, len(changes), after)
-                work = partial(self._change, changes, *revisions, is_repeated)
-                outcomes = await self._client.commit(session, work)
-                if not isinstance(outcomes, int):
-                    return outcomes
-                revisions, after = None, outcomes
-
-        return await self._client.write([change.path + ending for change in changes], attempt)
+        """Make one change, or several in a transaction, after their revisions were taken."""
+        after = 0
+        while True:
+            first, now = await self._client.run(partial(self._take_revisions, len(changes), after))
+            work = partial(self._change, changes, first, now)
+            if len(changes) == 1:
+                try:
+                    outcomes = await self._client.run(partial(work, None))
+                except IntegrityError:
+                    continue  # another call has inserted the item
+            else:
+                outcomes = await self._client.transaction([c.path for c in changes], work)
+            if not isinstance(outcomes, int):
+                return outcomes
+            after = outcomes
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one command."""
-        updates = [items.renewed(renewal, self.viewer) for renewal in renewals]
-
-        async def attempt(session: Session | None) -> int:
-            result = await self._items.bulk_write(updates, ordered=False, session=session)
-            return int(result.matched_count)
-
-        return await self._client.write([], attempt)
+        updates = [items.renewed(renewal) for renewal in renewals]
+        result = await self._client.run(lambda: self._items.bulk_write(updates, ordered=False))
+        return int(result.matched_count)
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are, one after another in one command."""
@@ -112,29 +99,26 @@ class MongoDBItemBackend(ItemBackend):
         ]
         last = items.higher_revisions(max(own.revision for own in stored))
         counters = self._client.collections[items.COUNTERS]
-
-        async def attempt(session: Session | None) -> None:
-            await counters.update_one({"_id": "last"}, last, upsert=True, session=session)
-            await self._items.bulk_write(items.replaced(documents), session=session)
-
-        await self._client.write([change.path for change in changes], attempt)
+        await self._client.run(lambda: counters.update_one({"_id": "last"}, last, upsert=True))
+        await self._client.run(lambda: self._items.bulk_write(items.replaced(documents)))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:
             own = {"id": {"$eq": version.path}, "revision": {"$eq": version.revision}}
-            work = partial(self._rewrite, own, items.rewritten(version))
-            await self._client.write([version.path], work)
+            update = items.rewritten(version)
+            await self._client.run(partial(self._items.update_one, own, update))
 
-    async def _rewrite(self, own: Document, update: Document, session: Session | None) -> None:
-        await self._items.update_one(own, update, session=session)
+    async def move_user(self, from_id: str, to_id: str) -> int:
+        """Make all items of a user another's."""
+        own, update = {"user_id": {"$eq": from_id}}, {"$set": {"user_id": to_id}}
+        result = await self._client.run(lambda: self._items.update_many(own, update))
+        return int(result.matched_count)
 
-    async def _take_revisions(
-        self, session: Session | None, count: int, after: int
-    ) -> tuple[int, int]:
+    async def _take_revisions(self, count: int, after: int) -> tuple[int, int]:
         """Return the first of some revisions that no other call gets, and the server's time.
 
-        All are larger than `after`. They are not taken in the transaction: all transactions would
+        All are larger than `after`. They are not taken in a transaction: all transactions would
         wait for one another.
         """
         counters, counter = self._client.collections[items.COUNTERS], None
@@ -145,17 +129,11 @@ class MongoDBItemBackend(ItemBackend):
                 items.next_revisions(count, after),
                 upsert=True,
                 return_document=True,
-                session=session,
             )
         return counter["last"] - count + 1, counter["now"]
 
     async def _change(
-        self,
-        changes: Sequence[ItemChange],
-        first: int,
-        now: int,
-        is_repeated: bool,
-        session: Session | None,
+        self, changes: Sequence[ItemChange], first: int, now: int, session: Session | None
     ) -> list[Outcome] | ItemConflict | int:
         """Make the changes, or return a revision that an item has: it needs others, larger ones.
 
@@ -163,21 +141,15 @@ class MongoDBItemBackend(ItemBackend):
             changes: what to do.
             first: the revision of the first item that is stored.
             now: the time of the changes.
-            is_repeated: whether an attempt before this one may have stored items.
-            session: with a transaction, or None on a standalone server.
+            session: with a transaction, or None.
         """
         stored = await self._find([change.path for change in changes], session)
         for index, change in enumerate(changes):
             document = stored.get(change.path)
             latest = 0 if document is None else document["revision"]
-            if latest == first + index and is_repeated:
-                continue
-            is_stored, is_seen = items.is_live(document, now), items.is_seen(document, self.viewer)
-            revision = latest if is_stored and is_seen else None
+            revision = latest if items.is_live(document, now) else None
             if not is_expected(change.expected, revision):
                 return ItemConflict(index, revision)
-            if is_stored and not is_seen and change.item is not None:
-                raise taken("item", change.item.key)
             if latest >= first + index:
                 return int(latest)
         outcomes: list[Outcome] = []
@@ -203,12 +175,10 @@ class MongoDBItemBackend(ItemBackend):
             # Without a transaction another call may have changed it since it was read.
             own["revision"] = {"$eq": stored["revision"]}
         if change.item is None:
-            if stored is None or not items.is_seen(stored, self.viewer):
+            if stored is None:
                 return False
             result = await collection.delete_one(own, session=session)
             return is_stored if result.deleted_count else None
-        if stored is not None and stored["revision"] == revision:
-            return Stored(revision, stored["created_at"], stored["updated_at"])
         created_at = stored["created_at"] if stored is not None and is_stored else now
         document = items.document_of(change, revision, created_at, now)
         if stored is None:
@@ -233,15 +203,14 @@ class MongoDBItemBackend(ItemBackend):
         rows: list[ItemRow] = []
         for begin in range(0, len(paths), _PATHS_A_COMMAND):
             part = list(paths[begin : begin + _PATHS_A_COMMAND])
-            wanted = {"id": {"$in": part}, **items.seen(self.viewer)}
-            rows += await self._rows({"$and": [wanted, items.live()]}, ItemQuery())
+            wanted = {"$and": [{"id": {"$in": part}}, items.live()]}
+            rows += await self._rows(wanted, ItemQuery())
         return rows
 
     async def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         return await self._rows(items.page_query(query, after), query, limit)
 
     async def _rows(
@@ -257,18 +226,18 @@ class MongoDBItemBackend(ItemBackend):
             ).to_list()
             return documents
 
-        return [items.row_of(document, query.reads) for document in await self._client.read(find)]
+        return [items.row_of(document, query.reads) for document in await self._client.run(find)]
 
     async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         """Return namespaces that have items."""
-        pipeline = items.namespaces_pipeline(prefix, first, limit, self.viewer)
+        pipeline = items.namespaces_pipeline(prefix, first, limit)
 
         async def find() -> list[Document]:
             cursor: Any = await self._items.aggregate(pipeline)
             documents: list[Document] = await cursor.to_list()
             return documents
 
-        return [document["_id"] for document in await self._client.read(find)]
+        return [document["_id"] for document in await self._client.run(find)]
 
     # Erasure and retention
 
@@ -278,21 +247,17 @@ class MongoDBItemBackend(ItemBackend):
 
     async def prune(self, limit: int) -> int:
         """Delete some of the expired items."""
-        return await self._delete_some(
-            {**items.expired(), **items.seen(self.viewer)}, limit, [("expires_at", 1)]
-        )
+        return await self._delete_some(items.expired(), limit, [("expires_at", 1)])
 
     async def _delete_some(
         self, condition: Document, limit: int, sort: list[tuple[str, int]] | None = None
     ) -> int:
-        async def attempt(session: Session | None) -> int:
+        async def delete() -> int:
             documents: list[Document] = await self._items.find(
-                condition, {"_id": 1}, sort=sort, limit=limit, session=session
+                condition, {"_id": 1}, sort=sort, limit=limit
             ).to_list()
-            if not documents:
-                return 0
             chosen = {"_id": {"$in": [document["_id"] for document in documents]}}
-            result = await self._items.delete_many({"$and": [chosen, condition]}, session=session)
+            result = await self._items.delete_many({"$and": [chosen, condition]})
             return int(result.deleted_count)
 
-        return await self._client.transaction([], attempt)
+        return await self._client.run(delete)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jazzmine._async.clients.postgres import new_client
-from jazzmine._async.clients.postgres.viewer import ViewersClient
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine._async.views.seal_items import sealed_items
@@ -52,20 +51,12 @@ class PostgresLongTermMemoryStore(LongTermMemoryStore):
 
 
 class PostgresItemBackend(ItemBackend):
-    """Items in PostgreSQL: each write is one function of the schema."""
+    """The hooks of a long-term memory in PostgreSQL."""
 
     system_name = "postgresql"
 
     def __init__(self, client: PostgresClient) -> None:
         self._client = client
-        # The same, or the client of what the viewer sees, if there is a viewer.
-        self._seen: PostgresClient | ViewersClient = client
-
-    def limited_to(self, user_id: str) -> PostgresItemBackend:
-        """Return a back end with the same connections that is limited to a user's items."""
-        limited = super().limited_to(user_id)
-        limited._seen = ViewersClient(self._client, user_id)
-        return limited
 
     def after_fork(self) -> None:
         """Replace the pool in a forked process."""
@@ -81,7 +72,7 @@ class PostgresItemBackend(ItemBackend):
 
     async def ping(self) -> None:
         """Make one round trip to the server."""
-        await self._client.rows(statements.PING)
+        await self._client.run(statements.PING)
 
     async def pending(self) -> list[str]:
         """Return the migrations that opening the store would apply."""
@@ -89,58 +80,55 @@ class PostgresItemBackend(ItemBackend):
 
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
-        statement, parameters = items.get(paths, self.viewer)
-        return items.item_rows(await self._client.rows(statement, parameters))
+        statement, parameters = items.get(paths)
+        return items.item_rows(await self._client.run(statement, parameters))
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         """Make the changes in one statement."""
-        # The others of this process that change the same item wait outside of the pool.
-        line = to_text(changes[0].path) if len(changes) == 1 else ""
         order = items.in_order(changes)
         parameters = items.change_parameters([changes[index] for index in order])
-        answer = await self._seen.write(
-            statements.CHANGE_ITEMS, parameters, line=line, is_repeatable=False
-        )
-        return items.outcomes_of(answer, order)
+        # With a condition, an attempt that took effect would be the conflict of the next one.
+        repeats = bool(parameters["are_any"])
+        rows = await self._client.run(items.CHANGE, parameters, repeats=repeats)
+        return items.outcomes_of(rows[0][0], order)
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one statement."""
-        parameters = items.renewal_parameters(renewals)
-        return int(await self._seen.write(statements.RENEW_ITEMS, parameters, is_repeatable=False))
+        return len(await self._client.run(items.RENEW, items.renewal_parameters(renewals)))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are in one statement."""
-        await self._seen.write(statements.RESTORE_ITEMS, items.restored_parameters(changes))
+        await self._client.run(items.RESTORE, items.restored_parameters(changes))
 
     async def rewrite(self, versions: Sequence[ItemVersion]) -> None:
         """Store other forms of items, one after another."""
         for version in versions:
-            await self._client.rows(*items.rewriting(version))
+            await self._client.run(*items.rewriting(version))
 
     async def list_items(
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         statement, parameters = items.page(query, limit, after)
         # How rare the values are decides which index is the best.
         prepare = False if query.where else None
-        return items.item_rows(await self._client.rows(statement, parameters, prepare=prepare))
+        return items.item_rows(await self._client.run(statement, parameters, prepare=prepare))
 
     async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         """Return namespaces that have items."""
-        statement, parameters = items.namespaces_page(prefix, first, limit, self.viewer)
-        return [from_text(row[0]) for row in await self._client.rows(statement, parameters)]
+        statement, parameters = items.namespaces_page(prefix, first, limit)
+        return [from_text(row[0]) for row in await self._client.run(statement, parameters)]
 
     async def erase(self, user_id: str, limit: int) -> int:
         """Delete some of a user's items."""
         parameters = {"user": to_text(user_id), "limit": limit}
-        return int(
-            await self._client.write(statements.ERASE_ITEMS, parameters, is_repeatable=False)
-        )
+        return len(await self._client.run(items.ERASE, parameters))
+
+    async def move_user(self, from_id: str, to_id: str) -> int:
+        """Make all items of one user another's."""
+        parameters = {"old": to_text(from_id), "new": to_text(to_id)}
+        return len(await self._client.run(items.MOVE_USER, parameters))
 
     async def prune(self, limit: int) -> int:
         """Delete some of the expired items."""
-        return int(
-            await self._seen.write(statements.PRUNE_ITEMS, {"limit": limit}, is_repeatable=False)
-        )
+        return len(await self._client.run(items.PRUNE, {"limit": limit}))

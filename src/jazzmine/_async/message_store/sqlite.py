@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
@@ -25,7 +25,6 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
@@ -39,7 +38,7 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.rows import Row
+from jazzmine.records.rows import Row, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -80,10 +79,6 @@ class SQLiteBackend(MessageBackend):
         self.client: SQLiteClient = client
         self._search = search
 
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
-
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
         return await self.client.pending()
@@ -122,14 +117,12 @@ class SQLiteBackend(MessageBackend):
         *,
         conversations: Sequence[str] = (),
         messages: Sequence[str] = (),
-        flushed: bool = True,
     ) -> T:
         """Commit a change, if the viewer sees what it is about.
 
         Args:
             change: what is done.
             conversations, messages: the ids of what has to be seen, if there is a viewer.
-            flushed: whether it waits for the disk.
         """
         viewer, checked = self.viewer, change
         if viewer is not None:
@@ -138,7 +131,7 @@ class SQLiteBackend(MessageBackend):
                 require_seen(View(connection, viewer), conversations, messages)
                 return change(connection)
 
-        return await self.client.write(checked, flushed=flushed)
+        return await self.client.write(checked)
 
     async def _row(self, statement: str, key: str) -> Row | None:
         return await self._read(partial(queries.row, statement, key))
@@ -208,13 +201,10 @@ class SQLiteBackend(MessageBackend):
             return stored
         return await self._write(lambda connection: writes.create(connection, conversation))
 
-    async def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        """Change the title and some of the metadata."""
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all records of one user another's."""
         return await self._write(
-            lambda connection: writes.edit(connection, conversation_id, title, metadata),
-            conversations=[conversation_id],
+            lambda connection: writes.move_user(connection, from_user_id, to_user_id)
         )
 
     async def rewrite(
@@ -222,9 +212,9 @@ class SQLiteBackend(MessageBackend):
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         """Store other versions of records in one transaction."""
-        await self._write(
+        return await self._write(
             lambda connection: writes.rewrite(connection, kind, ids, change),
             conversations=ids if kind == "conversations" else (),
             messages=ids if kind == "messages" else (),
@@ -270,31 +260,35 @@ class SQLiteBackend(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    async def newest_sequence(self) -> tuple[int, int, int]:
+        """Return the numbers of the records that were first stored last."""
+        row = await self._read(
+            lambda connection, _: connection.execute(sql.NEWEST_SEQUENCES).fetchone()
+        )
+        conversation, message, trace = row
+        return conversation or 0, message or 0, trace or 0
+
+    async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         everywhere = self.viewer is None
         erased = await self._write(
-            lambda connection: erasure.erase(connection, user_id, limit, everywhere), flushed=False
+            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere)
         )
         if not any(erased):
-            await self._write(write_unchanged)
             await self.client.purge()
         return erased
 
-    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations."""
-        pruned, done = await self._write(
-            lambda connection: erasure.prune(connection, ids, before, limit),
-            conversations=ids,
-            flushed=False,
+        return await self._write(
+            lambda connection: erasure.prune(connection, conversations, before, limit),
+            conversations=list(map(row_id, conversations)),
         )
-        if done == len(ids):
-            await self._write(write_unchanged)
-        return pruned, done
 
-    async def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        """Yield the ids of old conversations."""
+    async def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        """Yield the rows of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
         while True:
             parameters = [before, *cursor, before, size]
@@ -302,7 +296,7 @@ class SQLiteBackend(MessageBackend):
             if not rows:
                 return
             cursor = (rows[-1][2], rows[-1][3])
-            yield [str(row[0], "utf-8") for row in rows]
+            yield rows
 
     # Reads
 
@@ -324,7 +318,7 @@ class SQLiteBackend(MessageBackend):
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         """Return a page of conversations."""
-        by, owner, where, limit, after = page
+        by, owner, where, limit, after, _ = page
         listing = queries.CONVERSATIONS_BY[by, bool(where)]
         parameters = [owner, json.dumps(where)] if where else [owner]
         records = None if where else limit
@@ -357,7 +351,9 @@ class SQLiteBackend(MessageBackend):
         parameters = [conversation_id]
         return await self._rows(None, queries.rows, sql.TRACES_OF_CONVERSATION, parameters)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    async def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         """Return traces of an agent."""
         parameters = [agent_id, limit_of(limit), limit_of(offset)]
         return await self._rows(None, queries.rows, sql.TRACES_OF_AGENT, parameters)
@@ -399,7 +395,7 @@ class SQLiteBackend(MessageBackend):
         state, has_pending = await self.client.read(look)
         if has_pending:
             await self.client.write(search.index_pending)
-            self.client.has_search = True
+            self.client.database.has_search = True
         return state
 
     async def make_search(self, language: str | None) -> None:
@@ -412,7 +408,7 @@ class SQLiteBackend(MessageBackend):
                 search.fill(connection, at_once)
 
         await self.client.write(make)
-        self.client.has_search = language is not None
+        self.client.database.has_search = language is not None
 
     async def fill_search(self, size: int) -> tuple[int, int]:
         """Index some messages."""

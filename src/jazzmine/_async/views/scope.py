@@ -7,7 +7,7 @@ names another user is refused.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from jazzmine._async.message_store.backend import (
@@ -125,23 +125,22 @@ class ScopedMessages(MessageBackend):
             raise taken("conversation", conversation.record.id)
         return row
 
-    async def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        """Change a conversation of the user."""
-        try:
-            return await self._backend.edit_conversation(conversation_id, title, metadata)
-        except NotSeenError:
-            return None
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Refuse: the records would not be seen any more."""
+        require_own(self._user_id, to_user_id)
+        return 0
 
     async def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         """Store other versions of records that are seen."""
-        await self._backend.rewrite(kind, ids, change)
+        try:
+            return await self._backend.rewrite(kind, ids, change)
+        except NotSeenError:
+            return []
 
     # A conversation as a log
 
@@ -186,15 +185,20 @@ class ScopedMessages(MessageBackend):
 
     # Erasure and retention
 
-    async def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    async def newest_sequence(self) -> Any:
+        """Return a bound for `erase`."""
+        return await self._backend.newest_sequence()
+
+    async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of the user's conversations with everything in them."""
         require_own(self._user_id, user_id)
-        return await self._backend.erase(user_id, self._backend.deleted_at_once)
+        return await self._backend.erase(user_id, self._backend.deleted_at_once, newest)
 
-    async def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some records of the first of some conversations, if it is the user's."""
         try:
-            return await self._backend.prune(ids[:1], before, self._backend.deleted_at_once)
+            first = conversations[:1]
+            return await self._backend.prune(first, before, self._backend.deleted_at_once)
         except NotSeenError:
             return 0, 1
 
@@ -202,8 +206,10 @@ class ScopedMessages(MessageBackend):
         """Remove what was deleted from the files."""
         await self._backend.purge()
 
-    def iter_old(self, before: int, size: int) -> AsyncIterator[list[str]]:
-        """Yield the ids of the user's old conversations."""
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> AsyncIterator[Sequence[Row]]:
+        """Yield the rows of the user's old conversations."""
         return self._backend.iter_old(before, size)
 
     # Reads
@@ -252,7 +258,9 @@ class ScopedMessages(MessageBackend):
         """Return all traces of a conversation."""
         return await self._backend.list_conversation_traces(conversation_id)
 
-    async def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    async def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         """Return traces of an agent."""
         return await self._backend.list_agent_traces(agent_id, limit, offset)
 

@@ -66,15 +66,8 @@ class SQLiteBackend(WorkingMemoryBackend):
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config
         self.client: SQLiteClient = client
-        self._begin()
-
-    def _begin(self) -> None:
         self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
-
-    def after_fork(self) -> None:
-        self.client.after_fork()
-        self._begin()
 
     async def pending(self) -> list[str]:
         return await self.client.pending()
@@ -124,14 +117,12 @@ class SQLiteBackend(WorkingMemoryBackend):
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         ttl = max(self._config.ttl_seconds, self._config.lease_seconds)
         about = (lock.conversation_id, lock.token, lock.holder, lock.seconds, lock.renews, ttl)
-        row = await self._change(
-            deadline, lambda connection: memory.lock(connection, *about), flushed=False
-        )
+        row = await self._change(deadline, lambda connection: memory.lock(connection, *about))
         return _locked(row) or _stored(row)
 
     async def unlock(self, conversation_id: str, token: str, deadline: Deadline) -> None:
         unlock = partial(memory.unlock, conversation_id=conversation_id, token=token)
-        await self._change(deadline, unlock, flushed=False)
+        await self._change(deadline, unlock)
 
     async def conversations(self, deadline: Deadline, user_id: str | None = None) -> list[str]:
         return await self._query(partial(memory.conversations, user_id=user_id), None)
@@ -156,7 +147,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if await self._change(deadline, memory.sweep, flushed=False):
+            if await self._change(deadline, memory.sweep):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
@@ -168,17 +159,13 @@ class SQLiteBackend(WorkingMemoryBackend):
         self,
         deadline: Deadline,
         change: Callable[[sqlite3.Connection], T],
-        *,
-        flushed: bool = True,
     ) -> T:
         """Call a function with a connection that writes, in a transaction.
 
         Args:
             deadline: until when it waits for other processes.
-            flushed: whether it waits for the disk.
         """
-        waited = self._config.timeout - deadline.remaining()
-        return await self.client.write(change, waited=waited, flushed=flushed)
+        return await self.client.write(change, deadline)
 
 
 def _stored(row: Row) -> Stored:

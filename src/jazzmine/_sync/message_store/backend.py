@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from jazzmine._sync.store import Backend
@@ -104,28 +104,15 @@ class MessageBackend(Backend):
         """
 
     @abstractmethod
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        """Change the title and some of the metadata of a conversation, and nothing else.
-
-        Args:
-            conversation_id: which conversation.
-            title: the new title; None leaves it as it is.
-            metadata: the values to set by key; None removes a key.
-
-        Returns:
-            The row as it is stored now, or None if the conversation is not stored.
-        """
-
-    @abstractmethod
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         """Store other versions of some records, each in place of the very row that it was made of.
+
+        The index of words follows a message whose text changes.
 
         Args:
             kind: of which records; each row has all that identifies and sorts it as before.
@@ -133,6 +120,17 @@ class MessageBackend(Backend):
             change: makes the new version of a row, or returns None to leave it as it is. It may be
                 called several times for a record, with what is stored then, perhaps in another
                 thread; what it raises ends the call, with some of the records stored perhaps.
+
+        Returns:
+            The ids of the records that are stored in their new version.
+        """
+
+    @abstractmethod
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all conversations, messages and traces of one user those of another, in one step.
+
+        Returns:
+            How many records there were.
         """
 
     # A conversation as a log
@@ -186,7 +184,8 @@ class MessageBackend(Backend):
 
         The copies have the same order. Their ids are new, and the same again if the call is
         repeated, as those of `forked_id` are. Message and trace name the new conversation, and a
-        trace the copy of its message; all other fields are the same.
+        trace the copy of its message, and in `copied_from` the trace that it is a copy of; all
+        other fields are the same.
 
         Returns:
             The copies' ids by the messages' ids, in their order.
@@ -207,40 +206,49 @@ class MessageBackend(Backend):
     deleted_at_once: int = 100
 
     @abstractmethod
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    def newest_sequence(self) -> Any:
+        """Return a bound for `erase`: records whose ids are first stored later are beyond it."""
+
+    @abstractmethod
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records, and return how many; none are left if it is all 0.
 
         The user's conversations with all their messages and traces, the user's messages elsewhere
         with their traces, and the traces that name the user. A record is deleted only if it is
         the user's at that moment. A conversation is deleted in one step with the last of its
-        messages. Nothing else that the back end keeps (such as the results of calls) holds the
-        user's id or text when the step that returns all 0 has returned.
+        messages. Nothing else that the back end keeps holds the user's id or text when the step
+        that returns all 0 has returned.
 
         Args:
             user_id: whose records.
             limit: about how many records to delete at most; at least 1.
+            newest: what `newest_sequence` returned when the erasure began: conversations, messages
+                and traces that were first stored later stay, so that it ends beside other writers.
+                A conversation goes with everything in it, later messages too.
         """
 
     @abstractmethod
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations, those of the first one first.
 
         Of each, the oldest messages first, and the conversation in one step with the last of them.
         One that has a `last_updated_at` or a message's `timestamp` of `before` or later in the
-        transaction is left as it is.
+        transaction is left as it is, and one whose `metadata` differs from that of its row.
 
         Args:
-            ids: the conversations, at least one.
+            conversations: the rows of the conversations, at least one, as `iter_old` yields them.
             before: a time, in ms.
             limit: about how many records to delete at most; at least 1.
 
         Returns:
-            How many conversations were deleted, and how many of the first ids need no other step.
+            How many conversations were deleted, and how many of the first rows need no other step.
         """
 
     @abstractmethod
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        """Yield the ids of the conversations to prune, oldest `last_updated_at` first.
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[Sequence[Row]]:
+        """Yield the rows of the conversations to prune, oldest `last_updated_at` first.
 
         Those whose `last_updated_at` is less than `before`. Some that have a newer message may be
         there, which `prune` leaves as they are.
@@ -248,6 +256,7 @@ class MessageBackend(Backend):
         Args:
             before: a time, in ms.
             size: how many at a time; a back end that writes everything at once may ignore it.
+            user_id: only this user's conversations; None is all.
         """
 
     # Reads
@@ -306,13 +315,16 @@ class MessageBackend(Backend):
         """Return all traces by `turn_number`, ascending; equal ones first stored first."""
 
     @abstractmethod
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         """Return traces by `started_at_ms`, newest first; equal ones latest stored first.
 
         Args:
             agent_id: whose traces.
             limit: the maximum number of traces, at least 1.
             offset: how many of the newest traces to skip.
+            user_id: only the traces of this user; None is all.
         """
 
     @abstractmethod
@@ -324,6 +336,8 @@ class MessageBackend(Backend):
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
     ) -> list[UsageSummary]:
         """Return the sums of the traces that match, most tokens first, equal ones by key.
+
+        Copies (`copied_from`) are left out: what they cost is counted once.
 
         Args:
             where: which traces.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Callable
+from collections.abc import Iterator, Callable, Sequence
 from contextlib import contextmanager
 from time import time_ns
 
@@ -12,6 +12,7 @@ from jazzmine._compat.sync_concurrency import sleep
 from jazzmine.deadline import begin_call
 from jazzmine.records.conversation_log import DeletedCounts
 from jazzmine.records.log import Erasure
+from jazzmine.records.rows import Row
 
 __all__ = ["delete_in_steps", "prune_in_steps", "step"]
 
@@ -45,9 +46,10 @@ def delete_in_steps(
         require_open: raises if the store was closed meanwhile.
     """
     total = DeletedCounts()
+    newest = backend.newest_sequence()
     while True:
         with step():
-            erased = backend.erase(user_id, backend.deleted_at_once)
+            erased = backend.erase(user_id, backend.deleted_at_once, newest)
         if not any(erased):
             return Erasure(**total._asdict(), erased_at=time_ns() // 1_000_000)
         total = total.plus(erased)
@@ -55,7 +57,11 @@ def delete_in_steps(
 
 
 def prune_in_steps(
-    backend: MessageBackend, before: int, limit: int, require_open: Callable[[], None]
+    backend: MessageBackend,
+    before: int,
+    limit: int,
+    choose: Callable[[Sequence[Row]], Sequence[Row]],
+    require_open: Callable[[], None],
 ) -> int:
     """Delete old conversations, and return how many.
 
@@ -63,15 +69,17 @@ def prune_in_steps(
         backend: where they are.
         before: a time, in ms; what is younger stays.
         limit: how many at most.
+        choose: returns those of some rows whose conversations may be deleted.
         require_open: raises if the store was closed meanwhile.
     """
     pruned = 0
-    for ids in backend.iter_old(before, _OLD_AT_ONCE):
-        while ids and pruned < limit:
-            chosen = ids[: limit - pruned]
+    for rows in backend.iter_old(before, _OLD_AT_ONCE):
+        left = choose(rows)
+        while left and pruned < limit:
+            chosen = left[: limit - pruned]
             with step():
                 deleted, done = backend.prune(chosen, before, backend.deleted_at_once)
-            pruned, ids = pruned + deleted, ids[done:]
+            pruned, left = pruned + deleted, left[done:]
             require_open()
         if pruned == limit:
             break

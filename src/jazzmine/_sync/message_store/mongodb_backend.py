@@ -19,6 +19,7 @@ from jazzmine._sync.message_store.backend import (
 from jazzmine._sync.message_store.building import built
 from jazzmine._sync.message_store.mongodb_search import MongoDBSearch
 from jazzmine._sync.message_store.searching import settle_search
+from jazzmine._compat.sync_concurrency import Work
 from jazzmine.backends.mongodb.documents import (
     Document,
     document_of,
@@ -28,8 +29,8 @@ from jazzmine.backends.mongodb.documents import (
     stored_fields,
     to_row,
     to_rows,
-    unescaped,
 )
+from jazzmine.backends.mongodb.errors import is_duplicate
 from jazzmine.backends.mongodb.indexes import CONVERSATIONS, INDEXES, MESSAGES, TRACES
 from jazzmine.backends.mongodb.queries import (
     CONVERSATIONS_BY,
@@ -37,6 +38,7 @@ from jazzmine.backends.mongodb.queries import (
     MESSAGES_BY,
     MESSAGES_OF_CONVERSATION,
     NEWEST_MESSAGES,
+    NO_COPY,
     OLDEST_CONVERSATIONS,
     TOUCH,
     TRACES_FOUND,
@@ -44,20 +46,18 @@ from jazzmine.backends.mongodb.queries import (
     TRACES_OF_CONVERSATION,
     Listing,
     among,
-    both,
     count_by_conversation,
     equal,
     flag,
     older_than,
-    seen,
-    seen_among,
+    owned_by,
     since,
     visible,
 )
 from jazzmine.backends.mongodb.trace_filters import filter_query, metadata_query
 from jazzmine.backends.mongodb.usage import read_summaries, usage_pipeline
 from jazzmine.config import MongoDBConfig
-from jazzmine.errors import NotFoundError
+from jazzmine.errors import IntegrityError, NotFoundError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
@@ -70,10 +70,7 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.rows import Row
-from jazzmine.records.sealed import sealed_text
-from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.index import SearchState
@@ -89,7 +86,7 @@ logger: logging.Logger = logging.getLogger(__name__)
 # The maximum number of documents in a reply; the server also limits a reply to 16 MiB.
 _DOCUMENTS_A_REPLY = 1_000
 _IDS_A_COMMAND = 10_000
-_MOST_GUARDS = 10_000
+_MOST_KNOWN = 10_000
 
 # The server refuses a sum of skip and limit beyond 64 bits.
 _MOST = 2**32
@@ -104,6 +101,11 @@ _FIELDS = [
     *stored_fields(MESSAGES, Message),
     *stored_fields(TRACES, TurnTrace),
 ]
+_STANDALONE = (
+    "MongoDB runs as a standalone server, without transactions: a call that fails may leave a part"
+    " of its records, which `jazzmine doctor` finds; make it a replica set of one server"
+    " (mongod --replSet rs0, then rs.initiate())"
+)
 
 
 class MongoDBBackend(MessageBackend):
@@ -115,9 +117,8 @@ class MongoDBBackend(MessageBackend):
         self.client = MongoDBClient(config, INDEXES, _FIELDS)
         self._language = config.search_language
         self._search = MongoDBSearch(self.client, config.migration_timeout)
-        # A message of each conversation, by the conversation's id: the server refuses the next
-        # message of the conversation if this one is gone.
-        self._guards: dict[str, Document] = {}
+        # The conversations that were stored when this store last wrote to them.
+        self._known: set[str] = set()
 
     def open(self) -> None:
         try:
@@ -127,11 +128,7 @@ class MongoDBBackend(MessageBackend):
             self.client.close()
             raise
         if not self.client.has_transactions:
-            logger.warning(
-                "MongoDB runs as a standalone server, without transactions: a call that fails"
-                " may be half done until it is repeated; make it a replica set of one server"
-                " (mongod --replSet rs0, then rs.initiate())"
-            )
+            logger.warning(_STANDALONE)
 
     def pending(self) -> list[str]:
         try:
@@ -142,74 +139,8 @@ class MongoDBBackend(MessageBackend):
     def close(self) -> None:
         self.client.close()
 
-    def after_fork(self) -> None:
-        self.client.after_fork()
-
     def ping(self) -> None:
-        self.client.command("ping")
-
-    def _require_seen(self, conversation_id: str) -> None:
-        """Raise NotSeenError unless a conversation is the viewer's, if there is a viewer.
-
-        Before a call waits for those before it: it must not wait for another user's.
-        """
-        if self.viewer is not None and self.get_conversation(conversation_id) is None:
-            raise unseen_conversation(conversation_id)
-
-    def _within(self, collection: Collection, query: Document) -> Document:
-        """Return the condition for what the viewer sees of the documents of a query."""
-        if self.viewer is None:
-            return {}
-        own = seen(self.viewer)
-        if collection.name == CONVERSATIONS:
-            return own
-        if "conversation_id" in query:
-            own["id"] = query["conversation_id"]
-        conversations = self.client.collections[CONVERSATIONS].find(own, {"id": 1}).to_list()
-        return {"conversation_id": {"$in": [document["id"] for document in conversations]}}
-
-    def _seen_among(self, collection: Collection, query: Document) -> list[Document]:
-        """Return the few documents of a query that the viewer sees."""
-        if self.viewer is None or collection.name == CONVERSATIONS:
-            return self._find(collection, query)
-        pipeline = seen_among(query, self.viewer)
-        if self._search.projection:
-            pipeline.append({"$project": self._search.projection})
-
-        def find() -> list[Document]:
-            cursor = collection.aggregate(pipeline, batchSize=_DOCUMENTS_A_REPLY)
-            return cursor.to_list()
-
-        return self.client.read(find)
-
-    def _owner_of(self, message_id: str) -> Document:
-        """Return the query for a message's conversation, if there is a viewer."""
-        if self.viewer is None:
-            return {}
-        documents = self._seen_among(self.client.collections[MESSAGES], equal(id=message_id))
-        if not documents:
-            raise unseen_message(message_id)
-        return equal(conversation_id=documents[0]["conversation_id"])
-
-    def _require_storable(
-        self, turn: steps.TurnDocuments, ids: set[str], viewer: str
-    ) -> None:
-        """Raise an error unless a turn is for conversations of the viewer."""
-        fields = {"id": 1, "user_id": 1}
-        conversations, query = self.client.collections[CONVERSATIONS], among("id", list(ids))
-        documents = self.client.read(lambda: conversations.find(query, fields).to_list())
-        owners = {id_of(document): document.get("user_id") or UNKNOWN_ID for document in documents}
-        own = None if turn.conversation is None else turn.conversation["id"]
-        if own is not None and owners.setdefault(own, viewer) != viewer:
-            raise taken("conversation", own)
-        for owner in sorted(turn.owners):
-            if owners.get(owner) != viewer:
-                raise unseen_conversation(owner)
-        trace = turn.trace
-        if trace is None or trace["message_id"] in map(id_of, turn.messages):
-            return
-        if owners.get(trace["conversation_id"]) != viewer:
-            raise unseen_message(trace["message_id"])
+        self.client.ping()
 
     # Writes
 
@@ -219,33 +150,80 @@ class MongoDBBackend(MessageBackend):
             None if conversation is None else document_of(conversation),
             built(message_documents, messages, messages, self._search.analyser),
             None if trace is None else document_of(trace),
-            {message.record.conversation_id for message in messages},
-            self.viewer,
         )
-        ids = set(given.owners)
+        if not self._store_one(given):
+            self._store_turn(given)
+
+    def _store_turn(self, turn: steps.TurnDocuments) -> None:
+        conversation, messages, trace = turn
+        ids = owners = {message["conversation_id"] for message in messages}
         if conversation is not None:
-            ids.add(conversation.record.id)
+            ids = ids | {conversation["id"]}
         if trace is not None:
-            ids.add(trace.record.conversation_id)
-        if self.viewer is not None:
-            self._require_storable(given, ids, self.viewer)
-        replaces = False
+            ids = ids | {trace["conversation_id"]}
+        self._transaction(ids, steps.put_turn, turn, partial(self._remember, owners))
 
-        def put(session: Session | None) -> dict[str, Document]:
-            # After a first attempt the message's other trace may be what was in the way.
-            nonlocal replaces
-            replaced, replaces = replaces, True
-            return steps.put_turn(self.client.collections, session, given, replaced)
+    def _remember(self, conversation_ids: set[str]) -> None:
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known |= conversation_ids
 
-        def attempt(session: Session | None) -> None:
-            if steps.put_alone(self.client.collections, session, given, self._guards):
-                return
-            guards = self.client.commit(session, put)
-            if len(self._guards) > _MOST_GUARDS:
-                self._guards.clear()
-            self._guards.update(guards)
+    def _store_one(self, turn: steps.TurnDocuments) -> bool:
+        """Store a single record without a transaction; return False if there has to be one."""
+        conversation, messages, trace = turn
+        if (conversation is not None) + len(messages) + (trace is not None) > 1:
+            return False
+        if conversation is not None:
+            self._put(CONVERSATIONS, equal(id=conversation["id"]), conversation)
+        if messages:
+            return self._store_message(messages[0], turn)
+        if trace is not None:
+            require = partial(steps.require_message, self.client.collections, None, trace)
+            self.client.run(require)
+            try:
+                query = equal(id=trace["id"], message_id=trace["message_id"])
+                self._put(TRACES, query, trace)
+            except IntegrityError:
+                return False  # perhaps the message has another trace, which is replaced
+        return True
 
-        self.client.write(ids, attempt)
+    def _store_message(self, message: Document, turn: steps.TurnDocuments) -> bool:
+        owner, own = message["conversation_id"], steps.own_message(message)
+        if owner not in self._known:
+            return False
+        self._put(MESSAGES, own, message)
+        if owner not in self._known:
+            # This store has deleted the conversation at the same time, perhaps before the message.
+            try:
+                self._store_turn(turn)
+            except IntegrityError:
+                messages = self.client.collections[MESSAGES]
+                self.client.run(partial(messages.delete_one, own))
+                raise
+        return True
+
+    def _put(self, name: str, query: Document, document: Document) -> None:
+        put = partial(self.client.collections[name].replace_one, query, document, upsert=True)
+        try:
+            self.client.run(put)
+        except IntegrityError:
+            # Perhaps another call inserted it at the same time, and now it is replaced.
+            self.client.run(put)
+
+    def _transaction(
+        self, ids: set[str], step: Work[T], given: Any, done: Callable[[], object] = lambda: None
+    ) -> T:
+        """Take a step that assumes that ids are new; if one is stored, the step that looks."""
+
+        def attempt(known: bool, session: Session | None) -> T:
+            return step(self.client.collections, session, given, known)
+
+        try:
+            return self.client.transaction(ids, partial(attempt, False), done)
+        except IntegrityError as error:
+            if not is_duplicate(error.__cause__):
+                raise
+        return self.client.transaction(ids, partial(attempt, True), done)
 
     def store_many(
         self,
@@ -261,119 +239,72 @@ class MongoDBBackend(MessageBackend):
             self.store(Turn(trace=trace))
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
-        own = {**equal(id=message_id), **self._owner_of(message_id)}
-
-        def attempt(session: Session | None) -> bool:
-            result = self.client.collections[MESSAGES].update_one(
-                own, flag(flagged), session=session
-            )
-            return bool(result.matched_count)
-
-        return self.client.write([message_id], attempt)
+        messages, own = self.client.collections[MESSAGES], equal(id=message_id)
+        result = self.client.run(lambda: messages.update_one(own, flag(flagged)))
+        return bool(result.matched_count)
 
     def delete_message(self, message_id: str) -> bool:
-        owner = self._owner_of(message_id)
+        stored = self.client.collections
 
         def attempt(session: Session | None) -> bool:
-            stored, of_message = self.client.collections, {**equal(message_id=message_id), **owner}
-            stored[TRACES].delete_many(of_message, session=session)
-            own = {**equal(id=message_id), **owner}
-            result = stored[MESSAGES].delete_one(own, session=session)
+            result = stored[MESSAGES].delete_one(equal(id=message_id), session=session)
+            stored[TRACES].delete_many(equal(message_id=message_id), session=session)
             return bool(result.deleted_count)
 
         return self.client.transaction([message_id], attempt)
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        self._require_seen(conversation_id)
-        own = {**equal(id=conversation_id), **seen(self.viewer)}
-        return bool((self._erase_conversation(conversation_id, own)).conversations)
+        erased = self._erase_conversation(conversation_id, equal(id=conversation_id))
+        return bool(erased.conversations)
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
-        document = document_of(conversation)
+        document, conversations = document_of(conversation), self.client.collections[CONVERSATIONS]
         own, insertion = equal(id=document["id"]), {"$setOnInsert": document}
-        if self.viewer is not None:
-            # The update would wait for a call that changes it, even if it is another user's.
-            conversations = self.client.collections[CONVERSATIONS]
-            stored = self.client.read(lambda: conversations.find_one(own))
-            if stored is not None:
-                return to_row(stored)
 
-        def attempt(session: Session | None) -> Document:
+        def create() -> Document:
             stored = None
             # Once, except that the test server returns nothing if another client inserts just then.
             while stored is None:
-                stored = self.client.collections[CONVERSATIONS].find_one_and_update(
-                    own, insertion, upsert=True, return_document=True, session=session
+                stored = conversations.find_one_and_update(
+                    own, insertion, upsert=True, return_document=True
                 )
             return stored
 
-        return to_row(self.client.write([document["id"]], attempt))
-
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        own = {**equal(id=conversation_id), **seen(self.viewer)}
-
-        def attempt(session: Session | None) -> Document | None:
-            conversations = self.client.collections[CONVERSATIONS]
-            while True:
-                before = conversations.find_one(own, session=session)
-                if before is None or sealed_text(before.get("metadata")) is not None:
-                    return before
-                fields: Document = {} if title is None else {"title": title}
-                if metadata:
-                    merged = {**unescaped(before.get("metadata") or {}), **metadata}
-                    kept = {k: merged[k] for k in merged if metadata.get(k, 0) is not None}
-                    fields["metadata"] = escaped(kept)
-                if not fields:
-                    return before
-                unchanged = {**own, "metadata": {"$eq": before.get("metadata")}}
-                edited = conversations.find_one_and_update(
-                    unchanged, {"$set": fields}, return_document=True, session=session
-                )
-                if edited is not None:
-                    return edited
-
-        self._require_seen(conversation_id)
-        edited_document = self.client.write([conversation_id], attempt)
-        return None if edited_document is None else to_row(edited_document)
+        return to_row(self.client.run(create))
 
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
-        collection, within = self.client.collections[_COLLECTIONS[kind]], seen(self.viewer)
-        if self.viewer is not None and kind != "conversations":
-            documents = self._seen_among(collection, among("id", ids))
-            ids, within = list(map(id_of, documents)), {}
-        for record_id in ids:
-            own = {**equal(id=record_id), **within}
-            self.client.write([record_id], partial(self._rewrite, collection, own, change))
+    ) -> Sequence[str]:
+        collection = self.client.collections[_COLLECTIONS[kind]]
+        analyser = self._search.analyser if kind == "messages" else None
 
-    def _rewrite(
-        self,
-        collection: Collection,
-        own: Document,
-        change: Callable[[Row], Snapshot[Any] | None],
-        session: Session | None,
-    ) -> None:
-        while True:
-            stored = collection.find_one(own, session=session)
-            changed = None if stored is None else change(to_row(deepcopy(stored)))
-            if stored is None or changed is None:
-                return
-            new = document_of(changed)
-            fields = [name for name in new if new[name] != stored.get(name)]
-            unchanged = {name: {"$eq": stored.get(name)} for name in fields}
-            result = collection.update_one(
-                {**own, **unchanged},
-                {"$set": {name: new[name] for name in fields}},
-                session=session,
-            )
-            if result.matched_count:
-                return
+        def rewrite(own: Document) -> bool:
+            while (stored := collection.find_one(own)) is not None:
+                changed = change(to_row(deepcopy(stored)))
+                if changed is None:
+                    return False
+                new = document_of(changed, analyser)
+                fields = [name for name in new if new[name] != stored.get(name)]
+                unchanged = {name: {"$eq": stored.get(name)} for name in fields}
+                update = {"$set": {name: new[name] for name in fields}}
+                if not fields:
+                    return True
+                if (collection.update_one({**own, **unchanged}, update)).matched_count:
+                    return True
+            return False
+
+        return [one for one in ids if self.client.run(partial(rewrite, equal(id=one)))]
+
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        stored = self.client.collections
+
+        def attempt(session: Session | None) -> int:
+            return steps.move_user(stored, session, from_user_id, to_user_id)
+
+        return self.client.transaction([], attempt)
 
     # A conversation as a log
 
@@ -382,36 +313,21 @@ class MongoDBBackend(MessageBackend):
         documents = built(message_documents, given.messages, given.messages, analyser)
         of_turn = None if given.trace is None else document_of(given.trace)
         expected, replaced = given.expected_last, given.replace_after
-        appended = steps.AppendDocuments(
-            conversation_id, documents, expected, of_turn, replaced, self.viewer
-        )
-        looks_up = False
-
-        def attempt(session: Session | None) -> int:
-            # After a first attempt the ids may be stored.
-            nonlocal looks_up
-            looked_up, looks_up = looks_up, True
-            return steps.append(self.client.collections, session, appended, looked_up)
-
-        self._require_seen(conversation_id)
+        appended = steps.AppendDocuments(conversation_id, documents, expected, of_turn, replaced)
         try:
-            return self.client.transaction([conversation_id], attempt)
+            return self._transaction({conversation_id}, steps.append, appended)
         except steps.RefusedError as refused:
             return refused.refusal
 
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
-        newest: Document | None = None
+        stored, owned = self.client.collections, equal(conversation_id=conversation_id)
 
         def attempt(session: Session | None) -> Row | None:
-            nonlocal newest
-            stored, owned = self.client.collections, equal(conversation_id=conversation_id)
-            self._begin(session, conversation_id)
-            # Without transactions, an attempt goes on with what the one before has chosen.
-            if session is not None or newest is None:
-                sort = NEWEST_MESSAGES.sort
-                newest = stored[MESSAGES].find_one(owned, sort=sort, session=session)
+            self._touch(conversation_id, session)
+            sort = NEWEST_MESSAGES.sort
+            newest = stored[MESSAGES].find_one(owned, sort=sort, session=session)
             if newest is None:
                 return None
             row = to_row(newest.copy())
@@ -419,68 +335,68 @@ class MongoDBBackend(MessageBackend):
             steps.remove(stored, session, [newest])
             return row
 
-        self._require_seen(conversation_id)
         return self.client.transaction([conversation_id], attempt)
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
-        later: list[Document] | None = None
+        stored, listing = self.client.collections, MESSAGES_OF_CONVERSATION
 
         def attempt(session: Session | None) -> int:
-            nonlocal later
-            stored, listing = self.client.collections, MESSAGES_OF_CONVERSATION
-            self._begin(session, conversation_id)
-            if session is not None or later is None:
-                owned = listing.of(conversation_id)
-                last = self._cursor(stored[MESSAGES], listing, owned, after, session)
-                later = steps.tail(stored, session, conversation_id, last)
-            steps.remove(stored, session, later)
-            return len(later)
+            self._touch(conversation_id, session)
+            owned = listing.of(conversation_id)
+            last = self._cursor(stored[MESSAGES], listing, owned, after, session)
+            later = steps.tail(stored, session, conversation_id, last)
+            return (steps.remove(stored, session, later)).messages
 
-        self._require_seen(conversation_id)
         return self.client.transaction([conversation_id], attempt)
 
-    def _begin(self, session: Session | None, conversation_id: str) -> None:
-        """Write to a conversation; it has to be the viewer's still."""
-        own = {**equal(id=conversation_id), **seen(self.viewer)}
-        touched = self.client.collections[CONVERSATIONS].update_one(
-            own, TOUCH, session=session
-        )
-        if self.viewer is not None and not touched.matched_count:
-            raise unseen_conversation(conversation_id)
+    def _touch(self, conversation_id: str, session: Session | None) -> None:
+        """Conflict with other transactions about a conversation."""
+        own, conversations = equal(id=conversation_id), self.client.collections[CONVERSATIONS]
+        conversations.update_one(own, TOUCH, session=session)
 
     def fork(self, fork: Fork) -> dict[str, str]:
-        document, source = document_of(fork.copy), fork.conversation_id
+        document = document_of(fork.copy)
 
         def attempt(session: Session | None) -> dict[str, str]:
-            return steps.copy(self.client.collections, session, fork, document, self.viewer)
+            return steps.copy(self.client.collections, session, fork, document)
 
-        self._require_seen(source)
-        # The new id may be another user's, whose calls are not waited for.
-        new = document["id"] if self.viewer is None else f"{document['id']}\0{self.viewer}"
-        return self.client.transaction([source, new], attempt)
+        return self.client.transaction([fork.conversation_id, document["id"]], attempt)
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    def newest_sequence(self) -> dict[str, Any]:
+        """Return the highest `_id` of each collection that has documents."""
+
+        def newest(name: str) -> Document | None:
+            place = {"_id": 1}
+            return self.client.collections[name].find_one({}, place, sort=[("_id", -1)])
+
+        found = {name: self.client.run(partial(newest, name)) for name in INDEXES}
+        return {name: document["_id"] for name, document in found.items() if document}
+
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         own, stored = equal(user_id=user_id), self.client.collections
 
+        def until(name: str) -> Document:
+            bound = {"$lte": newest[name]} if name in newest else {"$in": []}
+            return {**own, "_id": bound}
+
         def erase_messages(session: Session | None) -> DeletedCounts:
-            documents = self._some(stored[MESSAGES], own, limit, session)
+            documents = self._some(stored[MESSAGES], until(MESSAGES), limit, session)
             return steps.remove(stored, session, documents, own)
 
         def erase_traces(session: Session | None) -> DeletedCounts:
-            documents = self._some(stored[TRACES], own, limit, session)
-            places = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
-            result = stored[TRACES].delete_many(places, session=session)
+            documents = self._some(stored[TRACES], until(TRACES), limit, session)
+            chosen = {**own, "_id": {"$in": [document["_id"] for document in documents]}}
+            result = stored[TRACES].delete_many(chosen, session=session)
             return DeletedCounts(0, 0, result.deleted_count)
 
-        while documents := self._find(stored[CONVERSATIONS], own, limit=1):
-            place = {**own, "_id": documents[0]["_id"]}
-            erased = self._erase_conversation(id_of(documents[0]), place, limit)
+        conversations, first = stored[CONVERSATIONS], until(CONVERSATIONS)
+        while documents := self._find(conversations, first, limit=1):
+            chosen = {**own, "_id": documents[0]["_id"]}
+            erased = self._erase_conversation(id_of(documents[0]), chosen, limit)
             if any(erased):
                 return erased
-        if self.viewer is not None:
-            return DeletedCounts()
         for step in (erase_messages, erase_traces):
             erased = self.client.transaction([], step)
             if any(erased):
@@ -505,35 +421,32 @@ class MongoDBBackend(MessageBackend):
         """
         stored = self.client.collections
 
-        def erase(session: Session | None) -> DeletedCounts | None:
+        def attempt(session: Session | None) -> DeletedCounts:
+            self._known.discard(conversation_id)
             if before is not None:
                 used = since(conversation_id, before)
                 if stored[MESSAGES].find_one(used, {"_id": 1}, session=session) is not None:
                     return DeletedCounts()
             return steps.erase_conversation(stored, session, conversation_id, own, limit)
 
-        def attempt(session: Session | None) -> DeletedCounts:
-            erased = self.client.commit(session, erase) if limit else None
-            while erased is None:
-                steps.retire(stored, session, conversation_id)
-                erased = self.client.commit(session, erase)
-            return erased
+        return self.client.transaction([conversation_id], attempt)
 
-        return self.client.write([conversation_id], attempt)
-
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
-        own = {**older_than(before), **equal(id=ids[0]), **seen(self.viewer)}
-        pruned = self._erase_conversation(ids[0], own, limit, before)
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
+        conversation_id, body = conversations[0]
+        unchanged = {"metadata": {"$eq": escaped(body.get("metadata"))}}
+        own = {**older_than(before), **equal(id=conversation_id), **unchanged}
+        pruned = self._erase_conversation(conversation_id, own, limit, before)
         is_done = pruned.conversations or not any(pruned)
         return pruned.conversations, int(is_done)
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        listing, query = OLDEST_CONVERSATIONS, older_than(before)
-        while documents := self._find(
-            self.client.collections[CONVERSATIONS], query, listing, size
-        ):
-            query = listing.after(older_than(before), documents[-1])
-            yield [id_of(document) for document in documents]
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[Sequence[Row]]:
+        listing, conversations = OLDEST_CONVERSATIONS, self.client.collections[CONVERSATIONS]
+        old = query = {**older_than(before), **owned_by(user_id)}
+        while documents := self._find(conversations, query, listing, size):
+            query = listing.after(old, documents[-1])
+            yield to_rows(documents)
 
     # Reads
 
@@ -548,23 +461,20 @@ class MongoDBBackend(MessageBackend):
 
     def _one(self, name: str, query: Document) -> Row | None:
         collection, fields = self.client.collections[name], self._search.projection
-        if self.viewer is None:
-            document = self.client.read(lambda: collection.find_one(query, fields))
-        else:
-            document = next(iter(self._seen_among(collection, query)), None)
+        document = self.client.run(lambda: collection.find_one(query, fields))
         return None if document is None else to_row(document)
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         wanted, rows = list(dict.fromkeys(message_ids)), dict[str, Row]()
         for begin in range(0, len(wanted), _IDS_A_COMMAND):
             query = among("id", wanted[begin : begin + _IDS_A_COMMAND])
-            documents = self._seen_among(self.client.collections[MESSAGES], query)
+            documents = self._find(self.client.collections[MESSAGES], query)
             rows.update((row[0], row) for row in to_rows(documents))
         return [rows[message_id] for message_id in message_ids if message_id in rows]
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = page
-        listing, condition = CONVERSATIONS_BY[by], metadata_query(where)
+        by, owner, where, limit, after, user_id = page
+        listing, condition = CONVERSATIONS_BY[by], {**metadata_query(where), **owned_by(user_id)}
         conversations = self.client.collections[CONVERSATIONS]
         return self._page(conversations, listing, owner, limit, after, condition)
 
@@ -594,23 +504,25 @@ class MongoDBBackend(MessageBackend):
     def _aggregate(
         self, name: str, query: Document, pipeline: Callable[[Document], list[Document]]
     ) -> list[Document]:
-        """Return the groups that a pipeline makes of what the viewer sees of a query."""
+        """Return the groups that a pipeline makes of the documents of a query."""
+        collection = self.client.collections[name]
 
         def groups() -> list[Document]:
-            collection = self.client.collections[name]
-            seen_query = both(query, self._within(collection, query))
-            cursor = collection.aggregate(pipeline(seen_query), batchSize=_DOCUMENTS_A_REPLY)
+            cursor = collection.aggregate(pipeline(query), batchSize=_DOCUMENTS_A_REPLY)
             return cursor.to_list()
 
-        return self.client.read(groups)
+        return self.client.run(groups)
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         listing, traces = TRACES_OF_CONVERSATION, self.client.collections[TRACES]
         return self._page(traces, listing, conversation_id, None, None)
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         listing, traces = TRACES_OF_AGENT, self.client.collections[TRACES]
-        return to_rows(self._find(traces, listing.of(agent_id), listing, limit, offset))
+        query = {**listing.of(agent_id), **owned_by(user_id)}
+        return to_rows(self._find(traces, query, listing, limit, offset))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
         condition, traces = filter_query(page.where), self.client.collections[TRACES]
@@ -620,9 +532,9 @@ class MongoDBBackend(MessageBackend):
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
     ) -> list[UsageSummary]:
         percentiles = self.client.has_percentiles
-        query = filter_query(where)
+        query = {**filter_query(where), **NO_COPY}
         if conversation_ids is not None:
-            query = both(query, among("conversation_id", conversation_ids))
+            query = {"$and": [query, among("conversation_id", conversation_ids)]}
         pipeline = partial(usage_pipeline, by=by, percentiles=percentiles)
         groups = self._aggregate(TRACES, query, pipeline)
         return read_summaries(groups, by, percentiles=percentiles)
@@ -645,11 +557,10 @@ class MongoDBBackend(MessageBackend):
         return self._search.count_unindexed()
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        return self._search.count(clauses, scope._replace(viewer=self.viewer))
+        return self._search.count(clauses, scope)
 
     def list_found(self, page: FoundPage) -> Sequence[Row]:
-        scope = page.scope._replace(viewer=self.viewer)
-        return self._search.find(page._replace(scope=scope))
+        return self._search.find(page)
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
         collection, query = self.client.collections[_COLLECTIONS[kind]], Document()
@@ -674,18 +585,13 @@ class MongoDBBackend(MessageBackend):
 
         def page() -> list[Document]:
             query = listing.of(owner)
-            within = self._within(collection, query)
-            last = self._cursor(collection, listing, both(query, within), after)
+            last = self._cursor(collection, listing, query, after)
             query = {**query, **(condition or {})}
             if last is not None:
                 query = listing.after(query, last)
-            return (
-                []
-                if limit == 0
-                else self._send(collection, both(query, within), listing, limit)
-            )
+            return [] if limit == 0 else self._send(collection, query, listing, limit)
 
-        return to_rows(self.client.read(page))
+        return to_rows(self.client.run(page))
 
     def _cursor(
         self,
@@ -702,8 +608,9 @@ class MongoDBBackend(MessageBackend):
         """
         if after is None:
             return None
-        own = both(query, equal(id=after))
-        last = collection.find_one(own, listing.projection, session=session)
+        last = collection.find_one(
+            {**query, **equal(id=after)}, listing.projection, session=session
+        )
         if last is None:
             raise NotFoundError(f"after={after!r} is no {listing.member}")
         return last
@@ -716,13 +623,9 @@ class MongoDBBackend(MessageBackend):
         limit: int | None = None,
         offset: int = 0,
     ) -> list[Document]:
-        """Return the documents of a query that the viewer sees."""
-
-        def find() -> list[Document]:
-            within = self._within(collection, query)
-            return self._send(collection, both(query, within), listing, limit, offset)
-
-        return self.client.read(find)
+        """Return the documents of a query."""
+        find = partial(self._send, collection, query, listing, limit, offset)
+        return self.client.run(find)
 
     def _send(
         self,

@@ -11,7 +11,6 @@ from typing import Any
 from pymongo import UpdateOne
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
-from jazzmine._sync.clients.mongodb.types import Session
 from jazzmine._sync.message_store.searching import run_analysis
 from jazzmine.backends.mongodb import words
 from jazzmine.backends.mongodb.documents import (
@@ -98,14 +97,14 @@ class MongoDBSearch:
         """Count the messages that are not indexed."""
         assert self.analyser is not None
         query, messages = words.pending(self.analyser.language), self._client.collections[MESSAGES]
-        return self._client.read(lambda: messages.count_documents(query))
+        return self._client.run(lambda: messages.count_documents(query))
 
     def _pending(self, size: int) -> list[Document]:
         if self.analyser is None:
             return []
         query, messages = words.pending(self.analyser.language), self._client.collections[MESSAGES]
         fields = {"original_content": 1}
-        return self._client.read(
+        return self._client.run(
             lambda: messages.find(query, fields, limit=size, batch_size=size).to_list()
         )
 
@@ -123,11 +122,8 @@ class MongoDBSearch:
         ]
         messages = self._client.collections[MESSAGES]
 
-        def attempt(session: Session | None) -> int:
-            result = messages.bulk_write(updates, ordered=False, session=session)
-            return int(result.matched_count)
-
-        return self._client.write([], attempt)
+        result = self._client.run(lambda: messages.bulk_write(updates, ordered=False))
+        return int(result.matched_count)
 
     def count(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
         """Count the messages of a scope, and those that have each clause."""
@@ -141,7 +137,7 @@ class MongoDBSearch:
 
     def _count(self, query: Document, limit: int) -> int:
         messages = self._client.collections[MESSAGES]
-        return self._client.read(lambda: messages.count_documents(query, limit=limit))
+        return self._client.run(lambda: messages.count_documents(query, limit=limit))
 
     def find(self, page: FoundPage) -> Sequence[Row]:
         """Return the ids and entries of messages, newest first."""
@@ -152,12 +148,12 @@ class MongoDBSearch:
         messages, listing = self._client.collections[MESSAGES], words.FOUND
         if after is not None:
             place: dict[str, Any] = {**equal(id=after), **words.owner_query(scope, within)}
-            last = self._client.read(lambda: messages.find_one(place, listing.projection))
+            last = self._client.run(lambda: messages.find_one(place, listing.projection))
             if last is None:
                 raise NotFoundError(f"after={after!r} is no {listing.member}")
             query = listing.after(query, last)
         fields = {"id": 1, "search_entry": 1}
-        documents = self._client.read(
+        documents = self._client.run(
             lambda: messages.find(query, fields, sort=listing.sort, limit=limit).to_list()
         )
         return [(id_of(document), document.get("search_entry") or "") for document in documents]
@@ -166,5 +162,5 @@ class MongoDBSearch:
         query, stored = words.conversations_query(scope), self._client.collections[CONVERSATIONS]
         if not query:
             return None
-        documents = self._client.read(lambda: stored.find(query, {"id": 1}).to_list())
+        documents = self._client.run(lambda: stored.find(query, {"id": 1}).to_list())
         return list(map(id_of, documents))

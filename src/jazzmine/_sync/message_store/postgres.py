@@ -7,7 +7,6 @@ from collections.abc import Iterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jazzmine._sync.clients.postgres import new_client
-from jazzmine._sync.clients.postgres.viewer import ViewersClient
 from jazzmine._sync.message_store.backend import (
     Batch,
     MessageBackend,
@@ -23,23 +22,28 @@ from jazzmine.backends.postgres import word_index as words
 from jazzmine.backends.postgres.rows import (
     append_parameters,
     are_finite,
-    conversation_json,
-    edit_parameters,
     filter_parameters,
-    many_json,
-    message_json,
+    message_values,
     page_of,
+    pruned_parameter,
     rewrite_parameters,
     row_limit,
     store_parameters,
     stored_rows,
     summaries,
     where_parameter,
+    whole_json,
 )
 from jazzmine.backends.postgres.schema import MESSAGE_TABLES
-from jazzmine.backends.postgres.text import from_json_text, from_text, to_text
+from jazzmine.backends.postgres.text import from_text, to_text
 from jazzmine.config import PostgresConfig
-from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError, StoreUnavailableError
+from jazzmine.errors import (
+    ConfigurationError,
+    ConflictError,
+    IntegrityError,
+    NotFoundError,
+    StoreUnavailableError,
+)
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal
 from jazzmine.records.hook_arguments import (
@@ -66,6 +70,8 @@ if TYPE_CHECKING:
 __all__ = ["PostgresBackend", "PostgresMessageStore"]
 
 _PENDING_AT_ONCE = 500
+_ATTEMPTS_TO_CREATE = 4
+_BEFORE_ALL = -(2**63)
 
 
 class PostgresMessageStore(MessageStore):
@@ -83,14 +89,12 @@ class PostgresMessageStore(MessageStore):
 
 
 class PostgresBackend(MessageBackend):
-    """The hooks of the message store in PostgreSQL: each write is one function of the schema."""
+    """The hooks of the message store in PostgreSQL."""
 
     system_name = "postgresql"
 
     def __init__(self, config: PostgresConfig, client: PostgresClient) -> None:
         self._client = client
-        # The same, or the client of what the viewer sees, if there is a viewer.
-        self._seen: PostgresClient | ViewersClient = client
         self._language = config.search_language
         self._analyser: Analyser | None = None
         # How far the index of words is filled: the id of a message; how many have no entry yet.
@@ -116,37 +120,32 @@ class PostgresBackend(MessageBackend):
 
     def ping(self) -> None:
         """Make one round trip to the server."""
-        self._client.rows(sql.PING)
+        self._client.run(sql.PING)
 
     def pending(self) -> list[str]:
         """Return the migrations that opening the store would apply."""
         return self._client.pending()
-
-    def limited_to(self, user_id: str) -> PostgresBackend:
-        """Return a back end with the same connections that is limited to a user's records."""
-        limited = super().limited_to(user_id)
-        limited._seen = ViewersClient(self._client, user_id)
-        return limited
 
     # Writes
 
     def store(self, turn: Turn) -> None:
         conversation, messages, trace = turn
         if conversation is None and trace is None and len(messages) == 1:
-            owner = to_text(messages[0].record.conversation_id)
-            message = built(message_json, messages[0], messages, self._analyser)
-            given: dict[str, object] = {"owner": owner, "message": message}
-            self._seen.write(sql.STORE_MESSAGE, given, line=owner)
+            self._store_message(messages[0])
             return
-        parameters = built(store_parameters, turn, messages, self._analyser)
-        line = ""
-        if conversation is not None:
-            line = to_text(conversation.record.id)
-        elif messages:
-            line = to_text(messages[0].record.conversation_id)
-        elif trace is not None:
-            line = to_text(trace.record.conversation_id)
-        self._seen.write(sql.STORE, parameters, line=line)
+        conversations = () if conversation is None else (conversation,)
+        traces = () if trace is None else (trace,)
+        # Of two messages with one id, the later one is stored.
+        distinct = list({message.record.id: message for message in messages}.values())
+        self.store_many(conversations, distinct, traces)
+
+    def _store_message(self, message: Snapshot[Message]) -> None:
+        values = built(message_values, message, (message,), self._analyser)
+        if not self._client.run(sql.STORE_MESSAGE, values):
+            raise IntegrityError(
+                f"message {message.record.id!r} is stored in another conversation than"
+                f" {message.record.conversation_id!r}; nothing was written"
+            )
 
     def store_many(
         self,
@@ -154,124 +153,111 @@ class PostgresBackend(MessageBackend):
         messages: Sequence[Snapshot[Message]],
         traces: Sequence[Snapshot[TurnTrace]],
     ) -> None:
-        if conversations:
-            parameters = {"conversations": many_json(conversations), "traces": None}
-            self._client.write(sql.STORE_MANY, parameters)
-        if messages:
-            turn = Turn(messages=messages)
-            stored = built(store_parameters, turn, messages, self._analyser)
-            self._client.write(sql.STORE, stored)
-        if traces:
-            parameters = {"conversations": None, "traces": many_json(traces)}
-            self._client.write(sql.STORE_MANY, parameters)
+        given: Mapping[str, Sequence[Snapshot[Any]]] = {
+            "conversations": conversations,
+            "messages": messages,
+            "turn_traces": traces,
+        }
+        records: Mapping[str, Sequence[Snapshot[Any]]]
+        records = {table: each for table, each in given.items() if each}
+        if records:
+            parameters = built(store_parameters, records, messages, self._analyser)
+            self._client.run(sql.store(frozenset(records)), parameters)
 
     def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
-        return self._seen.write(sql.FLAG_MESSAGE, parameters) == "1"
+        return bool(self._client.run(sql.FLAG_MESSAGE, parameters))
 
     def delete_message(self, message_id: str) -> bool:
-        parameters = {"id": to_text(message_id)}
-        return self._seen.write(sql.DELETE_MESSAGE, parameters, is_repeatable=False) == "1"
+        return bool(self._client.run(sql.DELETE_MESSAGE, {"id": to_text(message_id)}))
 
     def delete_conversation(self, conversation_id: str) -> bool:
-        owner = to_text(conversation_id)
-        answer = self._seen.write(
-            sql.DELETE_CONVERSATION, {"owner": owner}, line=owner, is_repeatable=False
-        )
-        return answer == "1"
+        parameters = {"id": to_text(conversation_id)}
+        return bool(self._client.run(sql.DELETE_CONVERSATION, parameters))
 
     def create_conversation(self, conversation: Snapshot[Conversation]) -> Row | None:
-        owner = to_text(conversation.record.id)
-        parameters = {"owner": owner, "conversation": conversation_json(conversation)}
-        answer = self._client.write(sql.CREATE_CONVERSATION, parameters, line=owner)
-        return _row(conversation.record.id, answer)
-
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        parameters = edit_parameters(conversation_id, title, metadata)
-        owner = to_text(conversation_id)
-        answer = self._seen.write(sql.EDIT_CONVERSATION, parameters, line=owner)
-        return _row(conversation_id, answer)
+        parameters = {
+            "id": to_text(conversation.record.id),
+            "conversations": f"[{whole_json(conversation)}]",
+        }
+        for _ in range(_ATTEMPTS_TO_CREATE):
+            rows = self._client.run(sql.CREATE_CONVERSATION, parameters)
+            if rows:
+                return None if rows[0][1] is None else stored_rows(rows)[0]
+        # It is stored, and a policy hides it.
+        raise IntegrityError(
+            f"the id {conversation.record.id!r} is that of a conversation that this role does not"
+            " see; nothing was written"
+        )
 
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
-        left = list(map(to_text, ids))
+    ) -> Sequence[str]:
+        left, done = list(map(to_text, ids)), list[str]()
+        table = "turn_traces" if kind == "traces" else kind
         while left:
-            rows = self._seen.rows(sql.VERSIONS[kind], {"ids": left})
+            rows = self._client.run(sql.VERSIONS[kind], {"ids": left})
             outcomes = zip(rows, map(change, stored_rows(rows)), strict=True)
             changed = [(row[0], row[2], new) for row, new in outcomes if new is not None]
             if not changed:
-                return
-            parameters = rewrite_parameters(kind, changed)
-            answer = self._client.write(sql.REWRITE[kind], parameters)
-            written = set(json.loads(answer))
+                break
+            parameters = rewrite_parameters(changed, table, self._analyser)
+            written = {row[0] for row in self._client.run(sql.REWRITE[kind], parameters)}
+            done += map(from_text, written)
             left = [record_id for record_id, _, _ in changed if record_id not in written]
+        return done
 
     # A conversation as a log
 
     def append(self, given: Append) -> int | Refusal:
         parameters = built(append_parameters, given, given.messages, self._analyser)
-        owner = to_text(given.conversation_id)
+        statement = sql.append(given.trace is not None)
         while True:
-            answer = self._seen.write(sql.APPEND, parameters, line=owner)
-            if not answer.startswith("{"):
-                return int(answer)
-            found = json.loads(answer)
+            rows = self._client.run(statement, parameters)
+            is_fine, last_timestamp, is_known, newest, count, is_replaced = rows[0]
+            if is_fine:
+                return int(last_timestamp)
             stored: Sequence[Row] = ()
-            if found["stored"]:
-                ids = {"ids": parameters["ids"]}
-                rows = self._client.rows(sql.MESSAGES_BY_IDS, ids)
-                stored = stored_rows(rows)
-            if len(stored) == found["stored"]:  # otherwise some were deleted since
-                newest = found["newest_id"]
-                newest = None if newest is None else from_text(newest)
-                return Refusal(found["is_known"], newest, stored, found["is_replaced"])
+            if count:
+                found = self._client.run(sql.MESSAGES_BY_IDS, {"ids": parameters["ids"]})
+                stored = stored_rows(found)
+            if len(stored) == count:  # otherwise some were deleted since
+                return Refusal(is_known, newest and from_text(newest), stored, is_replaced)
 
     def pop(
         self, conversation_id: str, check: Callable[[Row], object], *, checks_all: bool = False
     ) -> Row | None:
         owner = to_text(conversation_id)
-        parameters: dict[str, object] = {"owner": owner, "id": None, "version": None}
-        must_read = checks_all
-        while True:
-            if not must_read:
-                answer = self._seen.write(
-                    sql.POP, parameters, line=owner, is_repeatable=False
-                )
-                if not answer:
-                    return None
-                if answer != "unread":
-                    return _row(from_text(json.loads(answer)["id"]), answer)
-            # One that cannot be read stays stored; this one may be of that kind.
-            found = self._seen.rows(sql.NEWEST_MESSAGE, {"owner": owner})
-            for row in stored_rows(found):
-                check(row)
-                parameters.update(id=found[0][0], version=found[0][2])
-            must_read = False
+        while rows := self._client.run(sql.NEWEST_MESSAGE, {"owner": owner}):
+            (row,) = stored_rows(rows)
+            check(row)  # one that cannot be read stays stored
+            parameters = {"owner": owner, "id": rows[0][0], "version": rows[0][2]}
+            if (self._client.run(sql.POP, parameters, repeats=False))[0][0]:
+                return row
+        return None
 
     def rewind(self, conversation_id: str, after: str | None) -> int:
-        owner = to_text(conversation_id)
-        parameters = {"owner": owner, "after": None if after is None else to_text(after)}
-        answer = self._seen.write(sql.REWIND, parameters, line=owner, is_repeatable=False)
-        if not answer:
+        parameters = {
+            "owner": to_text(conversation_id),
+            "after": None if after is None else to_text(after),
+        }
+        deleted = (self._client.run(sql.REWIND, parameters))[0][0]
+        if deleted is None:
             raise NotFoundError(f"message {after!r} is no message of this conversation")
-        return int(answer)
+        return int(deleted)
 
     def fork(self, fork: Fork) -> dict[str, str]:
-        owner, copied = to_text(fork.conversation_id), fork.copy.record.id
+        copied = fork.copy.record.id
         parameters = {
-            "owner": owner,
+            "owner": to_text(fork.conversation_id),
             "until": None if fork.until is None else to_text(fork.until),
-            "copy_id": to_text(copied),
-            "copy": conversation_json(fork.copy),
+            "copy": whole_json(fork.copy),
             "salt": fork.salt.hex,
         }
-        answer = self._seen.write(sql.FORK, parameters, line=owner, is_repeatable=False)
+        answer = (self._client.run(sql.FORK, parameters))[0][0]
         if answer == "conversation":
             raise NotFoundError(f"conversation {fork.conversation_id!r} is not stored")
         if answer == "message":
@@ -282,29 +268,36 @@ class PostgresBackend(MessageBackend):
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
-        parameters = {"user": to_text(user_id), "limit": limit}
-        must_repeat = True
-        erased = DeletedCounts()
-        while must_repeat and not any(erased):
-            answer = self._seen.write(sql.ERASE, parameters, is_repeatable=False)
-            *counts, must_repeat = json.loads(answer)
-            erased = DeletedCounts(*counts)
-        if not any(erased):
-            self._client.erase_results(to_text(user_id))
-        return erased
+    def newest_sequence(self) -> Any:
+        return (self._client.run(sql.NEWEST_NUMBERS))[0][0]
 
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
-        parameters = {"ids": list(map(to_text, ids)), "before": before, "limit": limit}
-        answer = self._seen.write(sql.PRUNE, parameters, is_repeatable=False)
-        pruned, done = json.loads(answer)
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
+        parameters = {"user": to_text(user_id), "limit": limit, "newest": newest}
+        return DeletedCounts(*(self._client.run(sql.ERASE, parameters))[0])
+
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        parameters = {"old": to_text(from_user_id), "new": to_text(to_user_id)}
+        return int((self._client.run(sql.MOVE_USER, parameters))[0][0])
+
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
+        given = pruned_parameter(conversations)
+        parameters = {"given": given, "before": before, "limit": limit}
+        pruned, done = (self._client.run(sql.PRUNE, parameters))[0]
         return pruned, done
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        parameters = {"before": before, "limit": size, "time": -(2**63), "seq": 0}
-        while rows := self._seen.rows(sql.OLD_CONVERSATIONS, parameters):
-            _, parameters["time"], parameters["seq"] = rows[-1]
-            yield [from_text(row[0]) for row in rows]
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[Sequence[Row]]:
+        parameters: dict[str, object] = {
+            "before": before,
+            "limit": size,
+            "user": None if user_id is None else to_text(user_id),
+            "time": _BEFORE_ALL,
+            "seq": 0,
+        }
+        while rows := self._client.run(sql.OLD_CONVERSATIONS, parameters):
+            _, _, parameters["time"], parameters["seq"] = rows[-1]
+            yield stored_rows(rows)
 
     # Reads
 
@@ -319,53 +312,59 @@ class PostgresBackend(MessageBackend):
 
     def get_messages(self, message_ids: Sequence[str]) -> Sequence[Row]:
         ids = list(map(to_text, message_ids))
-        return stored_rows(self._seen.rows(sql.MESSAGES_BY_IDS, {"ids": ids}))
+        return stored_rows(self._client.run(sql.MESSAGES_BY_IDS, {"ids": ids}))
 
     def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
-        by, owner, where, limit, after = page
-        parameters = _page(owner, limit, after)
-        statement = sql.conversations_page(by, where, limit, after is not None)
+        by, owner, where, limit, after, user_id = page
+        parameters = _page(owner, limit, after, user_id)
+        of_user = user_id is not None
+        statement = sql.conversations_page(by, where, limit, after is not None, of_user)
         # How rare the wanted values are decides which index is the best.
-        prepare = False if where else None
+        prepare = False if where or (by and of_user) else None
         if where:
             parameters["where"] = where_parameter(where)
-        return page_of(self._seen.rows(statement, parameters, prepare=prepare), after)
+        return page_of(self._client.run(statement, parameters, prepare=prepare), after)
 
     def list_messages(self, page: MessagePage) -> Sequence[Row]:
         by, owner, limit, after = page
         statement = sql.messages_page(by, limit, after is not None)
-        return page_of(self._seen.rows(statement, _page(owner, limit, after)), after)
+        return page_of(self._client.run(statement, _page(owner, limit, after)), after)
 
     def next_messages(self, conversation_id: str, cursor: Any, size: int) -> Batch:
         timestamp, seq = cursor or (-(2**63), 0)
         page = {**_page(conversation_id, size, None), "timestamp": timestamp, "seq": seq}
-        rows = self._seen.rows(sql.next_messages(size), page)
+        rows = self._client.run(sql.next_messages(size), page)
         return Batch(stored_rows(rows), rows[-1][2:] if rows else cursor)
 
     def list_newest(self, page: NewestPage) -> Sequence[Row]:
         owner, flagged, limit, after = page
         statement = sql.newest(limit, flagged, after is not None)
-        return page_of(self._seen.rows(statement, _page(owner, limit, after)), after)
+        return page_of(self._client.run(statement, _page(owner, limit, after)), after)
 
     def count_messages(self, conversation_ids: Sequence[str]) -> dict[str, int]:
         parameters = {"ids": [to_text(each) for each in conversation_ids]}
-        rows = self._seen.rows(sql.MESSAGE_COUNTS, parameters)
+        rows = self._client.run(sql.MESSAGE_COUNTS, parameters)
         return {from_text(conversation_id): count for conversation_id, count in rows}
 
     def list_conversation_traces(self, conversation_id: str) -> Sequence[Row]:
         parameters = {"owner": to_text(conversation_id)}
-        return stored_rows(self._seen.rows(sql.TRACES_OF_CONVERSATION, parameters))
+        return stored_rows(self._client.run(sql.TRACES_OF_CONVERSATION, parameters))
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        page = {**_page(agent_id, limit, None), "offset": row_limit(offset)}
-        return stored_rows(self._seen.rows(sql.traces_of_agent(limit, offset), page))
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
+        page = {**_page(agent_id, limit, None, user_id), "offset": row_limit(offset)}
+        of_user = user_id is not None
+        statement = sql.traces_of_agent(limit, offset, of_user)
+        prepare = False if of_user else None
+        return stored_rows(self._client.run(statement, page, prepare=prepare))
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:
         conditions, parameters = filter_parameters(page.where)
         statement = trace_sql.find_traces(conditions, page.after is not None, page.limit)
         prepare = None if trace_sql.is_planned_once(conditions) else False
         parameters = {**parameters, **_page("", page.limit, page.after)}
-        return page_of(self._seen.rows(statement, parameters, prepare=prepare), page.after)
+        return page_of(self._client.run(statement, parameters, prepare=prepare), page.after)
 
     def summarize(
         self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
@@ -378,19 +377,19 @@ class PostgresBackend(MessageBackend):
             parameters["conversation_ids"] = [to_text(each) for each in conversation_ids]
         statement = trace_sql.summarize(conditions, by)
         try:
-            rows = self._seen.rows(statement, parameters, prepare=False)
+            rows = self._client.run(statement, parameters, prepare=False)
             if are_finite(rows):
                 return summaries(rows)
         except StoreUnavailableError as error:
             if not is_out_of_range(error):
                 raise
         lenient = trace_sql.summarize(conditions, by, lenient=True)
-        return summaries(self._seen.rows(lenient, parameters, prepare=False))
+        return summaries(self._client.run(lenient, parameters, prepare=False))
 
     # Words
 
     def search_state(self) -> SearchState | None:
-        return self._following(self._client.rows(words.SEARCH_STATE))
+        return self._following(self._client.run(words.SEARCH_STATE))
 
     def _following(self, rows: Sequence[Any]) -> SearchState | None:
         """Return the state of the index in the rows of a query, and follow it from now on."""
@@ -400,7 +399,7 @@ class PostgresBackend(MessageBackend):
 
     def prepare_search(self) -> SearchState | None:
         try:
-            rows = self._client.rows(words.SEARCH_STATE_AND_PENDING)
+            rows = self._client.run(words.SEARCH_STATE_AND_PENDING)
         except ConfigurationError:  # there is no table of words
             return self.search_state()
         state = self._following(rows)
@@ -420,12 +419,12 @@ class PostgresBackend(MessageBackend):
         if self._unindexed is None:
             self._unindexed = self.count_unindexed()
         page = {"after": self._filled, "limit": size}
-        rows = self._client.rows(words.UNINDEXED, page)
+        rows = self._client.run(words.UNINDEXED, page)
         if not rows and self._filled:
             # Those that others have stored meanwhile, and those that were locked.
-            rows = self._client.rows(words.UNINDEXED, {**page, "after": ""})
+            rows = self._client.run(words.UNINDEXED, {**page, "after": ""})
         if not rows:
-            self._client.rows(words.COMPLETE, {"language": state.language})
+            self._client.run(words.COMPLETE, {"language": state.language})
             return 0, 0
         self._filled = rows[-1][0]
         indexed = self._index(rows)
@@ -433,7 +432,7 @@ class PostgresBackend(MessageBackend):
         return indexed, self._unindexed
 
     def count_unindexed(self) -> int:
-        unindexed: int = (self._client.rows(words.COUNT_UNINDEXED))[0][0]
+        unindexed: int = (self._client.run(words.COUNT_UNINDEXED))[0][0]
         return unindexed
 
     def _index(self, rows: Sequence[Row]) -> int:
@@ -442,27 +441,26 @@ class PostgresBackend(MessageBackend):
             return 0
         texts = [row[1] for row in rows]
         entries = run_analysis(texts, words.entries_json, rows, self._analyser)
-        return int(self._client.write(words.INDEX, {"entries": entries}))
+        return len(self._client.run(words.INDEX, {"entries": entries}))
 
     def _index_pending(self) -> None:
         """Index what processes have stored that do not know of the index."""
-        while rows := self._client.rows(words.PENDING, {"limit": _PENDING_AT_ONCE}):
+        while rows := self._client.run(words.PENDING, {"limit": _PENDING_AT_ONCE}):
             if not self._index(rows):
                 return
 
     def count_found(self, clauses: Sequence[Clause], scope: SearchScope) -> Counts:
-        scope = scope._replace(viewer=self.viewer)
         parameters = {
             **words.scope_parameters(scope),
             "queries": [words.scope_query(scope, words.clause_query(clause)) for clause in clauses],
             "most_messages": MOST_MESSAGES_COUNTED,
             "most_found": MOST_FOUND_COUNTED,
         }
-        rows = self._client.rows(words.count_found(scope), parameters)
+        rows = self._client.run(words.count_found(scope), parameters)
         return rows[0][0], rows[0][1]
 
     def list_found(self, page: FoundPage) -> Sequence[Row]:
-        scope, after = page.scope._replace(viewer=self.viewer), page.after
+        scope, after = page.scope, page.after
         parameters = {
             **words.scope_parameters(scope),
             "query": words.clauses_query(page.clauses, page.every, page.without, scope),
@@ -470,30 +468,30 @@ class PostgresBackend(MessageBackend):
         }
         if after is not None:
             place = {**words.scope_parameters(scope), "after": to_text(after)}
-            rows = self._client.rows(words.place_of(scope), place)
+            rows = self._client.run(words.place_of(scope), place)
             if not rows:
                 raise NotFoundError(f"after={after!r} is no message that is searched")
             parameters["last_timestamp"], parameters["last_seq"] = rows[0]
         # How rare the words are decides which index is the best.
         statement = words.list_found(scope, after is not None)
-        rows = self._client.rows(statement, parameters, prepare=False)
+        rows = self._client.run(statement, parameters, prepare=False)
         return [(from_text(row[0]), row[1]) for row in rows]
 
     def iter_stored(self, kind: RecordKind, size: int) -> Iterator[Sequence[Row]]:
-        for rows in self._seen.stream(sql.ALL_STORED[kind], size):
+        for rows in self._client.stream(sql.ALL_STORED[kind], size):
             yield stored_rows(rows)
 
     def _one(self, statement: str, key: str) -> Row | None:
-        rows = self._seen.rows(statement, {"id": to_text(key)})
+        rows = self._client.run(statement, {"id": to_text(key)})
         return stored_rows(rows)[0] if rows else None
 
 
-def _row(record_id: str, body: str) -> Row | None:
-    return (record_id, from_json_text(body)) if body else None
-
-
-def _page(owner: str, limit: int | None, after: str | None) -> dict[str, object]:
+def _page(
+    owner: str, limit: int | None, after: str | None, user_id: str | None = None
+) -> dict[str, object]:
     page: dict[str, object] = {"owner": to_text(owner), "limit": row_limit(limit)}
     if after is not None:
         page["after"] = to_text(after)
+    if user_id is not None:
+        page["user_id"] = to_text(user_id)
     return page

@@ -44,6 +44,10 @@ def settle_search(backend: MessageBackend, language: str | None) -> None:
     if language is not None and (state is None or state.language != language):
         analyser_for(language)
         if backend.list_conversations(ConversationPage(None, "", {}, 1, None)):
+            # Another process may have made the index, and stored something, meanwhile.
+            state = backend.search_state()
+            if state is not None and state.language == language:
+                return
             other = "has none" if state is None else f"has search {_shown(state.language)}"
             option = f" --language {language}" if language else ""
             raise ConfigurationError(

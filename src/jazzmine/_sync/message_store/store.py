@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from jazzmine._sync.message_store.backend import MessageBackend
 from jazzmine._sync.message_store.deletion import delete_in_steps, prune_in_steps
@@ -16,15 +15,17 @@ from jazzmine._sync.message_store.searching import (
     require_search,
 )
 from jazzmine._sync.message_store.window import read_window
-from jazzmine._sync.operation import iteration, operation
+from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._sync.views.scope import ScopedMessages
 from jazzmine._compat.sync_concurrency import Work, run_blocking
 from jazzmine.deadline import begin_call
-from jazzmine.errors import NotFoundError
+from jazzmine.errors import ConflictError, NotFoundError
 from jazzmine.records.arguments import (
     require_count,
     require_id,
+    require_ids,
+    require_message_order,
     require_metadata,
     require_roles,
     require_search_order,
@@ -32,12 +33,15 @@ from jazzmine.records.arguments import (
     require_time,
     require_usage_key,
 )
-from jazzmine.records.base import Record, snapshot, snapshot_all
+from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot, snapshot_all
 from jazzmine.records.context_window import ContextWindow, estimated_tokens
 from jazzmine.records.conversation_log import (
     Refusal,
     distinct,
+    fork_salt,
+    forked_id,
     in_order,
+    merged,
     messages_stored_before,
     not_before,
     require_one_conversation,
@@ -51,13 +55,24 @@ from jazzmine.records.hook_arguments import (
     TracePage,
     Turn,
 )
+from jazzmine.records.json_values import contains
 from jazzmine.records.log import ANY, NOTHING, AnyMessage, Erasure, Nothing
-from jazzmine.records.messages import Conversation, FoundMessage, Message, MessageRole
+from jazzmine.records.messages import (
+    Conversation,
+    FoundMessage,
+    Message,
+    MessageOrder,
+    MessageRole,
+    SearchOrder,
+    require_editable,
+)
 from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.types import MAX_INT
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
-from jazzmine.search.query import SearchOrder, SearchScope, parse_query
+from jazzmine.search.query import SearchScope, parse_query
+from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]
 
@@ -147,6 +162,7 @@ class MessageStore(Store[MessageBackend]):
         conversation_id: str,
         *,
         title: str | None = None,
+        default_title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """Change the title and some of the metadata of a conversation, and nothing else.
@@ -154,6 +170,8 @@ class MessageStore(Store[MessageBackend]):
         Args:
             conversation_id: which conversation.
             title: the new title; None leaves it as it is.
+            default_title: a title for a conversation that has none, such as one that a model has
+                made; a title that somebody has set meanwhile stays.
             metadata: the values to set by key, whatever other keys there are; None as a value
                 removes a key.
 
@@ -165,12 +183,15 @@ class MessageStore(Store[MessageBackend]):
         """
         owner = require_id("conversation_id", conversation_id)
         changes = require_metadata("metadata", metadata)
-        if title is not None:
-            title = require_text("title", title)
-        row = self.backend.edit_conversation(owner, title, changes)
-        if row is None:
-            raise NotFoundError(f"conversation {owner!r} is not stored")
-        return self._conversations.record(row)
+        new_title = None if title is None else require_text("title", title)
+        default = "" if default_title is None else require_text("default_title", default_title)
+
+        def edited(stored: Conversation) -> Conversation:
+            text = (stored.title or default) if new_title is None else new_title
+            fields = {"title": text, "metadata": merged(stored.metadata, changes)}
+            return stored.model_copy(update=fields)
+
+        return self._edit("conversations", self._conversations, Conversation, owner, edited)
 
     @operation("conversations")
     def get_conversation_by_id(self, conversation_id: str) -> Conversation | None:
@@ -276,6 +297,37 @@ class MessageStore(Store[MessageBackend]):
         self.backend.store(Turn(messages=[snapshot(message, Message)]))
 
     @operation()
+    def edit_message(self, message_id: str, **fields: Any) -> Message:
+        """Change some fields of a stored message, and nothing else, in one step.
+
+        For the text of an answer that is streamed, what an analysis has found, a label, a review:
+        a message that was deleted meanwhile stays deleted, and a flag that was set stays set.
+
+        Args:
+            message_id: which message.
+            **fields: the new values by the names of the fields. `metadata` is merged by key: None
+                as a value removes a key. Not `id`, `conversation_id`, `user_id`, `role`,
+                `timestamp` and `is_flagged`.
+
+        Returns:
+            The message as it is stored now.
+
+        Raises:
+            NotFoundError: the message is not stored.
+            TypeError: a field cannot be edited, or is none.
+            ValidationError: a value is none of the field's.
+        """
+        wanted = require_id("message_id", message_id)
+        changes = require_editable(fields)
+        values = require_metadata("metadata", changes.pop("metadata", None))
+
+        def edited(stored: Message) -> Message:
+            metadata = merged(stored.metadata, values)
+            return stored.model_copy(update={**changes, "metadata": metadata})
+
+        return self._edit("messages", self._messages, Message, wanted, edited)
+
+    @operation()
     def store_messages(self, messages: Iterable[Message]) -> None:
         """Store all of the messages or none; of two with one id, the later one.
 
@@ -295,26 +347,54 @@ class MessageStore(Store[MessageBackend]):
     @operation("messages")
     def get_messages_by_ids(self, message_ids: Iterable[str]) -> list[Message]:
         """Return those of the messages that are stored, in the order asked for."""
-        if isinstance(message_ids, str):
-            raise TypeError("message_ids must be several ids, not one str")
-        wanted = [require_id("message_ids", message_id) for message_id in message_ids]
+        wanted = require_ids("message_ids", message_ids)
         if not wanted:
             return []
         return self._decoded(self._messages, self.backend.get_messages(wanted))
 
     @operation("messages")
     def get_messages_by_conversation_id(
-        self, conversation_id: str, *, limit: int | None = None, after: str | None = None
+        self,
+        conversation_id: str,
+        *,
+        order: MessageOrder = "oldest",
+        limit: int | None = None,
+        after: str | None = None,
     ) -> list[Message]:
-        """Return a conversation's messages, oldest first.
+        """Return a page of a conversation's messages, flagged ones included.
+
+        Args:
+            conversation_id: a conversation; one that is not stored has no messages.
+            order: "oldest" for the oldest first, "newest" for the newest first, as for a page
+                that opens at the end of the conversation.
+            limit: how many at most; None is no limit.
+            after: the id of the last message of the page before.
 
         Raises:
             NotFoundError: `after` is no message of this conversation.
         """
-        page = MessagePage(
-            "conversation_id", require_id("conversation_id", conversation_id), limit, after
-        )
+        owner = require_id("conversation_id", conversation_id)
+        if require_message_order(order) == "newest":
+            newest = NewestPage(owner, "all", MAX_INT if limit is None else limit, after)
+            return self._page(self._messages, self.backend.list_newest, newest)
+        page = MessagePage("conversation_id", owner, limit, after)
         return self._page(self._messages, self.backend.list_messages, page)
+
+    @operation()
+    def count_messages(self, conversation_ids: Iterable[str]) -> dict[str, int]:
+        """Return how many messages each of some conversations has, flagged ones included.
+
+        Args:
+            conversation_ids: which conversations.
+
+        Returns:
+            The numbers by the ids, in the order asked for; 0 for one that is not stored.
+        """
+        wanted = require_ids("conversation_ids", conversation_ids)
+        if not wanted:
+            return {}
+        counts = self.backend.count_messages(wanted)
+        return {conversation_id: counts.get(conversation_id, 0) for conversation_id in wanted}
 
     @operation("messages")
     def get_messages_by_user_id(
@@ -328,7 +408,6 @@ class MessageStore(Store[MessageBackend]):
         page = MessagePage("user_id", require_id("user_id", user_id), limit, after)
         return self._page(self._messages, self.backend.list_messages, page)
 
-    @iteration("messages")
     def iter_messages(
         self, conversation_id: str, *, batch_size: int = 500
     ) -> Iterator[Message]:
@@ -338,6 +417,7 @@ class MessageStore(Store[MessageBackend]):
             conversation_id: a conversation; one that is not stored has no messages.
             batch_size: how many messages are read at once.
         """
+        self.require_open()
         owner = require_id("conversation_id", conversation_id)
         return self._one_by_one(owner, require_count("batch_size", batch_size, least=1))
 
@@ -346,8 +426,11 @@ class MessageStore(Store[MessageBackend]):
         while True:
             self.require_open()
             begin_call()  # also where an interrupted call has left when it began
-            batch = self.backend.next_messages(conversation_id, cursor, size)
-            for message in self._decoded(self._messages, batch.rows):
+            with call_span(self, "iter_messages", {"conversation_id": conversation_id}) as span:
+                batch = self.backend.next_messages(conversation_id, cursor, size)
+                messages = self._decoded(self._messages, batch.rows)
+                count_records(span, "messages", messages)
+            for message in messages:
                 yield message
                 self.require_open()
             if len(batch.rows) < size:
@@ -516,7 +599,8 @@ class MessageStore(Store[MessageBackend]):
     ) -> dict[str, str]:
         """Copy a conversation's messages and their traces to a new conversation, in one step.
 
-        Timestamps, flags and order stay the same; the copies have new ids.
+        Timestamps, flags and order stay the same; the copies have new ids, and the same ones when
+        the call is repeated. Sums of usage leave the copied traces out.
 
         Args:
             conversation_id: the conversation to copy.
@@ -528,12 +612,33 @@ class MessageStore(Store[MessageBackend]):
 
         Raises:
             NotFoundError: the conversation is not stored, or `until` is no message of it.
-            ConflictError: a conversation with the new one's id is stored.
+            ConflictError: another conversation with the new one's id is stored.
         """
         owner = require_id("conversation_id", conversation_id)
         last = None if until is None else require_id("until", until)
         copy = snapshot(new_conversation, Conversation)
-        return self.backend.fork(Fork(owner, last, copy, uuid4()))
+        fork = Fork(owner, last, copy, fork_salt(copy.record.id))
+        try:
+            return self.backend.fork(fork)
+        except ConflictError:
+            ids = self._ids_of_copy(fork)
+            if ids is None:
+                raise
+            return ids
+
+    def _ids_of_copy(self, fork: Fork) -> dict[str, str] | None:
+        """Return what `fork` returned when it was done before; None if it was not."""
+        page = MessagePage("conversation_id", fork.conversation_id, None, None)
+        sources = list(map(row_id, self.backend.list_messages(page)))
+        if fork.until in sources:
+            del sources[sources.index(fork.until) + 1 :]
+        ids = {source: forked_id(fork.salt, source) for source in sources}
+        copies = set(map(row_id, self.backend.get_messages(list(ids.values()))))
+        if copies:
+            return {source: copy for source, copy in ids.items() if copy in copies}
+        stored = self.backend.get_conversation(fork.copy.record.id)
+        is_copy = stored is not None and self._conversations.record(stored) == fork.copy.record
+        return {} if is_copy and not ids else None
 
     # Traces
 
@@ -729,8 +834,29 @@ class MessageStore(Store[MessageBackend]):
         owner = require_id("user_id", user_id)
         return delete_in_steps(self.backend, owner, self.require_open)
 
+    @operation()
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all records of one user another user's, in one step, as when a guest signs in.
+
+        Those are conversations, messages and traces. Repeated, it moves what has come meanwhile.
+
+        Args:
+            from_user_id: whose records.
+            to_user_id: whose they are afterwards.
+
+        Returns:
+            How many records were moved.
+        """
+        source, target = (
+            require_id("from_user_id", from_user_id),
+            require_id("to_user_id", to_user_id),
+        )
+        return 0 if source == target else self.backend.move_user(source, target)
+
     @operation("conversations")
-    def prune_conversations(self, *, before: int, limit: int = 1000) -> int:
+    def prune_conversations(
+        self, *, before: int, where: Mapping[str, Any] | None = None, limit: int = 1000
+    ) -> int:
         """Delete old conversations with everything in them, oldest `last_updated_at` first.
 
         A long conversation is deleted in several transactions, its oldest messages first. If it is
@@ -739,13 +865,48 @@ class MessageStore(Store[MessageBackend]):
         Args:
             before: ms since the Unix epoch, UTC; a conversation with a `last_updated_at`, or a
                 message with a `timestamp`, of then or later stays.
+            where: only those whose `metadata` has these keys with these values, as in
+                `get_conversations`; one whose `metadata` is changed meanwhile stays.
             limit: how many at most.
 
         Returns:
             How many were deleted; after an error, those of the finished transactions stay deleted.
         """
         bound, wanted = require_time("before", before), require_count("limit", limit)
-        return prune_in_steps(self.backend, bound, wanted, self.require_open)
+        condition = require_metadata("where", where)
+
+        def matches(row: Row) -> bool:
+            records = self._conversations.records([row])
+            return bool(records) and contains(records[0].metadata, condition)
+
+        def choose(rows: Sequence[Row]) -> Sequence[Row]:
+            return [row for row in rows if matches(row)] if condition else rows
+
+        return prune_in_steps(self.backend, bound, wanted, choose, self.require_open)
+
+    def _edit(
+        self,
+        kind: RecordKind,
+        decoder: RowDecoder[AnyRecord],
+        record_type: type[AnyRecord],
+        record_id: str,
+        edited: Callable[[AnyRecord], AnyRecord],
+    ) -> AnyRecord:
+        """Store another version of a record in place of the one that it was made of.
+
+        Raises:
+            NotFoundError: the record is not stored.
+        """
+        versions: list[AnyRecord] = []
+
+        def change(row: Row) -> Snapshot[AnyRecord]:
+            version = snapshot(edited(decoder.record(row)), record_type)
+            versions.append(version.record)
+            return version
+
+        if not self.backend.rewrite(kind, [record_id], change):
+            raise NotFoundError(f"{record_type.__name__.lower()} {record_id!r} is not stored")
+        return versions[-1]
 
     # How a page is read
 

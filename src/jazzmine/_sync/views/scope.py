@@ -7,7 +7,7 @@ names another user is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Callable, Mapping, Sequence
+from collections.abc import Iterator, Callable, Sequence
 from typing import Any
 
 from jazzmine._sync.message_store.backend import (
@@ -125,23 +125,22 @@ class ScopedMessages(MessageBackend):
             raise taken("conversation", conversation.record.id)
         return row
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        """Change a conversation of the user."""
-        try:
-            return self._backend.edit_conversation(conversation_id, title, metadata)
-        except NotSeenError:
-            return None
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Refuse: the records would not be seen any more."""
+        require_own(self._user_id, to_user_id)
+        return 0
 
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         """Store other versions of records that are seen."""
-        self._backend.rewrite(kind, ids, change)
+        try:
+            return self._backend.rewrite(kind, ids, change)
+        except NotSeenError:
+            return []
 
     # A conversation as a log
 
@@ -186,15 +185,20 @@ class ScopedMessages(MessageBackend):
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
+    def newest_sequence(self) -> Any:
+        """Return a bound for `erase`."""
+        return self._backend.newest_sequence()
+
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of the user's conversations with everything in them."""
         require_own(self._user_id, user_id)
-        return self._backend.erase(user_id, self._backend.deleted_at_once)
+        return self._backend.erase(user_id, self._backend.deleted_at_once, newest)
 
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some records of the first of some conversations, if it is the user's."""
         try:
-            return self._backend.prune(ids[:1], before, self._backend.deleted_at_once)
+            first = conversations[:1]
+            return self._backend.prune(first, before, self._backend.deleted_at_once)
         except NotSeenError:
             return 0, 1
 
@@ -202,8 +206,10 @@ class ScopedMessages(MessageBackend):
         """Remove what was deleted from the files."""
         self._backend.purge()
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        """Yield the ids of the user's old conversations."""
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[Sequence[Row]]:
+        """Yield the rows of the user's old conversations."""
         return self._backend.iter_old(before, size)
 
     # Reads
@@ -252,7 +258,9 @@ class ScopedMessages(MessageBackend):
         """Return all traces of a conversation."""
         return self._backend.list_conversation_traces(conversation_id)
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
         """Return traces of an agent."""
         return self._backend.list_agent_traces(agent_id, limit, offset)
 

@@ -16,7 +16,7 @@ from jazzmine._sync.message_store.backend import (
 from jazzmine._compat.sync_concurrency import run_blocking
 from jazzmine.config import BackendConfig
 from jazzmine.encryption.found import KeysFound
-from jazzmine.encryption.records import KINDS, RecordSeal, edited, require_readable
+from jazzmine.encryption.records import KINDS, RecordSeal, require_readable
 from jazzmine.errors import ConfigurationError, ConflictError, DecryptionError, NotFoundError
 from jazzmine.records.base import Record, RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked
@@ -77,9 +77,6 @@ class SealedMessages(MessageBackend):
         """Return the same, before a back end that is limited to a user."""
         return SealedMessages(self.inner.limited_to(user_id), self.seal)
 
-    def after_fork(self) -> None:
-        self.inner.after_fork()
-
     def open(self) -> None:
         """Open the other back end, unless it has an index of words.
 
@@ -136,37 +133,19 @@ class SealedMessages(MessageBackend):
         row = self.inner.create_conversation(self.seal.sealed(conversation))
         return self._opened("conversations", row)
 
-    def edit_conversation(
-        self, conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-    ) -> Row | None:
-        """Open the sealed title and metadata, change them, and store them if they are the same.
-
-        So a change that another call makes meanwhile is not lost: this one is made again on it.
-        """
-        stored: Row | None = None
-
-        def change(row: Row) -> Snapshot[Any]:
-            nonlocal stored
-            stored = self._edited(row, title, metadata)
-            return self.seal.sealed(Snapshot(_CONVERSATIONS.record(stored)))
-
-        self.inner.rewrite("conversations", [conversation_id], change)
-        return stored
-
-    def _edited(self, row: Row, title: str | None, metadata: Mapping[str, Any]) -> Row:
-        [(conversation_id, fields, *_)] = self.seal.opened("conversations", [row])
-        return conversation_id, edited(fields, title, metadata)
-
     def rewrite(
         self,
         kind: RecordKind,
         ids: Sequence[str],
         change: Callable[[Row], Snapshot[Any] | None],
-    ) -> None:
+    ) -> Sequence[str]:
         def sealed(row: Row) -> Snapshot[Any] | None:
             return self._sealed(change(self.seal.opened(kind, [row])[0]))
 
-        self.inner.rewrite(kind, ids, sealed)
+        return self.inner.rewrite(kind, ids, sealed)
+
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        return self.inner.move_user(from_user_id, to_user_id)
 
     def purge(self) -> None:
         self.inner.purge()
@@ -290,14 +269,19 @@ class SealedMessages(MessageBackend):
 
     # Erasure and retention
 
-    def erase(self, user_id: str, limit: int) -> DeletedCounts:
-        return self.inner.erase(user_id, limit)
+    def newest_sequence(self) -> Any:
+        return self.inner.newest_sequence()
 
-    def prune(self, ids: Sequence[str], before: int, limit: int) -> tuple[int, int]:
-        return self.inner.prune(ids, before, limit)
+    def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
+        return self.inner.erase(user_id, limit, newest)
 
-    def iter_old(self, before: int, size: int) -> Iterator[list[str]]:
-        return self.inner.iter_old(before, size)
+    def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
+        return self.inner.prune(conversations, before, limit)
+
+    def iter_old(
+        self, before: int, size: int, user_id: str | None = None
+    ) -> Iterator[Sequence[Row]]:
+        return self.inner.iter_old(before, size, user_id)
 
     # Reads
 
@@ -361,8 +345,10 @@ class SealedMessages(MessageBackend):
         rows = self.inner.list_conversation_traces(conversation_id)
         return self._rows("traces", rows, conversation_id)
 
-    def list_agent_traces(self, agent_id: str, limit: int, offset: int) -> Sequence[Row]:
-        rows = self.inner.list_agent_traces(agent_id, limit, offset)
+    def list_agent_traces(
+        self, agent_id: str, limit: int, offset: int, user_id: str | None = None
+    ) -> Sequence[Row]:
+        rows = self.inner.list_agent_traces(agent_id, limit, offset, user_id)
         return self._rows("traces", rows)
 
     def find_traces(self, page: TracePage) -> Sequence[Row]:

@@ -62,9 +62,6 @@ class SealedItems(ItemBackend):
         """Return the same, before a back end that is limited to a user."""
         return SealedItems(self.inner.limited_to(user_id), self.seal)
 
-    def after_fork(self) -> None:
-        self.inner.after_fork()
-
     def open(self) -> None:
         self.inner.open()
 
@@ -129,6 +126,9 @@ class SealedItems(ItemBackend):
 
     def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
         return self.inner.list_namespaces(prefix, first, limit)
+
+    def move_user(self, from_id: str, to_id: str) -> int:
+        return self.inner.move_user(from_id, to_id)
 
     def erase(self, user_id: str, limit: int) -> int:
         return self.inner.erase(user_id, limit)

@@ -79,7 +79,7 @@ class PostgresBackend(WorkingMemoryBackend):
         self._start()
 
     def ping(self) -> None:
-        self._client.rows("SELECT 1")
+        self._client.run("SELECT 1")
 
     def load(
         self, conversation_id: str, deadline: Deadline, *, renew: bool = False
@@ -162,7 +162,7 @@ class PostgresBackend(WorkingMemoryBackend):
     def _sweep(self) -> None:
         """Delete some of what has expired; more is left to the next save."""
         try:
-            deleted = self._client.rows(sql.SWEEP)
+            deleted = self._client.run(sql.SWEEP)
         except JazzmineError:
             return
         if len(deleted) == sql.SWEPT_AT_ONCE:
@@ -171,7 +171,7 @@ class PostgresBackend(WorkingMemoryBackend):
     def _rows(
         self, statement: str, parameters: Mapping[str, object], deadline: Deadline
     ) -> Sequence[Any]:
-        return self._client.rows(statement, parameters, deadline=deadline)
+        return self._client.run(statement, parameters, deadline=deadline)
 
 
 def _stored(marks: str, data: bytes, user_id: str | None) -> Stored:

@@ -12,7 +12,6 @@ from threading import get_ident
 from typing import Any, ClassVar
 
 from jazzmine._sync.background import Periodic
-from jazzmine._sync.operation import block as traced_block
 from jazzmine._sync.operation import operation
 from jazzmine._sync.store import Store
 from jazzmine._sync.views.scope_memory import ScopedUpdates
@@ -36,6 +35,7 @@ from jazzmine.records.seen import require_own
 from jazzmine.records.tool_call import ToolCallRecord
 from jazzmine.records.turn import TurnCache
 from jazzmine.records.working_memory import STRICT, WorkingMemory
+from jazzmine.tracing import call_span
 
 __all__ = ["WorkingMemoryStore"]
 
@@ -281,7 +281,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         stored, change = self._updates.change(conversation_id, decide)
         return _result(stored, change)
 
-    @traced_block
     @contextmanager
     def locked(self, conversation_id: str) -> Iterator[WorkingMemory]:
         """Hold a conversation's lock for a block, and save once at its end.
@@ -292,6 +291,12 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
         a process that was forked inside the block: there its end raises `LockLostError`. So does
         the end of a block whose lock has expired, if another call has saved or locked since.
         """
+        with call_span(self, "locked", {"conversation_id": conversation_id}):
+            with self._locked(conversation_id) as memory:
+                yield memory
+
+    @contextmanager
+    def _locked(self, conversation_id: str) -> Iterator[WorkingMemory]:
         self.require_open()
         process = os.getpid()
         block = self._updates.begin_block(require_id("conversation_id", conversation_id))
@@ -481,10 +486,6 @@ class WorkingMemoryStore(Store[WorkingMemoryBackend]):
     def _close(self) -> None:
         self._updates.close()
         super()._close()
-
-    def _after_fork(self) -> None:
-        super()._after_fork()
-        self._updates.after_fork()
 
 
 def _found(conversation_id: str, stored: Stored) -> WorkingMemory:

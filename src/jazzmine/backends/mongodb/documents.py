@@ -8,7 +8,7 @@ the index of words.
 
 The server sets `_id`: an upsert that inserts creates an ObjectId, which begins with the time in
 seconds and a counter, and no update changes it. So `_id` is the order in which documents were
-first stored, also for those of jazzmine 0.1.
+first stored.
 
 https://www.mongodb.com/docs/manual/reference/bson-types/#objectid
 https://www.mongodb.com/docs/manual/reference/method/db.collection.replaceOne/#upsert
@@ -25,7 +25,6 @@ from jazzmine.errors import RecordTooLargeError
 from jazzmine.records.base import Record, Snapshot
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.messages import Message
-from jazzmine.records.repair import UNKNOWN_ID
 from jazzmine.records.rows import Row
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT, MIN_INT
@@ -166,8 +165,8 @@ def searched_fields(text: Any, analyser: Analyser) -> Document:
 
 
 def id_of(document: Document) -> str:
-    """Return the id of a stored document; jazzmine 0.1 also stored empty ones."""
-    return document.get("id") or UNKNOWN_ID
+    """Return the id of a stored document; another program may have stored one without."""
+    return document.get("id") or ""
 
 
 def to_row(document: Document) -> Row:
@@ -181,7 +180,7 @@ def to_row(document: Document) -> Row:
         document["metadata"] = unescaped(document["metadata"])
     if "message_id" in document:
         _change_free_form(document, unescaped)
-    return document.get("id") or UNKNOWN_ID, document
+    return id_of(document), document
 
 
 def to_rows(documents: Iterable[Document]) -> list[Row]:
@@ -231,9 +230,6 @@ def unescaped(value: Any) -> Any:
         return {_unprefixed(name): unescaped(item) for name, item in value.items()}
     if isinstance(value, list):
         return [unescaped(item) for item in value]
-    if hasattr(value, "as_doc"):
-        # The driver decodes an object with `$ref`, as jazzmine 0.1 may have stored it, as a DBRef.
-        return {name: unescaped(item) for name, item in value.as_doc().items()}
     return value
 
 
@@ -251,8 +247,14 @@ def copied_message(document: Document, owner: str, salt: UUID) -> Document:
 
 def copied_trace(document: Document, owner: str, salt: UUID, ids: dict[str, str]) -> Document:
     """Return the copy of a trace, for the copy of its message."""
-    message_id = ids[document.get("message_id") or UNKNOWN_ID]
-    return _copied(document, salt, conversation_id=owner, message_id=message_id)
+    message_id = ids[document["message_id"]]
+    return _copied(
+        document,
+        salt,
+        conversation_id=owner,
+        message_id=message_id,
+        copied_from=id_of(document),
+    )
 
 
 def _copied(document: Document, salt: UUID, **fields: str) -> Document:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from pymongo.errors import (
-    BulkWriteError,
     ConfigurationError,
     ConnectionFailure,
     DocumentTooLarge,
@@ -17,7 +17,6 @@ from pymongo.errors import (
     ServerSelectionTimeoutError,
 )
 
-from jazzmine.deadline import Deadline, backoff
 from jazzmine.errors import (
     IntegrityError,
     RecordTooLargeError,
@@ -26,13 +25,10 @@ from jazzmine.errors import (
 )
 
 __all__ = [
-    "Retries",
     "ServerNotFoundError",
     "is_duplicate",
-    "is_known_after",
-    "lacks_guard",
+    "is_refused",
     "translated",
-    "was_interrupted",
 ]
 
 # https://github.com/mongodb/mongo/blob/master/src/mongo/base/error_codes.yml
@@ -47,35 +43,9 @@ _GOING_AWAY = frozenset(
 _TOO_LARGE = frozenset({10334, 17419, 17420})
 _REPEATABLE = ("RetryableWriteError", "TransientTransactionError")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.2
-_MIN_REMAINING = 0.05
-_MOST_COLLISIONS = 3
-
 
 class ServerNotFoundError(StoreUnavailableError, ServerSelectionTimeoutError):
     """No server for the call was found before the deadline."""
-
-
-class Retries:
-    """Whether and when a call is tried again before its deadline."""
-
-    __slots__ = ("_collisions", "_deadline", "_pauses")
-
-    def __init__(self, deadline: Deadline) -> None:
-        self._deadline = deadline
-        self._pauses = backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        self._collisions = 0
-
-    def pause_after(self, error: PyMongoError) -> float | None:
-        """Return the number of seconds until the next attempt, or None to stop."""
-        if is_duplicate(error):
-            # Another client has perhaps just inserted the document that this call did not find.
-            self._collisions += 1
-            return 0.0 if self._collisions < _MOST_COLLISIONS else None
-        remaining = self._deadline.remaining()
-        if remaining < _MIN_REMAINING or not _is_transient(error):
-            return None
-        return min(next(self._pauses), remaining / 2)
 
 
 def _is_transient(error: PyMongoError) -> bool:
@@ -86,33 +56,14 @@ def _is_transient(error: PyMongoError) -> bool:
     )
 
 
-def is_duplicate(error: PyMongoError) -> bool:
+def is_duplicate(error: BaseException | None) -> bool:
     """Return whether a write failed because a unique value is stored already."""
     return isinstance(error, DuplicateKeyError) or _DUPLICATE_KEY in _codes(error)
 
 
-def lacks_guard(error: BulkWriteError) -> bool:
-    """Return whether the first statement of a command failed, so that no other one was run."""
-    return any(failure.get("index") == 0 for failure in error.details.get("writeErrors", ()))
-
-
-def is_known_after(error: Exception) -> bool:
-    """Return whether the commands before an error have no further effect.
-
-    If the server refused a command, it has also ended the session's transaction; if the error is
-    not the driver's, the driver's abort has reached the server.
-    """
-    cause = error.__cause__ or error
-    return not (isinstance(cause, PyMongoError) and cause.timeout)
-
-
-def was_interrupted(session: Any) -> bool:
-    """Return whether a connection was lost while a session sent a command.
-
-    The driver repeats such a command, and the server may receive it twice.
-    """
-    # PyMongo has no public name for this attribute, which its session pool uses.
-    return bool(session._server_session.dirty)
+def is_refused(errors: Iterable[Exception | None]) -> bool:
+    """Return whether each of some servers has refused a connection, given its last error."""
+    return all(error and isinstance(error.__cause__, ConnectionRefusedError) for error in errors)
 
 
 def translated(error: PyMongoError, servers: str, *, reached: bool) -> Exception:
@@ -165,7 +116,7 @@ def _taken(error: PyMongoError) -> str:
     return ", ".join(f"the {name} {value!r}" for name, value in fields.items()) or "this id"
 
 
-def _codes(error: PyMongoError) -> set[int]:
+def _codes(error: BaseException | None) -> set[int]:
     """Return the server's error codes; a bulk write has one for each failed operation."""
     if not isinstance(error, OperationFailure):
         return set()

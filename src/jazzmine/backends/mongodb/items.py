@@ -35,7 +35,6 @@ __all__ = [
     "expired",
     "higher_revisions",
     "is_live",
-    "is_seen",
     "live",
     "namespaces_pipeline",
     "next_revisions",
@@ -45,7 +44,6 @@ __all__ = [
     "replaced",
     "rewritten",
     "row_of",
-    "seen",
     "sort_of",
 ]
 
@@ -128,9 +126,9 @@ def document_of(change: ItemChange, revision: int, created_at: int, updated_at: 
     return document
 
 
-def renewed(renewal: Renewal, viewer: str | None) -> UpdateOne:
-    """Return the update of an item (of the viewer) that sets when it expires."""
-    own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}, **seen(viewer)}
+def renewed(renewal: Renewal) -> UpdateOne:
+    """Return the update of an item that sets when it expires."""
+    own = {"id": {"$eq": renewal.path}, "revision": {"$eq": renewal.revision}}
     if renewal.expires_at is None:
         return UpdateOne({"$and": [own, live()]}, {"$unset": {"expires_at": ""}})
     return UpdateOne({"$and": [own, live()]}, {"$set": {"expires_at": renewal.expires_at}})
@@ -179,16 +177,6 @@ def is_live(document: Document | None, now: int) -> bool:
     return document is not None and document.get("expires_at", now + 1) > now
 
 
-def seen(viewer: str | None) -> Document:
-    """Return the query for the items of a user; None is everybody."""
-    return {} if viewer is None else {"user_id": {"$eq": viewer}}
-
-
-def is_seen(document: Document | None, viewer: str | None) -> bool:
-    """Return whether an item is the viewer's, or there is no viewer."""
-    return viewer is None or (document is not None and document.get("user_id") == viewer)
-
-
 def page_query(query: ItemQuery, after: Cursor | None) -> Document:
     """Return the query for the items of a page."""
     conditions: list[Document] = [live(query.at)]
@@ -220,13 +208,13 @@ def projection(query: ItemQuery) -> dict[str, int]:
     return dict.fromkeys(left_out[query.reads].split(), 0)
 
 
-def namespaces_pipeline(prefix: str, first: str, limit: int, viewer: str | None) -> list[Any]:
+def namespaces_pipeline(prefix: str, first: str, limit: int) -> list[Any]:
     """Return the pipeline for the namespaces that have items, from `first` on."""
     bounds = {"$gte": first, "$lt": end_of(prefix)} if prefix else {"$gte": first}
     separator = {"$indexOfBytes": ["$id", "\x01\x01"]}
     namespace = {"$substrBytes": ["$id", 0, {"$add": [separator, 1]}]}
     return [
-        {"$match": {"$and": [{"id": bounds, **seen(viewer)}, live()]}},
+        {"$match": {"$and": [{"id": bounds}, live()]}},
         {"$group": {"_id": namespace}},
         {"$sort": {"_id": 1}},
         {"$limit": limit},

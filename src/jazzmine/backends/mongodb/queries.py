@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jazzmine.backends.mongodb.documents import TOUCHED, Document
-from jazzmine.backends.mongodb.indexes import CONVERSATIONS
 from jazzmine.records.base import FlaggedShown
 from jazzmine.records.context_window import CALLERS
-from jazzmine.records.repair import UNKNOWN_ID
 
 __all__ = [
     "ALL_CONVERSATIONS",
@@ -23,76 +21,46 @@ __all__ = [
     "MESSAGES_OF_CONVERSATION",
     "MESSAGES_OF_USER",
     "NEWEST_MESSAGES",
+    "NO_COPY",
     "OLDEST_CONVERSATIONS",
-    "REQUIRE",
-    "RETIRE",
     "TOUCH",
     "TRACES_FOUND",
     "TRACES_OF_AGENT",
     "TRACES_OF_CONVERSATION",
     "Listing",
     "among",
-    "both",
     "count_by_conversation",
     "duplicates",
-    "elsewhere",
     "equal",
     "flag",
-    "guard",
-    "is_retired",
     "older_than",
     "other_traces",
-    "seen",
-    "seen_among",
+    "owned_by",
     "since",
     "visible",
 ]
 
 
-_OWNERS = "_owners"
 _CALLERS = sorted(role.value for role in CALLERS)
 
 
 def equal(**ids: str) -> Document:
-    """Build the query for the documents that have these ids.
-
-    jazzmine 0.1 also stored empty ids, which are read as "unknown".
-    """
-    return {
-        name: {"$in": [UNKNOWN_ID, ""]} if value == UNKNOWN_ID else {"$eq": value}
-        for name, value in ids.items()
-    }
+    """Build the query for the documents that have these ids."""
+    return {name: {"$eq": value} for name, value in ids.items()}
 
 
 def among(field: str, values: Sequence[str]) -> Document:
-    """Build the query for the documents that have one of these ids, as in `equal`."""
-    return {field: {"$in": [*values, ""] if UNKNOWN_ID in values else list(values)}}
+    """Build the query for the documents that have one of these ids."""
+    return {field: {"$in": list(values)}}
 
 
-def seen(viewer: str | None) -> Document:
-    """Build the query for the conversations of a user; None is everybody."""
-    return {} if viewer is None else equal(user_id=viewer)
+def owned_by(user_id: str | None) -> Document:
+    """Build the query for what belongs to a user; None is everybody."""
+    return {} if user_id is None else equal(user_id=user_id)
 
 
-def both(query: Document, other: Document) -> Document:
-    """Build the query for the documents that match two queries; an empty one matches all."""
-    return {"$and": [query, other]} if query and other else query or other
-
-
-def seen_among(query: Document, viewer: str) -> list[Document]:
-    """Build the pipeline for the messages or traces of a query in conversations of a user."""
-    owners = {
-        "from": CONVERSATIONS,
-        "localField": "conversation_id",
-        "foreignField": "id",
-        "as": _OWNERS,
-    }
-    return [
-        {"$match": query},
-        {"$lookup": owners},
-        {"$match": {_OWNERS: {"$elemMatch": seen(viewer)}}},
-        {"$project": {_OWNERS: 0}},
-    ]
+#: The query for the traces that are no copies of others.
+NO_COPY: Document = {"copied_from": None}
 
 
 def flag(flagged: bool) -> Document:
@@ -215,39 +183,8 @@ def other_traces(trace: Document) -> Document:
     return {**equal(message_id=trace["message_id"]), "id": {"$ne": trace["id"]}}
 
 
-def elsewhere(documents: Sequence[Document]) -> Document:
-    """Build the query for messages with the same ids in another conversation than these."""
-    return {
-        "$or": [
-            {**equal(id=document["id"]), "conversation_id": {"$ne": document["conversation_id"]}}
-            for document in documents
-        ]
-    }
-
-
 #: The update that gives a document another value, whatever that is.
 TOUCH: Document = {"$inc": {TOUCHED: 1}}
-
-
-_RETIRED = -1
-#: The update after which a message is no guard any more: see `guard`.
-RETIRE: Document = {"$set": {TOUCHED: _RETIRED}}
-
-
-def is_retired(message: Document) -> bool:
-    """Return whether a stored message is no guard any more."""
-    return bool(message.get(TOUCHED) == _RETIRED)
-
-
-def guard(place: object, message_id: str) -> Document:
-    """Build the query for a message whose conversation is stored: it is not being deleted."""
-    return {"_id": place, "id": message_id, TOUCHED: {"$ne": _RETIRED}}
-
-
-#: The upsert that does nothing to a document, and fails if the document is not stored, because it
-#: would have another `_id` than that of the query.
-#: https://www.mongodb.com/docs/manual/reference/operator/update/setOnInsert/
-REQUIRE: Document = {"$setOnInsert": {"_id": 0}}
 
 
 def older_than(before: int) -> Document:

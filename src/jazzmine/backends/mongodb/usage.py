@@ -5,7 +5,6 @@ https://www.mongodb.com/docs/manual/reference/operator/aggregation/percentile/
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from datetime import date, timedelta
 from itertools import groupby
@@ -40,6 +39,8 @@ _SUMS = (
     "cache_write_tokens",
     "reasoning_tokens",
     "cost_usd",
+    "unreported_calls",
+    "unpriced_calls",
     "total_energy_kwh",
     "total_co2_g",
 )
@@ -83,10 +84,12 @@ def _turns(key: Any) -> list[Document]:
         "cached_prompt_tokens": _sum_of_calls("$$call.cached_prompt_tokens"),
         "cache_write_tokens": _sum_of_calls("$$call.cache_write_tokens"),
         "reasoning_tokens": _sum_of_calls("$$call.reasoning_tokens"),
-        "cost_usd": _sum_of_calls(_finite("$$call.cost_usd")),
+        "cost_usd": _sum_of_calls("$$call.cost_usd"),
+        "unreported_calls": _sum_of_calls(_not_above("$$call.prompt_tokens", 0)),
+        "unpriced_calls": _sum_of_calls(_not_above("$$call.cost_usd", None)),
         "latency_ms": "$total_latency_ms",
-        "total_energy_kwh": _finite("$total_energy_kwh"),
-        "total_co2_g": _finite("$total_co2_g"),
+        "total_energy_kwh": "$total_energy_kwh",
+        "total_co2_g": "$total_co2_g",
     }
     return [{"$project": row}]
 
@@ -95,11 +98,9 @@ def _sum_of_calls(number: Any) -> Document:
     return {"$sum": {"$map": {"input": "$llm_calls", "as": "call", "in": number}}}
 
 
-def _finite(number: str) -> Document:
-    """Build an expression that is 0 for NaN and infinity, which jazzmine 0.1 stored."""
-    # MongoDB sorts NaN before all other numbers.
-    finite = {"$and": [{"$gt": [number, -math.inf]}, {"$lt": [number, math.inf]}]}
-    return {"$cond": [finite, number, 0.0]}
+def _not_above(number: str, least: int | None) -> Document:
+    """Build an expression that is 1 if a number is missing or not above another one."""
+    return {"$cond": [{"$gt": [number, least]}, 0, 1]}
 
 
 def _calls() -> list[Document]:
@@ -116,7 +117,9 @@ def _calls() -> list[Document]:
         "cached_prompt_tokens": "$call.cached_prompt_tokens",
         "cache_write_tokens": "$call.cache_write_tokens",
         "reasoning_tokens": "$call.reasoning_tokens",
-        "cost_usd": _finite("$call.cost_usd"),
+        "cost_usd": "$call.cost_usd",
+        "unreported_calls": _not_above("$call.prompt_tokens", 0),
+        "unpriced_calls": _not_above("$call.cost_usd", None),
         "latency_ms": "$call.latency_ms",
         "total_energy_kwh": {"$literal": 0.0},
         "total_co2_g": {"$literal": 0.0},

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,31 +15,10 @@ from jazzmine.backends.addresses import wrong_option
 from jazzmine.deadline import milliseconds
 from jazzmine.errors import InvalidAddressError
 
-__all__ = ["Address", "Endpoint"]
+__all__ = ["Address"]
 
 # Linux refuses more, in s (https://man7.org/linux/man-pages/man7/tcp.7.html).
 _LONGEST_KEEPALIVE = 32767
-
-_PASSES = {"prefer-standby": ("standby", "any")}
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """One of the servers in a DSN; an empty part has libpq's default.
-
-    Args:
-        session: the required kind of session (`target_session_attrs`), if given.
-    """
-
-    host: str
-    port: str
-    hostaddr: str
-    session: str
-
-    @property
-    def is_resolved(self) -> bool:
-        """Whether the host needs no look-up in DNS."""
-        return bool(self.hostaddr) or not self.host or self.host.startswith(("/", "@"))
 
 
 @dataclass(frozen=True)
@@ -51,17 +29,13 @@ class Address:
         conninfo: the connection string for libpq.
         name: host and port, for error messages.
         secrets: texts that must not be in error messages.
-        endpoints: the servers, in the order of preference.
-        connect_timeout: the longest time to connect to one of them, in s, or None.
-        is_shuffled: whether each connection tries the servers in a random order.
+        servers: the connection string for each of them.
     """
 
     conninfo: str = field(repr=False)
     name: str
     secrets: tuple[str, ...] = field(repr=False)
-    endpoints: tuple[Endpoint, ...]
-    connect_timeout: float | None
-    is_shuffled: bool
+    servers: tuple[str, ...] = field(repr=False)
 
     @classmethod
     def of(cls, dsn: str, timeout: float = 30.0, options: Iterable[str] = ()) -> Address:
@@ -87,36 +61,18 @@ class Address:
         if "://" in dsn and "@" in str(parts.get("dbname") or ""):
             raise _refused()
         secrets = (parts.get("password"), parts.get("sslpassword"), os.environ.get("PGPASSWORD"))
+        servers = list(_servers(parts))
+        own: dict[str, str | int] = {"client_encoding": "utf8", **_keepalives(parts, timeout)}
+        if not _part(parts, "connect_timeout"):
+            # So a call can try all of them. psycopg waits for whole seconds, 2 at least.
+            own["connect_timeout"] = max(2, math.ceil(timeout / (len(servers) + 1)))
+        conninfo = make_conninfo(dsn, **own)
         return cls(
-            make_conninfo(dsn, client_encoding="utf8", **_keepalives(parts, timeout)),
+            conninfo,
             _name(host, port),
             tuple(str(secret) for secret in secrets if secret),
-            _endpoints(parts),
-            _connect_timeout(parts),
-            _part(parts, "load_balance_hosts") == "random",
+            tuple(make_conninfo(conninfo, **server) for server in servers),
         )
-
-    def attempts(self) -> list[Endpoint]:
-        """Return the servers in the order in which a new connection tries them."""
-        endpoints = list(self.endpoints)
-        if self.is_shuffled:
-            random.shuffle(endpoints)
-        sessions = _PASSES.get(endpoints[0].session, ("",))
-        return [
-            Endpoint(endpoint.host, endpoint.port, endpoint.hostaddr, session or endpoint.session)
-            for session in sessions
-            for endpoint in endpoints
-        ]
-
-    def conninfo_of(self, endpoint: Endpoint, hostaddr: str) -> str:
-        """Return the connection string for one server at one of its addresses."""
-        parts = {"host": endpoint.host, "port": endpoint.port, "hostaddr": hostaddr}
-        if len(self.endpoints) == 1:
-            # A service file may set parameters that are not in the DSN.
-            parts = {key: value for key, value in parts.items() if value}
-        if endpoint.session:
-            parts["target_session_attrs"] = endpoint.session
-        return make_conninfo(self.conninfo, **parts)
 
     def contains_secret(self, error: BaseException) -> bool:
         """Return whether the text of an error contains a secret."""
@@ -155,8 +111,6 @@ _VARIABLES = {
     "port": "PGPORT",
     "hostaddr": "PGHOSTADDR",
     "connect_timeout": "PGCONNECT_TIMEOUT",
-    "target_session_attrs": "PGTARGETSESSIONATTRS",
-    "load_balance_hosts": "PGLOADBALANCEHOSTS",
 }
 
 
@@ -178,31 +132,19 @@ def _keepalives(parts: Mapping[str, Any], timeout: float) -> dict[str, int]:
     return {key: value for key, value in own.items() if key not in parts}
 
 
-def _connect_timeout(parts: Mapping[str, Any]) -> float | None:
-    try:
-        seconds = float(_part(parts, "connect_timeout") or 0)
-    except ValueError:
-        raise _refused() from None
-    return seconds if seconds > 0 else None
-
-
-def _endpoints(parts: Mapping[str, Any]) -> tuple[Endpoint, ...]:
-    hosts, addresses = (_part(parts, key).split(",") for key in ("host", "hostaddr"))
-    ports = _part(parts, "port").split(",")
-    count = max(len(hosts), len(addresses))
-    if len(ports) == 1:
-        ports *= count
-    if len(ports) != count or min(len(hosts), len(addresses)) not in (1, count):
+def _servers(parts: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield what names each of the servers."""
+    lists = {key: _part(parts, key).split(",") for key in ("host", "hostaddr", "port")}
+    count = max(map(len, lists.values()))
+    if any(len(values) not in (1, count) for values in lists.values()):
         raise _refused()
-    # A list that is not given has one empty part.
-    hosts, addresses = (
-        values if len(values) == count else [""] * count for values in (hosts, addresses)
-    )
-    session = _part(parts, "target_session_attrs")
-    return tuple(
-        Endpoint(host.strip(), port.strip(), address.strip(), session)
-        for host, port, address in zip(hosts, ports, addresses, strict=True)
-    )
+    for place in range(count):
+        # A list that is not given has one empty part.
+        yield {
+            key: values[place if len(values) > 1 else 0]
+            for key, values in lists.items()
+            if any(values)
+        }
 
 
 def _name(host: str, port: str) -> str:

@@ -7,8 +7,7 @@ import re
 from psycopg import errors
 
 from jazzmine.backends.postgres.dsn import Address
-from jazzmine.backends.postgres.leases import is_lease_gone
-from jazzmine.backends.postgres.schema import REFUSED, TAKEN, UNSEEN
+from jazzmine.backends.postgres.schema import REFUSED
 from jazzmine.backends.postgres.text import from_text
 from jazzmine.errors import (
     ConfigurationError,
@@ -17,13 +16,10 @@ from jazzmine.errors import (
     RecordTooLargeError,
     StoreUnavailableError,
 )
-from jazzmine.records.item_paths import split_path
-from jazzmine.records.seen import taken, unseen_conversation, unseen_message
 
 __all__ = [
-    "LostConnection",
     "TimedOut",
-    "UnknownOutcome",
+    "connection_error",
     "deadline_exceeded",
     "is_conflict",
     "is_disconnect",
@@ -31,6 +27,7 @@ __all__ = [
     "is_transient",
     "translated",
     "unavailable",
+    "without_row",
 ]
 
 # The server ends the session, or has become read-only.
@@ -46,6 +43,7 @@ _DISCONNECTS = (
 _CONNECTION_EXCEPTIONS = "08"  # the class of SQLSTATE codes
 _TRANSIENT = (
     errors.DeadlockDetected,
+    errors.LockNotAvailable,
     errors.SerializationFailure,
     errors.TooManyConnections,
 )
@@ -58,27 +56,18 @@ _CHANGED_SCHEMA = (
 )
 # Behind a pooler, another client has prepared statements on the same connection of the server.
 _LOST_STATEMENTS = (errors.DuplicatePreparedStatement, errors.InvalidSqlStatementName)
+_DOCTOR = "; `jazzmine doctor` says the statement that mends it"
 _KEY = re.compile(r"\)=\((.*)\)", re.DOTALL)
-
-
-class LostConnection(errors.OperationalError):
-    """The connection was lost during a call, which may have taken effect."""
 
 
 class TimedOut(errors.OperationalError):
     """The server did not reply before a deadline; the reply may still arrive."""
 
 
-class UnknownOutcome(errors.OperationalError):
-    """A reply was lost, and the server no longer knows whether the call has taken effect."""
-
-
 def is_disconnect(error: BaseException) -> bool:
     """Return whether the connection cannot be used after an error, even if it is not closed."""
     return isinstance(error, errors.Error) and (
-        isinstance(error, _DISCONNECTS)
-        or (error.sqlstate or "").startswith(_CONNECTION_EXCEPTIONS)
-        or is_lease_gone(error)
+        isinstance(error, _DISCONNECTS) or (error.sqlstate or "").startswith(_CONNECTION_EXCEPTIONS)
     )
 
 
@@ -104,16 +93,20 @@ def translated(error: Exception, address: Address) -> JazzmineError:
         return IntegrityError(f"the {kind}{_key_of(error)} is not stored; store the {kind} first")
     if isinstance(error, errors.Error) and error.sqlstate == REFUSED:
         return IntegrityError(f"{from_text(_text_of(error, address))}; nothing was written")
-    if isinstance(error, errors.Error) and error.sqlstate in (UNSEEN, TAKEN):
-        return _not_in_scope(error)
     if isinstance(error, errors.UniqueViolation):
         if error.diag.table_name != "turn_traces":  # the role does not see what has the id
             return IntegrityError(f"the id{_key_of(error)} is taken; nothing was written")
         return IntegrityError(
             f"the trace{_key_of(error)} belongs to another message; nothing was written"
         )
-    if isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error):
+    if isinstance(error, errors.IntegrityError) or (
+        isinstance(error, errors.InsufficientPrivilege) and "row-level security" in str(error)
+    ):
         return IntegrityError(f"{_text_of(error, address)}; nothing was written")
+    if isinstance(error, errors.InsufficientPrivilege):
+        return ConfigurationError(
+            f"PostgreSQL at {address.name}: {_text_of(error, address)}{_DOCTOR}"
+        )
     if isinstance(error, errors.ProgramLimitExceeded):
         return RecordTooLargeError(f"PostgreSQL can't hold this: {_text_of(error, address)}")
     if isinstance(error, _LOST_STATEMENTS):
@@ -125,9 +118,8 @@ def translated(error: Exception, address: Address) -> JazzmineError:
         )
     if isinstance(error, _CHANGED_SCHEMA):
         return ConfigurationError(
-            f"PostgreSQL at {address.name}: {_text_of(error, address)}; the schema was changed"
-            " while the store was open. initialize() makes the tables of an empty schema, and"
-            " names those that others lack"
+            f"PostgreSQL at {address.name}: {_text_of(error, address)}; the schema was changed,"
+            f" or renamed{_DOCTOR}"
         )
     return unavailable(error, address)
 
@@ -150,15 +142,19 @@ def _key_of(error: errors.IntegrityError) -> str:
     return f" {from_text(found[1])!r}" if found else ""
 
 
-def _not_in_scope(error: errors.Error) -> IntegrityError:
-    """Return the error of a scoped write about a record that the viewer does not see."""
-    record_id = from_text(error.diag.message_primary or "")
-    if error.sqlstate == UNSEEN:
-        is_message = error.diag.table_name == "messages"
-        return unseen_message(record_id) if is_message else unseen_conversation(record_id)
-    if error.diag.table_name == "memory_items":
-        return taken("item", split_path(record_id)[1])
-    return taken("conversation", record_id)
+def connection_error(error: Exception, address: Address) -> errors.Error:
+    """Return the driver's error for one that was raised while it connected."""
+    if isinstance(error, errors.Error):
+        return error
+    return errors.OperationalError(f"no connection to {address.name}: {error}")
+
+
+def without_row(error: Exception) -> Exception:
+    """Return an error of the server whose text is its message alone: the rest may print a row."""
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    if primary:
+        error.args = (primary,)
+    return error
 
 
 def _text_of(error: Exception, address: Address) -> str:

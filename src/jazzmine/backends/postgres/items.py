@@ -26,6 +26,12 @@ from jazzmine.records.log import ANY
 from jazzmine.records.types import MAX_INT
 
 __all__ = [
+    "CHANGE",
+    "ERASE",
+    "MOVE_USER",
+    "PRUNE",
+    "RENEW",
+    "RESTORE",
     "change_parameters",
     "get",
     "in_order",
@@ -37,6 +43,36 @@ __all__ = [
     "restored_parameters",
     "rewriting",
 ]
+
+CHANGE = """
+SELECT $schema.jazzmine_change_items(%(changes)s::json, %(are_any)s::boolean, %(bytes)s::bytea)"""
+RESTORE = """
+SELECT $schema.jazzmine_restore_items(%(items)s::json, %(last)s::bigint, %(bytes)s::bytea)"""
+
+# Each where the item has the revision still and has not expired.
+RENEW = """
+UPDATE $schema.memory_items AS stored SET expires_at = given.expires_at
+FROM json_to_recordset(%(renewals)s::json) AS given (path text, revision bigint, expires_at bigint)
+WHERE stored.path = given.path AND stored.revision = given.revision
+    AND coalesce(stored.expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
+RETURNING true
+"""
+# One that another call has changed meanwhile is found by the next call, if it is the user's still.
+ERASE = """
+DELETE FROM $schema.memory_items WHERE user_id = %(user)s AND path = ANY(ARRAY(
+    SELECT path FROM $schema.memory_items WHERE user_id = %(user)s ORDER BY path
+    LIMIT %(limit)s::bigint))
+RETURNING true
+"""
+MOVE_USER = """
+UPDATE $schema.memory_items SET user_id = %(new)s WHERE user_id = %(old)s RETURNING true"""
+PRUNE = """
+DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
+    SELECT path FROM $schema.memory_items
+    WHERE expires_at <= (extract(epoch FROM statement_timestamp()) * 1000)::bigint
+    ORDER BY expires_at LIMIT %(limit)s::bigint FOR UPDATE SKIP LOCKED))
+RETURNING true
+"""
 
 _MOST_BYTES = 1_000_000_000
 
@@ -58,7 +94,6 @@ _GET = f"""
 SELECT {_ROW.format(_PARTS["items"])} FROM $schema.memory_items
 WHERE path = ANY(%(paths)s::text[]) AND {_LIVE}
 """
-_OF_VIEWER = "user_id = %(viewer)s::text"
 
 # Containment also takes an object with more keys, or an array with more elements, for equal.
 _HAS_VALUES = """
@@ -82,21 +117,13 @@ SELECT namespace FROM found WHERE namespace IS NOT NULL LIMIT %(limit)s::bigint
 """
 
 
-def get(paths: Sequence[str], viewer: str | None) -> tuple[str, dict[str, object]]:
-    """Return the statement for the items at some paths, and its parameters.
-
-    Args:
-        paths: each once.
-        viewer: whose items; None is anybody's.
-    """
-    parameters: dict[str, object] = {"paths": list(map(to_text, paths))}
-    if viewer is None:
-        return _GET, parameters
-    return f"{_GET} AND {_OF_VIEWER}", {**parameters, "viewer": to_text(viewer)}
+def get(paths: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """Return the statement for the items at some paths, each once, and its parameters."""
+    return _GET, {"paths": list(map(to_text, paths))}
 
 
 def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
-    """Return the parameters of `CHANGE_ITEMS`, for changes in the order of their paths.
+    """Return the parameters of `CHANGE`, for changes in the order of their paths.
 
     The bytes of all items are one parameter, because the driver writes an array of them as a text
     that some settings of a server change.
@@ -110,7 +137,7 @@ def change_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
 
 
 def restored_parameters(changes: Sequence[ItemChange]) -> dict[str, object]:
-    """Return the parameters of `RESTORE_ITEMS`."""
+    """Return the parameters of `RESTORE`."""
     given, content = _given(changes)
     stored = [change.stored() for change in changes]
     items = [{**fields, **own._asdict()} for fields, own in zip(given, stored, strict=True)]
@@ -157,7 +184,7 @@ def in_order(changes: Sequence[ItemChange]) -> list[int]:
 
 
 def outcomes_of(answer: str, order: Sequence[int]) -> list[Outcome] | ItemConflict:
-    """Return what became of changes, for the answer of `CHANGE_ITEMS` to those in an order."""
+    """Return what became of changes, for the answer of `CHANGE` to those in an order."""
     found = json.loads(answer)
     if isinstance(found, dict):
         return ItemConflict(order[found["index"]], found["revision"])
@@ -229,18 +256,13 @@ def page(
     return statement, parameters
 
 
-def namespaces_page(
-    prefix: str, first: str, limit: int, viewer: str | None
-) -> tuple[str, dict[str, object]]:
+def namespaces_page(prefix: str, first: str, limit: int) -> tuple[str, dict[str, object]]:
     """Return the statement for the namespaces from `first` on, and its parameters."""
     parameters: dict[str, object] = {"first": to_text(first), "limit": limit}
     conditions = []
     if prefix:
         conditions.append("path < %(end)s")
         parameters["end"] = to_text(end_of(prefix))
-    if viewer is not None:
-        conditions.append(_OF_VIEWER)
-        parameters["viewer"] = to_text(viewer)
     return _NAMESPACES.format(wanted=" AND ".join(conditions or ["true"])), parameters
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_core import to_json
 
+from jazzmine.backends.columns import MESSAGES
 from jazzmine.backends.postgres.text import (
     from_json_text,
     from_text,
@@ -16,32 +18,30 @@ from jazzmine.backends.postgres.text import (
     to_json_text,
     to_text,
 )
-from jazzmine.backends.postgres.word_index import with_entry
+from jazzmine.backends.postgres.word_index import entry_of, with_entry
 from jazzmine.errors import NotFoundError, RecordTooLargeError
-from jazzmine.records.base import RecordKind, Snapshot, json_of
-from jazzmine.records.hook_arguments import Append, Turn
+from jazzmine.records.base import Snapshot, json_of
+from jazzmine.records.hook_arguments import Append
 from jazzmine.records.log import ANY, NOTHING
-from jazzmine.records.messages import Conversation, Message
+from jazzmine.records.messages import Message
 from jazzmine.records.rows import Row
-from jazzmine.records.traces import TurnTrace
 from jazzmine.records.usage import TraceFilter, UsageSummary
 from jazzmine.search.analyser import Analyser
 
 __all__ = [
     "append_parameters",
     "are_finite",
-    "conversation_json",
-    "edit_parameters",
     "filter_parameters",
-    "many_json",
-    "message_json",
+    "message_values",
     "page_of",
+    "pruned_parameter",
     "rewrite_parameters",
     "row_limit",
     "store_parameters",
     "stored_rows",
     "summaries",
     "where_parameter",
+    "whole_json",
 ]
 
 _MAX_BIGINT = 2**63 - 1
@@ -52,69 +52,61 @@ _MAX_PARAMETER = 2**30 - 64
 # Records as parameters
 
 _messages = TypeAdapter(list[Message]).serializer
+_MESSAGE_TYPES = MESSAGES.types
 
 
-def conversation_json(conversation: Snapshot[Conversation]) -> str:
-    """Return the parameter for a conversation."""
-    json = conversation.json
-    # Only the metadata contains numbers that have no column.
-    return to_json_text(json, numbers=b'"metadata":' in json)
-
-
-def message_json(message: Snapshot[Message], analyser: Analyser | None) -> str:
-    """Return the parameter for a message.
+def message_values(message: Snapshot[Message], analyser: Analyser | None) -> dict[str, object]:
+    """Return the parameters of `STORE_MESSAGE`, one for each column.
 
     Args:
         message: the message.
         analyser: that of the index of words; None without an index.
     """
-    json = message.json
-    text = to_json_text(json, numbers=b'"metadata":' in json)
-    return text if analyser is None else _fitting(with_entry(text, message.record, analyser))
+    values: dict[str, object] = dict(message.record.__dict__)
+    for name, kind in _MESSAGE_TYPES.items():
+        value = values[name]
+        if kind == "text":
+            values[name] = to_text(value.value if isinstance(value, Enum) else value)  # type: ignore[arg-type]
+        elif kind == "jsonb" and value is not None:
+            values[name] = to_json_text(to_json(value), depth=0) if value else _EMPTY[type(value)]
+    values["entry"] = entry_of(message.record, analyser)
+    return values
+
+
+_EMPTY: dict[type, str] = {list: "[]", dict: "{}"}
 
 
 def messages_json(messages: Sequence[Snapshot[Message]], analyser: Analyser | None) -> str:
-    """Return the parameter for messages whose ids differ; see `message_json`."""
+    """Return the parameter for messages whose ids differ; see `message_values`."""
     if analyser is not None:
-        each = [message_json(message, analyser) for message in messages]
-        return _fitting(f"[{','.join(each)}]")
+        return _array(with_entry(_message_json(each), each.record, analyser) for each in messages)
     records = [message.record for message in messages]
     json = json_of(_messages, records, exclude_defaults=Message.omits_defaults)
     return to_json_text(json, numbers=b'"metadata":' in json, depth=2)
 
 
-def trace_json(trace: Snapshot[TurnTrace]) -> str:
-    """Return the parameter for a trace, in which the elements of lists have all their fields."""
-    record = trace.record
-    return to_json_text(json_of(record.__pydantic_serializer__, record))
+def whole_json(record: Snapshot[Any]) -> str:
+    """Return the JSON of a record with all its fields, and all those of the elements of lists."""
+    return to_json_text(json_of(record.record.__pydantic_serializer__, record.record))
 
 
-def many_json(records: Sequence[Snapshot[Any]]) -> str | None:
-    """Return the parameter for several conversations, or for several traces, or for none."""
-    json = ",".join(map(_whole_json, records))
-    return _fitting(f"[{json}]") if records else None
+def store_parameters(
+    records: Mapping[str, Sequence[Snapshot[Any]]], analyser: Analyser | None
+) -> dict[str, object]:
+    """Return the parameters of a statement that `store` returns, by the names of the tables.
 
-
-def store_parameters(turn: Turn, analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of `STORE`; of two messages with one id, the later one is used."""
-    conversation, messages, trace = turn
-    distinct = {message.record.id: message for message in messages}
-    owners = {to_text(message.record.conversation_id) for message in messages}
-    given = None if conversation is None else to_text(conversation.record.id)
+    Args:
+        records: those of each table, at least one.
+        analyser: that of the index of words; None without an index.
+    """
     return {
-        "owners": sorted((owner for owner in owners if owner != given), key=str.encode),
-        "given": given,
-        "conversation": None if conversation is None else conversation_json(conversation),
-        "messages": messages_json(list(distinct.values()), analyser) if messages else None,
-        "size": len(distinct),
-        "trace": None if trace is None else trace_json(trace),
-        "trace_message": None if trace is None else to_text(trace.record.message_id),
-        "trace_owner": None if trace is None else to_text(trace.record.conversation_id),
+        name: messages_json(each, analyser) if name == "messages" else _array(map(whole_json, each))
+        for name, each in records.items()
     }
 
 
 def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, object]:
-    """Return the parameters of `APPEND`."""
+    """Return the parameters of a statement that `append` returns."""
     conversation_id, messages, expected_last, trace, replace_after = given
     records = [message.record for message in messages]
     return {
@@ -126,41 +118,30 @@ def append_parameters(given: Append, analyser: Analyser | None) -> dict[str, obj
         "expected_last": to_text(expected_last) if isinstance(expected_last, str) else None,
         "is_replacing": replace_after is not NOTHING,
         "last_kept": to_text(replace_after) if isinstance(replace_after, str) else None,
-        "trace": None if trace is None else trace_json(trace),
-    }
-
-
-def edit_parameters(
-    conversation_id: str, title: str | None, metadata: Mapping[str, Any]
-) -> dict[str, object]:
-    """Return the parameters of `EDIT_CONVERSATION`."""
-    changes = {key: value for key, value in metadata.items() if value is not None}
-    return {
-        "owner": to_text(conversation_id),
-        "title": None if title is None else to_text(title),
-        "removed": [to_text(key) for key, value in metadata.items() if value is None],
-        "changes": to_json_text(to_json(changes), depth=0),
+        "turn_traces": None if trace is None else f"[{whole_json(trace)}]",
     }
 
 
 def rewrite_parameters(
-    kind: RecordKind, changed: Sequence[tuple[str, str, Snapshot[Any]]]
+    changed: Sequence[tuple[str, str, Snapshot[Any]]], table: str, analyser: Analyser | None
 ) -> dict[str, object]:
     """Return the parameters of `REWRITE`.
 
     Args:
-        kind: of which records.
-        changed: their ids and versions as the server returned them, and what is stored instead.
+        changed: the ids and versions as the server returned them, and what is stored instead.
+        table: the name of the table.
+        analyser: that of the index of words; None without an index.
     """
-    if kind == "messages":
-        records: str | None = messages_json([snapshot for _, _, snapshot in changed], None)
-    else:
-        records = many_json([snapshot for _, _, snapshot in changed])
     return {
         "ids": [record_id for record_id, _, _ in changed],
         "versions": [version for _, version, _ in changed],
-        "records": records,
+        **store_parameters({table: [snapshot for _, _, snapshot in changed]}, analyser),
     }
+
+
+def pruned_parameter(conversations: Sequence[Row]) -> str:
+    """Return the parameter for conversations to delete while they have their metadata."""
+    return _array(to_json_text(_as_bytes(row[1]), depth=1) for row in conversations)
 
 
 def where_parameter(where: Mapping[str, Any]) -> str:
@@ -168,11 +149,18 @@ def where_parameter(where: Mapping[str, Any]) -> str:
     return to_json_text(to_json(where), depth=0)
 
 
-def _whole_json(record: Snapshot[Any]) -> str:
-    return (trace_json if isinstance(record.record, TurnTrace) else conversation_json)(record)
+def _message_json(message: Snapshot[Message]) -> str:
+    json = message.json
+    # Only the metadata contains numbers that have no column.
+    return to_json_text(json, numbers=b'"metadata":' in json)
 
 
-def _fitting(json: str) -> str:
+def _as_bytes(json: str | bytes) -> bytes:
+    return json.encode() if isinstance(json, str) else json
+
+
+def _array(parts: Iterable[str]) -> str:
+    json = f"[{','.join(parts)}]"
     if len(json) > _MAX_PARAMETER // 4 and len(json.encode()) > _MAX_PARAMETER:
         raise RecordTooLargeError("PostgreSQL takes less than 1 GiB in one call")
     return json
@@ -249,7 +237,7 @@ def are_finite(rows: Iterable[Row]) -> bool:
 
 def _summary(row: Row) -> UsageSummary:
     key, turns, failed, prompt, completion, total, cached, written, reasoning, cost, *rest = row
-    count, latency, p50, p95, longest, kwh, co2 = rest
+    unreported, unpriced, count, latency, p50, p95, longest, kwh, co2 = rest
     return UsageSummary(
         key=from_text(key),
         turns=turns,
@@ -261,6 +249,8 @@ def _summary(row: Row) -> UsageSummary:
         cache_write_tokens=int(written),
         reasoning_tokens=int(reasoning),
         cost_usd=float(cost),
+        unreported_calls=unreported,
+        unpriced_calls=unpriced,
         mean_latency_ms=int(latency) / count,
         p50_latency_ms=p50,
         p95_latency_ms=p95,

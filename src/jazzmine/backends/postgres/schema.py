@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
-from jazzmine.backends.postgres.objects import added_columns, created_tables
+from jazzmine.backends.postgres.objects import (
+    added_columns,
+    created_tables,
+    without_statistics,
+)
 from jazzmine.deadline import milliseconds
 
 __all__ = [
     "DECLARE_ROWS",
     "ITEM_TABLES",
-    "LEASE_GONE",
     "LONG_TRANSACTION",
     "MAKE_SCHEMA",
     "MAKE_VERSIONS",
@@ -28,33 +31,27 @@ __all__ = [
     "SHORT_LOCKS",
     "STATE",
     "STORED_FUNCTIONS",
-    "TAKEN",
     "TRY_LOCK",
-    "UNSEEN",
     "Component",
     "Migration",
     "Query",
     "State",
     "bind",
+    "function_files",
+    "function_names",
     "in_ms",
     "migrations",
     "quoted",
 ]
 
-LEASE_GONE = "JZ001"
-"""The SQLSTATE of a write whose lease is retired; it changed nothing."""
 REFUSED = "JZ002"
 """The SQLSTATE of a write that would break a rule; it changed nothing."""
-UNSEEN = "JZ003"
-"""The SQLSTATE of a scoped write about a record that is not stored, or another user's."""
-TAKEN = "JZ004"
-"""The SQLSTATE of a scoped write of a record whose id is that of another user's."""
 
 # The first key of the lock is an arbitrary constant, the second one distinguishes schemas.
 TRY_LOCK = "SELECT pg_try_advisory_xact_lock(1784772461, hashtext(%(schema)s))"
 
-# The limits that a role or a server may set are for calls, which are shorter than such a
-# transaction. Numbers are rounded if `extra_float_digits` is below 1.
+# The limits of a role or a server, and those that a store sets, are for calls, which are shorter
+# than such a transaction. Numbers are rounded if `extra_float_digits` is below 1.
 # PostgreSQL 17 has `transaction_timeout`.
 LONG_TRANSACTION = """
 SELECT set_config('statement_timeout', %(ms)s, true), set_config('lock_timeout', '0', true),
@@ -134,8 +131,11 @@ ORDER BY 1
 """
 
 
+# The functions that are there, and whether each names its own schema, as none does any more after
+# that was renamed.
 STORED_FUNCTIONS = """
-SELECT function.proname, function.prosrc
+SELECT function.proname, strpos(function.prosrc, '$schema.') > 0
+    OR strpos(function.prosrc, '.') = 0
 FROM pg_namespace AS schema JOIN pg_proc AS function ON function.pronamespace = schema.oid
 WHERE schema.nspname = %(schema)s AND function.proname = ANY(%(functions)s::text[])
 """
@@ -199,15 +199,13 @@ class Migration(NamedTuple):
 
 
 class Component(NamedTuple):
-    """The tables of one kind of store. They may share a schema with those of the other kind.
+    """The tables of one kind of store. They may share a schema with those of the other kinds.
 
     Args:
         folder: the folder of its migrations.
         versions: the table of the migrations that were applied.
         rights: the rights that a store needs on each table.
-        functions: the functions that a store calls, if its migrations make them.
-        has_leases: whether its writes are fenced by leases (see `leases`).
-        sources: the files of its functions in the folder of these, if a store makes them.
+        functions: the files of its functions.
         lagging: the query for the tables whose sequence is behind their rows, or cannot be read.
         has_messages: whether its messages may be searched for words, if its schema has an index.
     """
@@ -215,9 +213,7 @@ class Component(NamedTuple):
     folder: str
     versions: str
     rights: Mapping[str, tuple[str, ...]]
-    functions: tuple[str, ...]
-    has_leases: bool
-    sources: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
     lagging: str = ""
     has_messages: bool = False
 
@@ -228,29 +224,37 @@ MESSAGE_TABLES = Component(
     "migrations",
     "jazzmine_migrations",
     # Locking a row requires the right to update.
-    {"conversations": _ALL, "messages": _ALL, "turn_traces": _ALL, "jazzmine_leases": _ALL},
-    (),
-    has_leases=True,
-    sources=("erasure", "log", "rewrite", "store"),
+    {"conversations": _ALL, "messages": _ALL, "turn_traces": _ALL},
+    ("begin_append", "erase", "fork", "index", "pop", "prune", "refuse", "rewind"),
     lagging=f"WITH {_MESSAGE_NUMBERS} {_LAGGING}",
     has_messages=True,
 )
 ITEM_TABLES = Component(
     "item_migrations",
     "jazzmine_item_migrations",
-    {"memory_items": _ALL, "memory_item_revisions": ("UPDATE",), "jazzmine_leases": _ALL},
-    (),
-    has_leases=True,
-    sources=("items",),
+    {"memory_items": _ALL, "memory_item_revisions": ("UPDATE",)},
+    ("items",),
     lagging=f"WITH {_ITEM_NUMBERS} {_LAGGING}",
 )
 MEMORY_TABLES = Component(
     "memory_migrations",
     "jazzmine_memory_migrations",
     {"working_memory": _ALL},
-    (),
-    has_leases=False,
 )
+
+
+_FUNCTION = re.compile(r"^CREATE OR REPLACE FUNCTION \$schema\.(\w+)\(", re.MULTILINE)
+
+
+def function_files(component: Component) -> tuple[str, ...]:
+    """Return the texts of a component's files of functions; `$schema` is the only placeholder."""
+    folder = resources.files("jazzmine.backends.postgres").joinpath("functions")
+    return tuple(folder.joinpath(f"{name}.sql").read_text("utf-8") for name in component.functions)
+
+
+def function_names(component: Component) -> list[str]:
+    """Return the names of a component's functions."""
+    return _FUNCTION.findall("\n".join(function_files(component)))
 
 
 @functools.cache
@@ -267,9 +271,16 @@ def migrations(folder: str = "migrations") -> tuple[Migration, ...]:
 
 
 def _with_tables(sql: str) -> str:
-    return sql.replace("$created_tables", created_tables()).replace(
-        "$added_columns", added_columns()
-    )
+    for name, made in _MADE.items():
+        sql = sql.replace(name, made())
+    return sql
+
+
+_MADE = {
+    "$created_tables": created_tables,
+    "$added_columns": added_columns,
+    "$without_statistics": without_statistics,
+}
 
 
 def in_ms(seconds: float) -> int:

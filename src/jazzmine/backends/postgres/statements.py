@@ -1,14 +1,14 @@
 """The statements of the store, by name; `$schema` stands for the schema of the tables.
 
-A write is one function of the schema (see `functions`), to which records are passed as JSON. A
-read returns the id of each record and the record as JSON. A statement for a page contains an upper
-bound of its size: without it, the server plans for a tenth of all rows, or plans each call anew.
+A write is one statement: records are passed as JSON, a message that is stored alone as typed
+columns. A read returns the id of each record and the record as JSON. A statement for a page
+contains an upper bound of its size: without it, the server plans for a tenth of all rows, or plans
+each call anew.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -18,47 +18,40 @@ from jazzmine.records.base import FlaggedShown
 
 __all__ = [
     "ALL_STORED",
-    "APPEND",
-    "CHANGE_ITEMS",
     "CONVERSATION",
     "CREATE_CONVERSATION",
     "DELETE_CONVERSATION",
     "DELETE_MESSAGE",
-    "EDIT_CONVERSATION",
     "ERASE",
-    "ERASE_ITEMS",
     "FLAG_MESSAGE",
     "FORK",
     "MESSAGE",
     "MESSAGES_BY_IDS",
     "MESSAGE_COUNTS",
+    "MOVE_USER",
     "NEWEST_MESSAGE",
+    "NEWEST_NUMBERS",
     "OLD_CONVERSATIONS",
     "PING",
     "POP",
     "PRUNE",
-    "PRUNE_ITEMS",
-    "RENEW_ITEMS",
-    "RESTORE_ITEMS",
     "REWIND",
     "REWRITE",
-    "STORE",
-    "STORE_MANY",
     "STORE_MESSAGE",
     "TRACE",
     "TRACES_OF_CONVERSATION",
     "TRACE_OF_MESSAGE",
     "VERSIONS",
+    "append",
     "as_json",
     "bounded",
     "conversations_page",
     "messages_page",
     "newest",
     "next_messages",
-    "scoped",
-    "seen",
     "select",
     "size",
+    "store",
     "traces_by_keys",
     "traces_of_agent",
 ]
@@ -72,76 +65,175 @@ _TABLES_OF = {"conversations": CONVERSATIONS, "messages": MESSAGES, "traces": TU
 
 # Writes
 
+_KEYS = {"conversations": "id", "messages": "id", "turn_traces": "message_id"}
 
-def _call(function: str, parameters: str) -> str:
-    given = [name.split(":") for name in f"{parameters} {_FENCE}".split()]
-    values = ", ".join(f"%({name})s::{kind}" for name, kind in given)
-    return f"SELECT $schema.jazzmine_{function}({values})"
-
-
-_FENCE = "lease:bigint next_lease:bigint call:bigint"
-
-STORE_MESSAGE = _call("store_message", "owner:text message:json")
-STORE = _call(
-    "store",
-    "owners:text[] given:text conversation:json messages:json size:bigint trace:json"
-    " trace_message:text trace_owner:text",
-)
-STORE_MANY = _call("store_many", "conversations:json traces:json")
-FLAG_MESSAGE = _call("flag_message", "id:text flagged:boolean")
-DELETE_MESSAGE = _call("delete_message", "id:text")
-CREATE_CONVERSATION = _call("create_conversation", "owner:text conversation:json")
-EDIT_CONVERSATION = _call("edit_conversation", "owner:text title:text removed:text[] changes:jsonb")
-DELETE_CONVERSATION = _call("delete_conversation", "owner:text")
-APPEND = _call(
-    "append",
-    "owner:text ids:text[] messages:json latest:bigint is_any:boolean expected_last:text"
-    " is_replacing:boolean last_kept:text trace:json",
-)
-POP = _call("pop", "owner:text id:text version:text")
-REWIND = _call("rewind", "owner:text after:text")
-FORK = _call("fork", "owner:text until:text copy_id:text copy:json salt:text")
-ERASE = _call("erase", "user:text limit:bigint")
-PRUNE = _call("prune", "ids:text[] before:bigint limit:bigint")
-
-REWRITE = {
-    kind: _call(f"rewrite_{table.name}", "ids:text[] versions:text[] records:json")
-    for kind, table in _TABLES_OF.items()
+# A message never moves to another conversation. A trace that replaces another one of the same
+# message is stored last.
+_REPLACED = {
+    "conversations": "",
+    "messages": ", entry = excluded.entry WHERE stored.conversation_id = excluded.conversation_id",
+    "turn_traces": """,
+    seq = CASE WHEN stored.id = excluded.id THEN stored.seq ELSE excluded.seq END""",
 }
 
-CHANGE_ITEMS = _call("change_items", "changes:json are_any:boolean bytes:bytea")
-ERASE_ITEMS = _call("erase_items", "user:text limit:bigint")
-PRUNE_ITEMS = _call("prune_items", "limit:bigint")
-RENEW_ITEMS = _call("renew_items", "renewals:json")
-RESTORE_ITEMS = _call("restore_items", "items:json last:bigint bytes:bytea")
+
+def _upsert(table: Table, rows: str) -> str:
+    """Return the statement that stores rows, given as VALUES or SELECT, by their key."""
+    entry = ", entry" if table is MESSAGES else ""
+    key = _KEYS[table.name]
+    return f"""
+INSERT INTO {table.qualified} AS stored ({table.columns}{entry}) {rows}
+ON CONFLICT ({key}) DO UPDATE SET {table.replacements(key)}{_REPLACED[table.name]}"""
+
+
+# No row: the message is stored in another conversation.
+STORE_MESSAGE = (
+    _upsert(
+        MESSAGES,
+        "VALUES ({})".format(
+            ", ".join(
+                f"%({name})s::{kind}" for name, kind in {**MESSAGES.types, "entry": "text"}.items()
+            )
+        ),
+    )
+    + " RETURNING true"
+)
+
+
+def _given(table: Table) -> str:
+    """Return the rows of the parameter with the name of a table."""
+    entry = ", entry text" if table is MESSAGES else ""
+    return f"json_to_recordset(%({table.name})s::json) AS given ({table.definitions}{entry})"
+
+
+def _selected(table: Table) -> str:
+    entry = ", entry" if table is MESSAGES else ""
+    return f"SELECT {table.values}{entry} FROM {_given(table)}"
+
+
+# The conversation of a trace's message, which may be stored by the same statement.
+_OF_ITS_MESSAGE = f"""coalesce(
+    {{stored}}
+    (SELECT conversation_id FROM {MESSAGES.qualified} WHERE id = given.message_id),
+    given.conversation_id)"""
 
 
 @functools.cache
-def scoped(write: str) -> str:
-    """Return the statement of a write for the user of the parameter `viewer`."""
-    return write.replace("(", "_scoped(%(viewer)s::text, ", 1)
+def store(kinds: frozenset[str]) -> str:
+    """Return the statement that stores records of some tables, all or nothing.
 
+    Its parameters are the records by the names of the tables, each key once.
+    """
+    parts, refused = [], []
+    if "conversations" in kinds:
+        parts.append(
+            f"stored_conversations AS ({_upsert(CONVERSATIONS, _selected(CONVERSATIONS))})"
+        )
+    if "messages" in kinds:
+        upsert = _upsert(MESSAGES, _selected(MESSAGES))
+        parts.append(f"stored_messages AS ({upsert} RETURNING stored.id, stored.conversation_id)")
+        refused.append(_refused("messages", "is stored in another conversation than"))
+    if "turn_traces" in kinds:
+        stored = "(SELECT conversation_id FROM stored_messages WHERE id = given.message_id),"
+        owner = _OF_ITS_MESSAGE.format(stored=stored if "messages" in kinds else "")
+        rows = f"{_selected(TURN_TRACES)} WHERE given.conversation_id = {owner}"
+        parts.append(f"stored_turn_traces AS ({_upsert(TURN_TRACES, rows)} RETURNING stored.id)")
+        refused.append(_refused("turn_traces", "is of a message that is not in conversation"))
+    return f"WITH {', '.join(parts)} SELECT {', '.join(refused) or 'true'}"
+
+
+def _refused(table: str, reason: str) -> str:
+    """Return the expression that raises an error if some of the rows given were not stored."""
+    return f"""
+CASE WHEN (SELECT count(*) FROM stored_{table}) < json_array_length(%({table})s::json) THEN
+    $schema.jazzmine_refuse((
+        SELECT format('%L {reason} %L', id, conversation_id)
+        FROM json_to_recordset(%({table})s::json) AS given (id text, conversation_id text)
+        WHERE id NOT IN (SELECT id FROM stored_{table}) LIMIT 1)) END"""
+
+
+FLAG_MESSAGE = """
+UPDATE $schema.messages SET is_flagged = %(flagged)s::boolean WHERE id = %(id)s RETURNING true"""
+DELETE_MESSAGE = "DELETE FROM $schema.messages WHERE id = %(id)s RETURNING true"
+DELETE_CONVERSATION = "DELETE FROM $schema.conversations WHERE id = %(id)s RETURNING true"
+
+# Most often it is stored already. One that another call has stored meanwhile is neither found nor
+# made: the next attempt finds it.
+CREATE_CONVERSATION = f"""
+WITH found AS (
+    SELECT page.id, {object_of(CONVERSATIONS, "page.")} AS body
+    FROM $schema.conversations AS page WHERE id = %(id)s
+), made AS (
+    INSERT INTO $schema.conversations ({CONVERSATIONS.columns})
+    SELECT {CONVERSATIONS.values} FROM {_given(CONVERSATIONS)} WHERE NOT EXISTS (SELECT FROM found)
+    ON CONFLICT (id) DO NOTHING RETURNING id
+)
+SELECT id, body FROM found UNION ALL SELECT id, NULL FROM made
+"""
+
+
+def _rewrite(table: Table) -> str:
+    entry = ", entry" if table is MESSAGES else ""
+    replaced = ", entry = excluded.entry" if table is MESSAGES else ""
+    return f"""
+UPDATE {table.qualified} AS stored SET {table.replacements("id")}{replaced}
+FROM (SELECT {table.values}{entry} FROM {_given(table)}) AS excluded ({table.columns}{entry})
+WHERE stored.id = excluded.id
+    AND stored.xmin::text = (%(versions)s::text[])[array_position(%(ids)s::text[], stored.id)]
+RETURNING stored.id"""
+
+
+# Each record is stored only in place of the version that was read; returns the ids of those.
+REWRITE = {kind: _rewrite(table) for kind, table in _TABLES_OF.items()}
+
+_APPENDED = f"""
+INSERT INTO {MESSAGES.qualified} ({MESSAGES.columns}, entry)
+SELECT {MESSAGES.values.replace(" timestamp,", " greatest(timestamp, last_timestamp),")}, entry
+FROM begun CROSS JOIN {_given(MESSAGES)} WHERE begun.is_fine"""
+_TRACED = _upsert(
+    TURN_TRACES,
+    f"SELECT {TURN_TRACES.values} FROM begun CROSS JOIN {_given(TURN_TRACES)} WHERE begun.is_fine",
+)
+
+
+def append(with_trace: bool) -> str:
+    """Return the statement that appends messages, perhaps with a trace of one of them."""
+    trace = f", stored_turn_traces AS ({_TRACED})" if with_trace else ""
+    return f"""
+WITH begun AS MATERIALIZED (
+    SELECT * FROM $schema.jazzmine_begin_append(%(owner)s::text, %(ids)s::text[],
+        %(latest)s::bigint, %(is_any)s::boolean, %(expected_last)s::text, %(is_replacing)s::boolean,
+        %(last_kept)s::text)
+), stored_messages AS ({_APPENDED}){trace}
+SELECT * FROM begun"""
+
+
+POP = "SELECT $schema.jazzmine_pop(%(owner)s::text, %(id)s::text, %(version)s::text)"
+REWIND = "SELECT $schema.jazzmine_rewind(%(owner)s::text, %(after)s::text)"
+FORK = """
+SELECT $schema.jazzmine_fork(%(owner)s::text, %(until)s::text, %(copy)s::jsonb, %(salt)s::text)"""
+ERASE = """
+SELECT * FROM $schema.jazzmine_erase(%(user)s::text, %(limit)s::bigint, %(newest)s::bigint[])"""
+NEWEST_NUMBERS = """
+SELECT ARRAY(
+    SELECT coalesce(pg_sequence_last_value(
+        pg_get_serial_sequence('$schema.' || name, 'seq')::regclass), 0)
+    FROM unnest('{conversations,messages,turn_traces}'::text[]) WITH ORDINALITY AS one (name, place)
+    ORDER BY place)"""
+PRUNE = """
+SELECT * FROM $schema.jazzmine_prune(%(given)s::jsonb, %(before)s::bigint, %(limit)s::bigint)"""
+MOVE_USER = """
+WITH moved_conversations AS (
+    UPDATE $schema.conversations SET user_id = %(new)s WHERE user_id = %(old)s RETURNING 1
+), moved_messages AS (
+    UPDATE $schema.messages SET user_id = %(new)s WHERE user_id = %(old)s RETURNING 1
+), moved_traces AS (
+    UPDATE $schema.turn_traces SET user_id = %(new)s WHERE user_id = %(old)s RETURNING 1
+)
+SELECT (SELECT count(*) FROM moved_conversations) + (SELECT count(*) FROM moved_messages)
+    + (SELECT count(*) FROM moved_traces)"""
 
 # Reads
-
-# In the rest of a query, these are meant by the names of the tables.
-_OF_VIEWER = f"""EXISTS (
-        SELECT FROM {CONVERSATIONS.qualified} AS owners
-        WHERE owners.id = records.conversation_id AND owners.user_id = %(viewer)s::text)"""
-_SEEN = f"""WITH conversations AS NOT MATERIALIZED (
-    SELECT *, xmin FROM {CONVERSATIONS.qualified} WHERE user_id = %(viewer)s::text
-), messages AS NOT MATERIALIZED (
-    SELECT *, xmin FROM {MESSAGES.qualified} AS records WHERE {_OF_VIEWER}
-), turn_traces AS NOT MATERIALIZED (
-    SELECT *, xmin FROM {TURN_TRACES.qualified} AS records WHERE {_OF_VIEWER}
-)"""
-_TABLES = re.compile(r"(?<!')\$schema\.(conversations|messages|turn_traces)\b")
-
-
-@functools.lru_cache(maxsize=1024)
-def seen(query: str) -> str:
-    """Return a query of the records that the user of the parameter `viewer` sees."""
-    return f"{_SEEN} {_TABLES.sub(lambda found: found[1], query)}"
 
 
 def as_json(table: Table, rows: str, order: str = "", more: str = "") -> str:
@@ -236,6 +328,7 @@ def conversations_page(
     where: Mapping[str, object],
     limit: int | None,
     after: bool,
+    of_user: bool = False,
 ) -> str:
     """Return the statement for a page of conversations, all or an owner's, newest first.
 
@@ -244,9 +337,14 @@ def conversations_page(
         where: what the metadata has to contain; its values are a parameter.
         limit: the largest number of rows, None for all.
         after: whether the page begins after a conversation, which need not meet `where`.
+        of_user: whether they are those of the parameter `user_id` alone.
     """
     key = ("last_updated_at", "seq")
-    return _page(CONVERSATIONS, owner, key, "DESC", limit, after, _CONTAINED if where else "")
+    condition = (_OF_USER if of_user else "") + (_CONTAINED if where else "")
+    return _page(CONVERSATIONS, owner, key, "DESC", limit, after, condition)
+
+
+_OF_USER = " AND user_id = %(user_id)s"
 
 
 # Containment, for which there is an index, is not enough: {"a": {"b": 1}} contains {"a": {}}.
@@ -296,12 +394,13 @@ def _page(
 
 
 @functools.lru_cache(maxsize=1024)
-def traces_of_agent(limit: int, offset: int) -> str:
-    """Return the statement for an agent's traces, newest first.
+def traces_of_agent(limit: int, offset: int, of_user: bool = False) -> str:
+    """Return the statement for an agent's traces, perhaps of one user, newest first.
 
     The skipped traces are counted in the index, and not read.
     """
-    condition, order = "agent_id = %(owner)s", "started_at_ms DESC, seq DESC"
+    condition = "agent_id = %(owner)s" + (_OF_USER if of_user else "")
+    order = "started_at_ms DESC, seq DESC"
     if not offset:
         page = bounded(select(TURN_TRACES, condition, order), limit)
     else:
@@ -344,16 +443,22 @@ SELECT wanted.id,
 FROM unnest(%(ids)s::text[]) AS wanted (id)
 """
 
-# The ids of the conversations to prune, each with the cursor of the next page.
-OLD_CONVERSATIONS = f"""
-SELECT id, last_updated_at, seq FROM {CONVERSATIONS.qualified} AS one
-WHERE last_updated_at < %(before)s::bigint
-    AND (last_updated_at, seq) > (%(time)s::bigint, %(seq)s::bigint)
-    AND coalesce((
-        SELECT timestamp FROM {MESSAGES.qualified} WHERE conversation_id = one.id
-        ORDER BY timestamp DESC, seq DESC LIMIT 1) < %(before)s::bigint, true)
-ORDER BY last_updated_at, seq LIMIT %(limit)s::bigint
-"""
+# The conversations to prune, each with the cursor of the next page.
+OLD_CONVERSATIONS = as_json(
+    CONVERSATIONS,
+    """(
+    SELECT * FROM $schema.conversations AS one
+    WHERE last_updated_at < %(before)s::bigint
+        AND (last_updated_at, seq) > (%(time)s::bigint, %(seq)s::bigint)
+        AND (%(user)s::text IS NULL OR user_id = %(user)s::text)
+        AND coalesce((
+            SELECT timestamp FROM $schema.messages WHERE conversation_id = one.id
+            ORDER BY timestamp DESC, seq DESC LIMIT 1) < %(before)s::bigint, true)
+    ORDER BY last_updated_at, seq LIMIT %(limit)s::bigint
+) AS page""",
+    "page.last_updated_at, page.seq",
+    ", page.last_updated_at, page.seq",
+)
 
 
 # The messages that are not flagged have an index, and the flagged ones of an assistant.

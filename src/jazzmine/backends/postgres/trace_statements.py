@@ -10,7 +10,7 @@ import sys
 from collections.abc import Collection, Iterable
 
 from jazzmine.backends.columns import TURN_TRACES
-from jazzmine.backends.postgres.statements import as_json, bounded, size, traces_by_keys
+from jazzmine.backends.postgres.statements import as_json, bounded, select
 from jazzmine.records.types import MAX_INT, MIN_INT
 from jazzmine.records.usage import UsageKey
 
@@ -49,17 +49,10 @@ CONDITIONS = {
 }
 """The SQL of each condition of a filter; some fields of a filter have two conditions."""
 
-_CONTAINMENTS = {"tool", "nested tool", "llm_call", "nested llm_call"}
 _OWNERS = {"agent_id", "user_id", "conversation_id", "intent"}
 _TIMES = {"started_from", "started_until"}
 
 _NEWEST_FIRST = "started_at_ms DESC, seq DESC"
-
-_WALKED_FIRST = 256
-"""The number of newest traces to read before choosing how to find the others."""
-
-_BYTES_A_TRACE = 1024
-"""The approximate size of a trace, to estimate the number of traces, also before ANALYZE."""
 
 
 def _where(conditions: Collection[str]) -> str:
@@ -71,7 +64,7 @@ def is_planned_once(conditions: Collection[str]) -> bool:
 
     If not, the best index depends on the values, and each call must be planned.
     """
-    others = set(conditions) - _CONTAINMENTS - _TIMES
+    others = set(conditions) - _TIMES
     return len(others) <= 1 and others <= _OWNERS
 
 
@@ -86,15 +79,10 @@ def find_traces(conditions: Collection[str], after: bool, limit: int) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
-    where = _where(conditions - _CONTAINMENTS)
+    where = _where(conditions)
     if after:
         where += "\n    AND (started_at_ms, seq) < (mark.mark_0, mark.mark_1)"
-    if wanted := conditions & _CONTAINMENTS:
-        page = _contained(where, _where(wanted), limit)
-    else:
-        page = bounded(
-            f"SELECT * FROM {TURN_TRACES.qualified} WHERE {where} ORDER BY {_NEWEST_FIRST}", limit
-        )
+    page = bounded(select(TURN_TRACES, where, _NEWEST_FIRST), limit)
     rows = f"({page}) AS page"
     if after:
         rows = f"""(
@@ -102,81 +90,6 @@ def _find_traces(conditions: frozenset[str], after: bool, limit: int) -> str:
     WHERE id = %(after)s
 ) AS mark LEFT JOIN LATERAL {rows} ON true"""
     return as_json(TURN_TRACES, rows, "page.started_at_ms DESC, page.seq DESC")
-
-
-_TRACES = TURN_TRACES.qualified
-_ELEMENTS = "started_at_ms, seq, tool_traces, llm_calls"
-_OLDER = """(started_at_ms, seq) < (
-            (SELECT last_started FROM progress), (SELECT last_seq FROM progress))"""
-
-
-def _contained(where: str, wanted: str, limit: int) -> str:
-    """Return the query for a page of the traces that match `where` and have a wanted element.
-
-    The planner does not know how rare an element is. So the newest traces are read first. If they
-    do not fill the page, the share of matching traces decides what is cheaper: to read on, or to
-    find all traces with the element in its index and sort them. An element that is rare
-    everywhere is searched without the other conditions, whose indexes would find more rows.
-    """
-    first = bounded(f"SELECT started_at_ms, seq FROM matching ORDER BY {_NEWEST_FIRST}", limit)
-    # The planner assumes that a CASE is often true, and so reads the traces in order.
-    return f"""
-WITH {_progress(where, wanted)}, walked_on AS (
-    SELECT started_at_ms, seq
-    FROM (
-        SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} AND {_OLDER}
-        ORDER BY {_NEWEST_FIRST} OFFSET 0
-    ) AS others
-    WHERE (SELECT next FROM progress) = 'walk' AND CASE WHEN {wanted} THEN true ELSE false END
-    LIMIT {size(limit)}
-), indexed AS (
-    {_indexed("index", f"{where} AND {_OLDER} AND {wanted}", "true", limit)}
-), rare AS (
-    {_indexed("rare", wanted, f"{where} AND {_OLDER}", limit)}
-), matching AS (
-    SELECT started_at_ms, seq FROM walked WHERE matches
-    UNION ALL SELECT started_at_ms, seq FROM walked_on
-    UNION ALL SELECT started_at_ms, seq FROM indexed
-    UNION ALL SELECT started_at_ms, seq FROM rare
-), chosen AS MATERIALIZED (
-    {first}
-)
-{traces_by_keys("chosen")}
-"""
-
-
-def _progress(where: str, wanted: str) -> str:
-    """Return the part that reads the newest traces and decides how to continue."""
-    newest = f"ORDER BY {_NEWEST_FIRST} LIMIT {_WALKED_FIRST}"
-    return f"""walked AS MATERIALIZED (
-    SELECT started_at_ms, seq, ({wanted}) AS matches
-    FROM (SELECT {_ELEMENTS} FROM {_TRACES} WHERE {where} {newest}) AS newest
-), counted AS MATERIALIZED (
-    SELECT count(*) AS seen, count(*) FILTER (WHERE matches) AS found,
-        min(started_at_ms) AS last_started
-    FROM walked
-), progress AS MATERIALIZED (
-    SELECT last_started,
-        (SELECT min(seq) FROM walked WHERE started_at_ms = last_started) AS last_seq,
-        CASE
-            WHEN seen < {_WALKED_FIRST} OR found >= %(limit)s THEN 'end'
-            WHEN found::float8 * found * pg_relation_size('{_TRACES}') / {_BYTES_A_TRACE}
-                > %(limit)s::float8 * {_WALKED_FIRST**2} THEN 'walk'
-            WHEN EXISTS (
-                SELECT FROM (SELECT {_ELEMENTS} FROM {_TRACES} {newest}) AS newest WHERE {wanted}
-            ) THEN 'index'
-            ELSE 'rare'
-        END AS next
-    FROM counted
-)"""
-
-
-def _indexed(step: str, inner: str, outer: str, limit: int) -> str:
-    """Return the query for all matching traces, by the index for the inner condition."""
-    return f"""
-    SELECT started_at_ms, seq FROM (SELECT * FROM {_TRACES} WHERE {inner} OFFSET 0) AS others
-    WHERE (SELECT next FROM progress) = '{step}' AND {outer}
-    ORDER BY {_NEWEST_FIRST} LIMIT {size(limit)}"""
 
 
 _KEYS: dict[UsageKey, str] = {
@@ -222,22 +135,27 @@ SELECT
     {kwh}, {co2}
 FROM $schema.turn_traces
 CROSS JOIN LATERAL (
-    SELECT {", ".join(f"sum({name}) AS {name}" for name in _DETAILS)}
-    FROM {_calls(_DETAILS, lenient)}
+    SELECT {", ".join(f"sum({name}) AS {name}" for name in (*_DETAILS, *_MISSING))}
+    FROM {_calls(("prompt_tokens", *_DETAILS), lenient)}
 ) AS calls
-WHERE {_where(conditions)}
+WHERE copied_from IS NULL AND {_where(conditions)}
 GROUP BY 1
 """
 
 
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "latency_ms")
 _DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens", "cost_usd")
+# The calls that did not report their tokens, and those without a cost.
+_MISSING = {
+    "unreported_calls": "(coalesce(prompt_tokens, 0) <= 0)::int",
+    "unpriced_calls": "(cost_usd IS NULL)::int",
+}
 _LARGEST_FLOAT = sys.float_info.max
 
 
 def _sums_of_details(table: str) -> str:
     """Return the sums of what only calls have; 0 if there is no call, or none has it."""
-    return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in _DETAILS)
+    return ", ".join(f"coalesce(sum({table}.{name}), 0)" for name in (*_DETAILS, *_MISSING))
 
 
 def _calls(names: Iterable[str], lenient: bool) -> str:
@@ -245,13 +163,19 @@ def _calls(names: Iterable[str], lenient: bool) -> str:
     if not lenient:
         kinds = {"cost_usd": "float8"}
         fields = ", ".join(f"{name} {kinds.get(name, 'bigint')}" for name in names)
-        return f"jsonb_to_recordset(llm_calls) AS call (model text, {fields})"
+        return f"""(
+    SELECT *, {_missing()} FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
+) AS call"""
     fields = ", ".join(f"{name} numeric" for name in names)
     fitting = ", ".join(f"{_fitting(name)} AS {name}" for name in names)
     return f"""(
-    SELECT model, {fitting}
+    SELECT model, {fitting}, {_missing()}
     FROM jsonb_to_recordset(llm_calls) AS stored (model text, {fields})
 ) AS call"""
+
+
+def _missing() -> str:
+    return ", ".join(f"{condition} AS {name}" for name, condition in _MISSING.items())
 
 
 def _fitting(name: str) -> str:
@@ -275,7 +199,7 @@ SELECT
     0.0::float8, 0.0::float8
 FROM (
     SELECT seq, errors, llm_calls FROM $schema.turn_traces
-    WHERE {_where(conditions)}
+    WHERE copied_from IS NULL AND {_where(conditions)}
 ) AS matching
 CROSS JOIN LATERAL {_calls((*_COUNTS, *_DETAILS), lenient)}
 GROUP BY 1

@@ -1,10 +1,11 @@
-"""The index of words in a schema: its table, what writes add to it, and the searches.
+"""The index of words in a schema: its table, its triggers, and the searches.
 
-A row holds the entry of a message, and its terms as lexemes: the words and stems of the entry, and
-others, which begin with a colon, for the user, the conversation, the user of the conversation (the
-viewer of scoped stores) and the role. So a search within a user is one search in the GIN index,
-which intersects the lists of the rarest terms first. An entry is null if the message was stored by
-a process that does not know of the index, or has that of another language.
+The entry of a message is a column, which begins with the language of the index. Triggers (see
+`functions/index.sql`) put its terms as lexemes into a row of a table of their own: the words and
+stems of the entry, and others, which begin with a colon, for the user, the conversation, the user
+of the conversation and the role. So a search within a user is one search in the GIN index, which
+intersects the lists of the rarest terms first. A row is pending if the message was stored by a
+process that does not know of the index, or has an entry of another language.
 """
 
 from __future__ import annotations
@@ -26,16 +27,12 @@ __all__ = [
     "COUNT_UNINDEXED",
     "EMPTY_TABLE",
     "INDEX",
-    "INDEX_COPIES",
-    "INDEX_GIVEN",
-    "INDEX_MESSAGES",
-    "INDEX_OWNER",
     "MAKE_TABLE",
-    "MAKE_TRIGGER",
     "NOTE_SEARCH",
     "PENDING",
     "REMOVE_NOTE",
     "REMOVE_TABLE",
+    "REMOVE_TRIGGERS",
     "SEARCH_STATE",
     "SEARCH_STATE_AND_PENDING",
     "SEARCH_VERSION",
@@ -44,79 +41,15 @@ __all__ = [
     "clauses_query",
     "count_found",
     "entries_json",
-    "entry_name",
+    "entry_of",
     "list_found",
+    "make_triggers",
     "place_of",
     "read_state",
     "scope_parameters",
     "scope_query",
-    "terms_sql",
     "with_entry",
 ]
-
-# Lexemes have at most 2,046 bytes, and an id may be longer: it is hashed.
-_HASH = "left(encode(sha256(convert_to({}, 'UTF8')), 'hex'), 32)"
-
-
-def terms_sql(entry: str, row: str) -> str:
-    """Return the expression for the terms of a message, beside its conversation, `owner`.
-
-    Args:
-        entry: the expression for its entry.
-        row: the name of its row.
-    """
-    words = f"string_to_array(translate(coalesce({entry}, ''), '|', ' '), ' ')"
-    user, owner = _HASH.format(f"{row}.user_id"), _HASH.format(f"{row}.conversation_id")
-    viewer = _HASH.format("owner.user_id")
-    # No word begins with a colon: the beginning of a word finds none of these.
-    scope = f"':u' || {user}, ':c' || {owner}, ':v' || {viewer}, ':r' || left({row}.role, 64)"
-    return f"array_to_tsvector({words} || ARRAY[{scope}])"
-
-
-# Parts of the functions of a schema that has an index (see functions). $rows are the messages of a
-# call as JSON, and $entry is the name of their entries there.
-
-_INSERT = """INSERT INTO $schema.message_words AS words
-            (message_id, conversation_id, timestamp, seq, entry, terms)"""
-_GIVEN_TERMS = terms_sql("given.$entry", "stored")
-
-INDEX_MESSAGES = f"""{_INSERT}
-        SELECT stored.id, stored.conversation_id, stored.timestamp, stored.seq, given.$entry,
-            {_GIVEN_TERMS}
-        FROM $rows AS given (id text, $entry text)
-            JOIN $schema.messages AS stored ON stored.id = given.id
-            JOIN $schema.conversations AS owner ON owner.id = stored.conversation_id
-        ON CONFLICT (message_id) DO UPDATE SET
-            timestamp = excluded.timestamp, entry = excluded.entry, terms = excluded.terms
-        WHERE words.entry IS DISTINCT FROM excluded.entry OR words.terms <> excluded.terms
-            OR words.timestamp <> excluded.timestamp;"""
-
-# Those that nobody has indexed meanwhile.
-INDEX_GIVEN = f"""{_INSERT}
-        SELECT stored.id, stored.conversation_id, stored.timestamp, stored.seq, given.$entry,
-            {_GIVEN_TERMS}
-        FROM $rows AS given (id text, $entry text)
-            JOIN $schema.messages AS stored ON stored.id = given.id
-            JOIN $schema.conversations AS owner ON owner.id = stored.conversation_id
-        WHERE stored.id = ANY(locked) AND given.$entry IS NOT NULL
-        ON CONFLICT (message_id) DO UPDATE SET
-            timestamp = excluded.timestamp, entry = excluded.entry, terms = excluded.terms
-        WHERE words.entry IS NULL;"""
-
-INDEX_COPIES = f"""{_INSERT}
-        SELECT copied.id, copied.conversation_id, copied.timestamp, copied.seq, source.entry,
-            {terms_sql("source.entry", "copied")}
-        FROM $schema.message_words AS source
-            JOIN $schema.messages AS copied
-                ON copied.id = $schema.jazzmine_forked_id(salt, source.message_id)
-            JOIN $schema.conversations AS owner ON owner.id = copied.conversation_id
-        WHERE source.message_id = ANY(ids);"""
-
-# In a trigger of conversations.
-INDEX_OWNER = f"""UPDATE $schema.message_words
-    SET terms = ts_delete(terms, ':v' || {_HASH.format("old.user_id")})
-        || array_to_tsvector(ARRAY[':v' || {_HASH.format("new.user_id")}])
-    WHERE message_id IN (SELECT id FROM $schema.messages WHERE conversation_id = owner);"""
 
 
 def read_state(name: str | None) -> SearchState | None:
@@ -127,15 +60,16 @@ def read_state(name: str | None) -> SearchState | None:
     return SearchState(language, progress == "complete")
 
 
-def entry_name(language: str) -> str:
-    """Return the key of a message's entry in its JSON: of another language, it is another key."""
-    return f"entry_{language}"
+def entry_of(message: Message, analyser: Analyser | None) -> str | None:
+    """Return the entry of a message, which needs no escapes; None without an index."""
+    if analyser is None:
+        return None
+    return f"{analyser.language}:{analyser.entry(message.original_content)}"
 
 
 def with_entry(json: str, message: Message, analyser: Analyser) -> str:
-    """Return the JSON of a message with its entry, which needs no escapes."""
-    entry = analyser.entry(message.original_content)
-    return f'{json[:-1]},"{entry_name(analyser.language)}":"{entry}"}}'
+    """Return the JSON of a message with its entry."""
+    return f'{json[:-1]},"entry":"{entry_of(message, analyser)}"}}'
 
 
 def entries_json(rows: Iterable[Row], analyser: Analyser) -> str:
@@ -145,9 +79,13 @@ def entries_json(rows: Iterable[Row], analyser: Analyser) -> str:
         rows: the id, the text and the version of each.
         analyser: that of the index.
     """
-    name = entry_name(analyser.language)
     entries = [
-        {"id": row[0], "version": row[2], name: analyser.entry(from_text(row[1]))} for row in rows
+        {
+            "id": row[0],
+            "version": row[2],
+            "entry": f"{analyser.language}:{analyser.entry(from_text(row[1]))}",
+        }
+        for row in rows
     ]
     return to_json(entries).decode()
 
@@ -160,39 +98,39 @@ CREATE TABLE $schema.message_words (
     conversation_id text   NOT NULL,
     timestamp       bigint NOT NULL,
     seq             bigint NOT NULL,
-    entry           text,
+    is_pending      boolean NOT NULL,
     terms           tsvector NOT NULL
 );
+ALTER TABLE $schema.message_words ALTER COLUMN terms SET STATISTICS 0;
 -- What is new waits in a list, which a search reads to its end: it is kept short.
 CREATE INDEX idx_words_terms ON $schema.message_words USING gin (terms)
     WITH (gin_pending_list_limit = 1024);
 CREATE INDEX idx_words_time ON $schema.message_words (timestamp, seq);
-CREATE INDEX idx_words_pending ON $schema.message_words (message_id)
-    WHERE entry IS NULL;
+CREATE INDEX idx_words_pending ON $schema.message_words (message_id) WHERE is_pending;
 """
-MAKE_TRIGGER = """
+REMOVE_TRIGGERS = """
+DROP TRIGGER IF EXISTS jazzmine_index_owner ON $schema.conversations;
+DROP TRIGGER IF EXISTS jazzmine_index_insert ON $schema.messages;
+DROP TRIGGER IF EXISTS jazzmine_index_update ON $schema.messages;
+"""
+_MAKE_TRIGGERS = """
+CREATE TRIGGER jazzmine_index_insert AFTER INSERT ON $schema.messages
+FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
+CREATE TRIGGER jazzmine_index_update AFTER UPDATE OF entry, user_id ON $schema.messages
+FOR EACH ROW EXECUTE FUNCTION $schema.jazzmine_index_message('$language');
 CREATE TRIGGER jazzmine_index_owner AFTER UPDATE OF user_id ON $schema.conversations
 FOR EACH ROW WHEN (old.user_id <> new.user_id)
-EXECUTE FUNCTION $schema.jazzmine_index_owner()
+EXECUTE FUNCTION $schema.jazzmine_index_owner();
 """
 EMPTY_TABLE = "TRUNCATE $schema.message_words"
-REMOVE_TABLE = """
-DROP TABLE IF EXISTS $schema.message_words;
-DROP TRIGGER IF EXISTS jazzmine_index_owner ON $schema.conversations;
-DO $drop$
-DECLARE
-    function regprocedure;
-BEGIN
-    FOR function IN
-        SELECT oid::regprocedure FROM pg_proc
-        WHERE pronamespace = to_regnamespace('$schema')
-            AND proname IN ('jazzmine_index', 'jazzmine_index_owner')
-    LOOP
-        EXECUTE 'DROP FUNCTION ' || function;
-    END LOOP;
-END
-$drop$;
-"""
+REMOVE_TABLE = "DROP TABLE IF EXISTS $schema.message_words"
+
+
+def make_triggers(language: str) -> str:
+    """Return the statements that make the triggers of an index anew."""
+    return REMOVE_TRIGGERS + _MAKE_TRIGGERS.replace("$language", language)
+
+
 SEARCH_VERSION = 1000
 """The number of the note in the table of migrations; see `READ_VERSION`."""
 REMOVE_NOTE = "DELETE FROM $schema.$versions WHERE version = 1000"
@@ -204,7 +142,7 @@ ON CONFLICT (version) DO UPDATE SET name = excluded.name, applied_at = now()
 """
 SEARCH_STATE = "SELECT name FROM $schema.jazzmine_migrations WHERE version = 1000"
 SEARCH_STATE_AND_PENDING = """
-SELECT name, EXISTS (SELECT FROM $schema.message_words WHERE entry IS NULL)
+SELECT name, EXISTS (SELECT FROM $schema.message_words WHERE is_pending)
 FROM $schema.jazzmine_migrations WHERE version = 1000
 """
 COMPLETE = """
@@ -215,26 +153,36 @@ RETURNING version
 
 # Filling
 
+# Each message only if it is still the version that was read; one that another call has locked is
+# left to the next call. The triggers do the rest.
 INDEX = """
-SELECT $schema.jazzmine_index(%(entries)s::json, %(lease)s::bigint, %(next_lease)s::bigint,
-    %(call)s::bigint)
+UPDATE $schema.messages SET entry = chosen.entry
+FROM (
+    SELECT stored.id, given.entry
+    FROM json_to_recordset(%(entries)s::json) AS given (id text, version text, entry text)
+        JOIN $schema.messages AS stored
+            ON stored.id = given.id AND stored.xmin::text = given.version
+    FOR UPDATE OF stored SKIP LOCKED
+) AS chosen
+WHERE messages.id = chosen.id
+RETURNING true
 """
 
 # The messages without an entry, in the order of their ids, each with its version.
 COUNT_UNINDEXED = """
 SELECT (SELECT count(*) FROM $schema.messages)
-    - (SELECT count(*) FROM $schema.message_words WHERE entry IS NOT NULL)
+    - (SELECT count(*) FROM $schema.message_words WHERE NOT is_pending)
 """
 UNINDEXED = """
 SELECT id, original_content, xmin::text FROM $schema.messages AS stored
 WHERE id > %(after)s AND NOT EXISTS (
-    SELECT FROM $schema.message_words WHERE message_id = stored.id AND entry IS NOT NULL)
+    SELECT FROM $schema.message_words WHERE message_id = stored.id AND NOT is_pending)
 ORDER BY id LIMIT %(limit)s::bigint
 """
 PENDING = """
 SELECT stored.id, stored.original_content, stored.xmin::text
 FROM $schema.message_words AS words JOIN $schema.messages AS stored ON stored.id = words.message_id
-WHERE words.entry IS NULL LIMIT %(limit)s::bigint
+WHERE words.is_pending LIMIT %(limit)s::bigint
 """
 
 # Searches
@@ -363,6 +311,10 @@ def list_found(scope: SearchScope, after: bool) -> str:
     if after:
         condition += " AND (timestamp, seq) < (%(last_timestamp)s::bigint, %(last_seq)s::bigint)"
     return f"""
-SELECT message_id, coalesce(entry, '') FROM $schema.message_words
-WHERE terms @@ %(query)s::tsquery AND {condition}
-ORDER BY timestamp DESC, seq DESC LIMIT %(limit)s::bigint"""
+SELECT found.message_id, substr(stored.entry, strpos(stored.entry, ':') + 1)
+FROM (
+    SELECT message_id, timestamp, seq FROM $schema.message_words
+    WHERE terms @@ %(query)s::tsquery AND {condition}
+    ORDER BY timestamp DESC, seq DESC LIMIT %(limit)s::bigint
+) AS found JOIN $schema.messages AS stored ON stored.id = found.message_id
+ORDER BY found.timestamp DESC, found.seq DESC"""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 
 from jazzmine.backends.sqlite import statements as sql
 from jazzmine.records.conversation_log import DeletedCounts
+from jazzmine.records.rows import Row, row_id
+from jazzmine.records.types import MAX_INT
 
 __all__ = ["erase", "prune"]
 
 
 def erase(
-    connection: sqlite3.Connection, user_id: str, limit: int, everywhere: bool
+    connection: sqlite3.Connection,
+    user_id: str,
+    limit: int,
+    newest: tuple[int, int, int],
+    everywhere: bool,
 ) -> DeletedCounts:
     """Delete about `limit` records of a user, and return how many; 0 of each if none is left.
 
@@ -20,16 +27,20 @@ def erase(
         connection: in a write transaction.
         user_id: whose records.
         limit: about how many.
+        newest: the largest numbers of conversations, messages and traces to delete.
         everywhere: whether what the user has in the conversations of others is deleted, too.
     """
     erased = DeletedCounts()
     if everywhere:
-        traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, limit]).rowcount
+        last = newest[2]
+        traces = connection.execute(sql.DELETE_TRACES_OF_USER, [user_id, last, limit]).rowcount
         erased = DeletedCounts(traces=traces)
         if traces < limit:
-            erased = erased.plus(_delete_messages(connection, "user_id", user_id, limit - traces))
+            rest = limit - traces
+            deleted = _delete_messages(connection, "user_id", user_id, rest, newest[1])
+            erased = erased.plus(deleted)
     while (rest := limit - sum(erased)) > 0:
-        row = connection.execute(sql.CONVERSATION_OF_USER, [user_id]).fetchone()
+        row = connection.execute(sql.CONVERSATION_OF_USER, [user_id, newest[0]]).fetchone()
         if row is None:
             break
         erased = erased.plus(_delete_conversation(connection, row[0], rest))
@@ -37,24 +48,33 @@ def erase(
 
 
 def prune(
-    connection: sqlite3.Connection, ids: Sequence[str], before: int, limit: int
+    connection: sqlite3.Connection, conversations: Sequence[Row], before: int, limit: int
 ) -> tuple[int, int]:
     """Delete about `limit` records of old conversations, those of the first one first.
 
     Returns:
-        How many conversations were deleted, and how many of the first ids need no other step.
+        How many conversations were deleted, and how many of the first rows need no other step.
     """
     erased = DeletedCounts()
-    for done, conversation_id in enumerate(ids):
+    for done, row in enumerate(conversations):
+        conversation_id = row_id(row)
         rest = limit - sum(erased)
         if rest <= 0:
             return erased.conversations, done
-        if connection.execute(sql.IS_OLD, [conversation_id, before, before]).fetchone():
+        stored = connection.execute(sql.IS_OLD, [conversation_id, before, before]).fetchone()
+        if stored is not None and _metadata(stored[0]) == _metadata(row[1]):
             part = _delete_conversation(connection, conversation_id, rest)
             erased = erased.plus(part)
             if not part.conversations:
                 return erased.conversations, done
-    return erased.conversations, len(ids)
+    return erased.conversations, len(conversations)
+
+
+def _metadata(body: str | bytes) -> str:
+    try:
+        return json.dumps(json.loads(body).get("metadata", {}), sort_keys=True)
+    except (ValueError, AttributeError):
+        return ""
 
 
 def _delete_conversation(
@@ -69,9 +89,10 @@ def _delete_conversation(
 
 
 def _delete_messages(
-    connection: sqlite3.Connection, owner: str, owner_id: str, limit: int
+    connection: sqlite3.Connection, owner: str, owner_id: str, limit: int, newest: int = MAX_INT
 ) -> DeletedCounts:
     """Delete up to `limit` messages with their traces."""
     count, delete = sql.DELETE_SOME_MESSAGES[owner]
-    (traces,) = connection.execute(count, [owner_id, limit]).fetchone()
-    return DeletedCounts(0, connection.execute(delete, [owner_id, limit]).rowcount, traces)
+    parameters = [owner_id, newest, limit]
+    (traces,) = connection.execute(count, parameters).fetchone()
+    return DeletedCounts(0, connection.execute(delete, parameters).rowcount, traces)

@@ -14,9 +14,7 @@ from pydantic import ValidationError
 from jazzmine.records.base import Record
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.json_values import contains
-from jazzmine.records.repair import parse_json, plain_value
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
-from jazzmine.records.types import MAX_INT
 
 __all__ = ["add_functions"]
 
@@ -33,7 +31,6 @@ def add_functions(connection: sqlite3.Connection) -> None:
         ("jazzmine_has_values", _has_values, 2),
         ("jazzmine_any_contains", _any_contains, 3),
         ("jazzmine_forked_id", _forked_id, 2),
-        ("jazzmine_plain", _plain, 1),
     ):
         connection.create_function(name, arguments, function, deterministic=True)
 
@@ -51,25 +48,40 @@ def _has_values(value: str, wanted: str) -> bool:
 
 def _any_contains(body: str, field: str, wanted: str) -> bool:
     """Return whether an element of a trace's list has all wanted fields and values."""
-    fields, texts = _wanted_of_element(field, wanted)
-    if not all(text in body for text in texts):
+    fields, patterns = _wanted_of_element(field, wanted)
+    if not all(pattern.search(body) for pattern in patterns):
         return False
     elements = _parsed(body).get(field)
     if not isinstance(elements, list):
         return False
-    return any(contains(_complete(_ELEMENTS[field], element), fields) for element in elements)
+    return any(_has_fields(_ELEMENTS[field], element, fields) for element in elements)
 
 
 @lru_cache(maxsize=16)
-def _wanted_of_element(field: str, wanted: str) -> tuple[dict[str, Any], list[str]]:
+def _wanted_of_element(field: str, wanted: str) -> tuple[dict[str, Any], list[re.Pattern[str]]]:
     """Return the wanted values, and what a body that has them contains: it need not be parsed."""
     fields, known = _wanted(wanted), _ELEMENTS[field].model_fields
-    texts = [
-        f'"{value}"'
+    patterns = [
+        re.compile(rf'"{name}"\s*:\s*{re.escape(json.dumps(value))}')
         for name, value in fields.items()
-        if isinstance(value, str) and _PLAIN.fullmatch(value) and value != known[name].default
+        if value != known[name].default
+        and (value is None or isinstance(value, (bool, int)) or _is_plain(value))
     ]
-    return fields, texts
+    return fields, patterns
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str) and _PLAIN.fullmatch(value) is not None
+
+
+def _has_fields(kind: type[Record], element: Any, wanted: dict[str, Any]) -> bool:
+    """Return whether an element has these values; its defaults are filled in only if asked for."""
+    if not isinstance(element, dict):
+        return False
+    stored = {name: value for name, value in wanted.items() if name in element}
+    if not contains(element, stored):
+        return False
+    return len(stored) == len(wanted) or contains(_complete(kind, element), wanted)
 
 
 def _complete(kind: type[Record], element: Any) -> dict[str, Any]:
@@ -81,18 +93,13 @@ def _complete(kind: type[Record], element: Any) -> dict[str, Any]:
     return record.model_dump(mode="json")
 
 
-def _plain(body: str) -> str:
-    """Return a body that SQLite can parse, in place of one of another program."""
-    return json.dumps(plain_value(_parsed(body), -MAX_INT))
-
-
 def _forked_id(salt: str, source_id: str) -> str:
     return forked_id(_salt(salt), source_id)
 
 
 def _parsed(body: str) -> dict[str, Any]:
     try:
-        fields = parse_json(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):  # of another program
         return {}
     return fields if isinstance(fields, dict) else {}

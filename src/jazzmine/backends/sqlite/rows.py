@@ -53,7 +53,10 @@ def trace_values(record: TurnTrace, body: bytes) -> Values:
         min(MAX_INT, sum(call.cache_write_tokens for call in calls)),
         min(MAX_INT, sum(call.reasoning_tokens for call in calls)),
         sum(call.cost_usd or 0.0 for call in calls),
+        sum(call.prompt_tokens <= 0 for call in calls),
+        sum(call.cost_usd is None for call in calls),
         record.detected_intent,
         bool(record.errors),
+        record.copied_from is not None,
         body.decode(),
     )

@@ -23,7 +23,6 @@ __all__ = [
     "DELETE_OTHER_TRACE",
     "DELETE_SOME_MESSAGES",
     "DELETE_TRACES_OF_USER",
-    "EDIT_CONVERSATION",
     "FLAG_MESSAGE",
     "IS_MESSAGE_OF",
     "IS_OLD",
@@ -33,12 +32,13 @@ __all__ = [
     "MESSAGE_COLUMNS",
     "MESSAGE_COUNT",
     "MESSAGE_CURSOR",
+    "MOVE_USER",
     "NEWEST_OF_ALL",
+    "NEWEST_SEQUENCES",
     "NEXT_MESSAGES",
     "OLD_CONVERSATIONS",
     "PING",
     "RAISE_LAST_UPDATED",
-    "REWRITE",
     "STORED",
     "STORE_CONVERSATION",
     "STORE_MESSAGE",
@@ -62,7 +62,7 @@ TRACE_COLUMNS = (
     "id, message_id, conversation_id, user_id, agent_id, turn_number, started_at_ms,"
     " total_latency_ms, total_prompt_tokens, total_completion_tokens, total_tokens,"
     " total_energy_kwh, total_co2_g, cached_prompt_tokens, cache_write_tokens, reasoning_tokens,"
-    " cost_usd, detected_intent, has_errors, body"
+    " cost_usd, unreported_calls, unpriced_calls, detected_intent, has_errors, is_copy, body"
 )
 
 
@@ -112,12 +112,14 @@ UPDATE stored_messages SET is_flagged = :flagged, body = CASE
     ELSE json_remove(body, '$.is_flagged') END
 WHERE id = :id AND is_flagged <> :flagged
 """
-EDIT_CONVERSATION = "UPDATE stored_conversations SET body = ? WHERE id = ?"
-REWRITE: dict[RecordKind, str] = {
-    "conversations": EDIT_CONVERSATION,
-    "messages": "UPDATE stored_messages SET body = ? WHERE id = ?",
-    "traces": "UPDATE stored_turn_traces SET body = ? WHERE id = ?",
-}
+MOVE_USER = [
+    f"""
+UPDATE {table} SET user_id = :target, body = CASE
+    WHEN json_valid(body) THEN json_set(body, '$.user_id', :target) ELSE body END
+WHERE user_id = :source
+"""
+    for table in ("stored_conversations", "stored_messages", "stored_turn_traces")
+]
 
 DELETE_CONVERSATION = "DELETE FROM stored_conversations WHERE id = ?"
 DELETE_MESSAGE = "DELETE FROM stored_messages WHERE id = ?"
@@ -179,9 +181,9 @@ _OF_TRACE = {
 COPY_TRACES = f"""
 INSERT INTO stored_turn_traces ({TRACE_COLUMNS})
 SELECT {", ".join(_OF_TRACE.values())}, {
-    ", ".join(f"traces.{name}" for name in TRACE_COLUMNS.split(", ")[3:-1])
+    ", ".join(f"traces.{name}" for name in TRACE_COLUMNS.split(", ")[3:-2])
 },
-    {_copied(_OF_TRACE, "traces.body")}
+    1, {_copied({**_OF_TRACE, "copied_from": "traces.id"}, "traces.body")}
 FROM stored_messages AS messages
 JOIN stored_turn_traces AS traces ON traces.message_id = messages.id
 {_UNTIL} ORDER BY traces.seq
@@ -190,16 +192,23 @@ JOIN stored_turn_traces AS traces ON traces.message_id = messages.id
 
 # Erasure and retention
 
+# The numbers of the records that were first stored last.
+NEWEST_SEQUENCES = """
+SELECT (SELECT max(seq) FROM stored_conversations), (SELECT max(seq) FROM stored_messages),
+    (SELECT max(seq) FROM stored_turn_traces)
+"""
 DELETE_TRACES_OF_USER = """
 DELETE FROM stored_turn_traces WHERE seq IN (
-    SELECT seq FROM stored_turn_traces WHERE user_id = ? LIMIT ?)
+    SELECT seq FROM stored_turn_traces WHERE user_id = ? AND seq <= ? LIMIT ?)
 """
-CONVERSATION_OF_USER = "SELECT id FROM stored_conversations WHERE user_id = ? LIMIT 1"
+CONVERSATION_OF_USER = """
+SELECT id FROM stored_conversations WHERE user_id = ? AND seq <= ? LIMIT 1
+"""
 
 
 def _delete_some(owner: str) -> tuple[str, str]:
     """Return the statements that count the traces of some messages, and delete the messages."""
-    some = f"FROM stored_messages WHERE {owner} = ? ORDER BY timestamp, seq LIMIT ?"
+    some = f"FROM stored_messages WHERE {owner} = ? AND seq <= ? ORDER BY timestamp, seq LIMIT ?"
     return (
         f"SELECT count(*) FROM stored_turn_traces WHERE message_id IN (SELECT id {some})",
         f"DELETE FROM stored_messages WHERE seq IN (SELECT seq {some})",
@@ -211,7 +220,7 @@ DELETE_SOME_MESSAGES = {owner: _delete_some(owner) for owner in ("user_id", "con
 # The conversations are chosen from the index alone, and their rows are not read.
 _LATER_MESSAGE = "SELECT 1 FROM stored_messages WHERE conversation_id = {} AND timestamp >= ?"
 OLD_CONVERSATIONS = f"""
-SELECT id, id, last_updated_at, seq FROM stored_conversations WHERE seq IN (
+SELECT id, body, last_updated_at, seq FROM stored_conversations WHERE seq IN (
     SELECT seq FROM stored_conversations AS old
     WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?) AND NOT EXISTS (
         {_LATER_MESSAGE.format("(SELECT id FROM stored_conversations WHERE seq = old.seq)")})
@@ -219,7 +228,7 @@ SELECT id, id, last_updated_at, seq FROM stored_conversations WHERE seq IN (
 ORDER BY last_updated_at, seq
 """
 IS_OLD = f"""
-SELECT 1 FROM stored_conversations AS old WHERE id = ? AND last_updated_at < ?
+SELECT body FROM stored_conversations AS old WHERE id = ? AND last_updated_at < ?
 AND NOT EXISTS ({_LATER_MESSAGE.format("old.id")})
 """
 

@@ -88,7 +88,8 @@ _TURNS = """
     SELECT {key} AS key, seq, has_errors, total_prompt_tokens AS prompt,
         total_completion_tokens AS completion, total_tokens AS total, total_latency_ms AS latency,
         total_energy_kwh AS kwh, total_co2_g AS co2, cached_prompt_tokens AS cached,
-        cache_write_tokens AS written, reasoning_tokens AS reasoning, cost_usd AS cost
+        cache_write_tokens AS written, reasoning_tokens AS reasoning, cost_usd AS cost,
+        unreported_calls AS unreported, unpriced_calls AS unpriced
     FROM stored_turn_traces WHERE {condition}"""
 # The key is JSON, because a text ends at U+0000 for older versions of SQLite.
 _MODEL = "json_extract(call.value, '$.model', '$.model')"
@@ -103,9 +104,11 @@ _CALLS = f"""
         CAST(json_extract(call.value, '$.cached_prompt_tokens') AS INTEGER) AS cached,
         CAST(json_extract(call.value, '$.cache_write_tokens') AS INTEGER) AS written,
         CAST(json_extract(call.value, '$.reasoning_tokens') AS INTEGER) AS reasoning,
-        CAST(json_extract(call.value, '$.cost_usd') AS REAL) AS cost
+        CAST(json_extract(call.value, '$.cost_usd') AS REAL) AS cost,
+        coalesce(json_extract(call.value, '$.prompt_tokens'), 0) <= 0 AS unreported,
+        json_extract(call.value, '$.cost_usd') IS NULL AS unpriced
     FROM stored_turn_traces AS turns, json_each(
-        CASE WHEN json_valid(body) THEN body ELSE jazzmine_plain(body) END, '$.llm_calls'
+        CASE WHEN json_valid(body) THEN body ELSE 'null' END, '$.llm_calls'
     ) AS call
     WHERE {{condition}}"""
 
@@ -124,7 +127,7 @@ SELECT key, {turns}, count(*),
     max(CASE rank WHEN (95 * count + 99) / 100 THEN latency END),
     max(latency), total(CASE WHEN abs(kwh) < 9e999 THEN kwh END),
     total(CASE WHEN abs(co2) < 9e999 THEN co2 END),
-    total(CASE WHEN abs(cost) < 9e999 THEN cost END),
+    total(CASE WHEN abs(cost) < 9e999 THEN cost END), sum(unreported), sum(unpriced),
     sum(prompt >> 32), sum(prompt & 0xffffffff),
     sum(completion >> 32), sum(completion & 0xffffffff),
     sum(total >> 32), sum(total & 0xffffffff),
@@ -148,6 +151,7 @@ def summarize(
         key, matching, turns = _MODEL, _CALLS, _OF_CALLS
     else:
         key, matching, turns = _KEYS[by], _TURNS, _OF_TURNS
+    condition = f"NOT is_copy AND {condition}"
     query = _SUMS.format(matching=matching.format(key=key, condition=condition), turns=turns)
     rows = connection.execute(query, parameters).fetchall()
     summaries = [_summary(row, by) for row in rows]
@@ -155,7 +159,7 @@ def summarize(
 
 
 def _summary(row: Row, by: UsageKey) -> UsageSummary:
-    key, turns, failed, count, p50, p95, longest, kwh, co2, cost, *sums = row
+    key, turns, failed, count, p50, p95, longest, kwh, co2, cost, unreported, unpriced, *sums = row
     prompt, completion, total, latency, cached, written, reasoning = (
         ((high or 0) << 32) + (low or 0) for high, low in zip(sums[::2], sums[1::2], strict=True)
     )
@@ -174,6 +178,8 @@ def _summary(row: Row, by: UsageKey) -> UsageSummary:
         cache_write_tokens=written,
         reasoning_tokens=reasoning,
         cost_usd=cost,
+        unreported_calls=unreported,
+        unpriced_calls=unpriced,
         mean_latency_ms=latency / count,
         p50_latency_ms=p50,
         p95_latency_ms=p95,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,10 +14,9 @@ from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.hook_arguments import Turn
 from jazzmine.records.messages import Conversation, Message
 from jazzmine.records.rows import Row
-from jazzmine.records.sealed import sealed_text
 from jazzmine.records.traces import TurnTrace
 
-__all__ = ["create", "edit", "put", "put_conversation", "put_messages", "put_trace", "rewrite"]
+__all__ = ["create", "move_user", "put", "put_conversation", "put_messages", "put_trace", "rewrite"]
 
 
 def put(connection: sqlite3.Connection, turn: Turn, viewer: str | None) -> None:
@@ -111,41 +109,35 @@ def create(connection: sqlite3.Connection, conversation: Snapshot[Conversation])
     return row
 
 
-def edit(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    title: str | None,
-    metadata: Mapping[str, Any],
-) -> Row | None:
-    """Change the title and some metadata of a conversation; return its row, or None.
-
-    A sealed one is returned as it is.
-    """
-    row: Row | None = connection.execute(sql.CONVERSATION, [conversation_id]).fetchone()
-    if row is None:
-        return None
-    fields = json.loads(row[1])
-    if sealed_text(fields.get("metadata")) is not None:
-        return row
-    if title is not None:
-        fields["title"] = title
-    merged = {**fields.get("metadata", {}), **metadata}
-    # Only those keys are removed that this call says.
-    fields["metadata"] = {k: merged[k] for k in merged if metadata.get(k, 0) is not None}
-    body = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
-    connection.execute(sql.EDIT_CONVERSATION, [body, conversation_id])
-    return conversation_id, body
-
-
 def rewrite(
     connection: sqlite3.Connection,
     kind: RecordKind,
     ids: Sequence[str],
     change: Callable[[Row], Snapshot[Any] | None],
-) -> None:
-    """Store other versions of some records, which differ in nothing that has a column."""
+) -> list[str]:
+    """Store other versions of some records; return the ids of those that were there."""
+    written = []
     for record_id in ids:
         row: Row | None = connection.execute(sql.STORED[kind], [record_id]).fetchone()
         changed = None if row is None else change(row)
         if changed is not None:
-            connection.execute(sql.REWRITE[kind], [changed.json.decode(), record_id])
+            _PUT[kind](connection, changed)
+            written.append(record_id)
+    return written
+
+
+def _put_message(connection: sqlite3.Connection, message: Snapshot[Message]) -> None:
+    put_messages(connection, [message])
+
+
+_PUT: Mapping[RecordKind, Callable[[sqlite3.Connection, Snapshot[Any]], None]] = {
+    "conversations": put_conversation,
+    "messages": _put_message,
+    "traces": put_trace,
+}
+
+
+def move_user(connection: sqlite3.Connection, from_user_id: str, to_user_id: str) -> int:
+    """Make all records of one user another's; return how many."""
+    values = {"source": from_user_id, "target": to_user_id}
+    return sum(connection.execute(statement, values).rowcount for statement in sql.MOVE_USER)

@@ -3,68 +3,150 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
-from typing import TypeVar
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Any, TypeVar, cast
 
 import psycopg
+from psycopg import AsyncRawCursor, generators, waiting
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8BinaryDumper
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from jazzmine._async.clients.postgres.connection import Connection, Connector
-from jazzmine._async.clients.postgres.fence import Fence
+from jazzmine._async.background import BackgroundTasks
 from jazzmine._async.clients.postgres.migration import (
     bring_up_to_date,
     change_search,
-    lacks_functions,
     pending_migrations,
 )
-from jazzmine._async.clients.postgres.pool import PostgresPool
-from jazzmine._async.keyed_locks import KeyedLocks
 from jazzmine._compat.async_concurrency import Work, sleep
-from jazzmine.backends.postgres.attempts import Parameters, Read, Write
+from jazzmine._compat.async_postgres import DriverPool
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.backends.postgres.errors import (
-    LostConnection,
+    TimedOut,
+    connection_error,
     deadline_exceeded,
     is_conflict,
     is_disconnect,
     is_transient,
     translated,
+    unavailable,
+    without_row,
 )
-from jazzmine.backends.postgres.leases import DELETE_ALL, ERASE_RESULTS
+from jazzmine.backends.postgres.instrumentation import instrument
 from jazzmine.backends.postgres.schema import (
     DECLARE_ROWS,
     LONG_TRANSACTION,
     READ_AT_ONE_MOMENT,
     Component,
+    Query,
     bind,
     in_ms,
 )
+from jazzmine.backends.postgres.settings import SETTINGS
+from jazzmine.backends.postgres.sockets import reset
 from jazzmine.config import PostgresConfig
 from jazzmine.deadline import Deadline, backoff, begin_call, call_deadline
-from jazzmine.errors import StoreClosedError, StoreUnavailableError
+from jazzmine.errors import StoreClosedError
 
-__all__ = ["PostgresClient"]
+__all__ = ["Connection", "PostgresClient"]
+
+logger: logging.Logger = logging.getLogger("jazzmine")
 
 T = TypeVar("T")
 
-# The longest time, in s, that close() takes to delete the leases of the store.
-_CLOSING_SECONDS = 1.0
-# How long an erasure pauses, in s, while a lease that it has to clear is in use.
-_ERASURE_PAUSE = 0.01
-# The pauses, in s, between the attempts at a call after the second one.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+# How often, in s, a wait for the server looks for a signal.
+_TICK = 0.1
+# How long a request to cancel a statement may take, in s.
+_CANCEL_SECONDS = 1.0
+# How long a statement waits for a locked row before another one has its connection, in s.
+_LOCK_SECONDS = 1.0
+# The pauses, in s, between the attempts at a call after the second one, and between those of the
+# pool to reach a server.
+_FIRST_PAUSE, _LONGEST_PAUSE, _RECONNECTING = 0.02, 1.0, 0.5
 
-logger: logging.Logger = logging.getLogger("jazzmine")
+
+class Connection(psycopg.AsyncConnection[TupleRow]):
+    """A connection that waits for the server until a deadline.
+
+    A call on it that is cancelled, or meets the deadline, ends at once and leaves it ACTIVE.
+
+    Attributes:
+        deadline: until when its calls wait for the server; None for as long as it takes.
+        opened_at: when it was opened, by the monotonic clock.
+    """
+
+    deadline: Deadline | None = None
+    opened_at: float
+
+    async def wait(self, gen: Any, interval: float = _TICK, timeout: float | None = None) -> Any:
+        """Run one of psycopg's generators to its end, and return its value.
+
+        Raises:
+            TimedOut: the deadline passed before it ended; the server was not waited for.
+        """
+        if self.deadline is not None:
+            timeout = self.deadline.remaining()
+        try:
+            return await waiting.wait_async(gen, self.pgconn.socket, interval, timeout)
+        except psycopg.OperationalError:
+            if self.deadline is not None and self.deadline.expired:
+                raise TimedOut("the server did not reply") from None
+            raise
+        finally:
+            # An error keeps this frame, and so the generator, which may hold a socket.
+            gen.close()
+
+    async def run(
+        self,
+        query: Query,
+        values: Mapping[str, object] | None = None,
+        *,
+        prepare: bool | None = None,
+    ) -> list[Any]:
+        """Run a statement, and return its rows.
+
+        Args:
+            query: the statement.
+            values: those of its parameters, by name.
+            prepare: False plans it for these very values.
+
+        Raises:
+            psycopg.Error: it failed, or had no reply before the deadline.
+        """
+        cursor = self.cursor()
+        given = list(map(values.__getitem__, query.names)) if values else None
+        # A text without parameters may have several statements, if it is sent as it is.
+        await cursor.execute(query.text, given, prepare=prepare, binary=given is not None)
+        result = cursor.pgresult
+        return await cursor.fetchall() if result is not None and result.nfields else []
+
+    async def cancel_and_close(self) -> None:
+        """Ask the server to end the statement that runs, and give the connection up.
+
+        Its socket is reset: otherwise the kernel would go on sending what has not arrived, and the
+        server might receive it minutes later.
+        """
+        # Before version 17, libpq's request blocks the whole process while the network is silent.
+        if psycopg.capabilities.has_cancel_safe():
+            with suppress(psycopg.Error):
+                request = self.pgconn.cancel_conn()
+                request.start()
+                await waiting.wait_conn_async(
+                    generators.cancel(request), _TICK, timeout=_CANCEL_SECONDS
+                )
+        reset(self.pgconn)
+        await self.close()
 
 
 class PostgresClient:
     """Runs one statement for each call, in one round trip, until its reply or its deadline.
 
-    A call whose connection is lost is repeated on another one: all calls may be repeated. A write
-    whose call ended without a reply cannot take effect after a later call has returned: each write
-    needs the lease of its connection, and later calls delete that lease first.
+    A call whose connection is lost is repeated on another one, if it may be repeated.
 
     Several stores may use it: the first one opens it, and the last one closes it.
 
@@ -77,22 +159,28 @@ class PostgresClient:
         self._config = config
         self._schema, self._timeout = config.schema, config.timeout
         self._components = components
-        self._has_leases = any(component.has_leases for component in components)
         self._users = 0
         self._address = Address.of(config.dsn, config.timeout, config.url_options())
-        self._pools_of_parents: list[PostgresPool] = []
+        self._pools_of_parents: list[Any] = []
+        self._must_open = False
         self._start()
 
     def _start(self) -> None:
-        self._connector = Connector(self._config, self._address, self._has_leases)
-        self._pool = PostgresPool(self._config, self._connector)
-        # A call that waits for others holds no connection. Writes to one locked conversation do not
-        # take all connections, and writes to several leave one for reads.
-        pool_max = self._config.pool_max
-        self._places: KeyedLocks[object] = KeyedLocks(pool_max)
-        self._writes: KeyedLocks[object] = KeyedLocks(max(1, pool_max - 1))
-        self._lines: KeyedLocks[object] = KeyedLocks(max(1, pool_max // 2))
-        self._fence = Fence(self._schema)
+        self._failure: psycopg.Error | None = None  # of the last attempt to connect
+        self._drained_at = 0.0
+        self._given_up = BackgroundTasks()
+        self._pool: Any = DriverPool(
+            self._address.conninfo,
+            connection_class=cast(Any, _Connecting(self)),
+            min_size=self._config.pool_min,
+            max_size=self._config.pool_max,
+            open=False,
+        )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its pool is closed."""
+        return bool(self._pool.closed)
 
     async def open(self) -> None:
         """Bring the schema up to date and open the pool; nothing is left open if it raises.
@@ -108,7 +196,7 @@ class PostgresClient:
         try:
             if await self._beside(self._bring_up_to_date):
                 begin_call()
-            await self._translating(self._open_pool)
+            await self._pool.open()
         except BaseException:
             await self.close()
             raise
@@ -118,9 +206,6 @@ class PostgresClient:
         for component in self._components:
             is_changed |= await bring_up_to_date(connection, self._config, component)
         return is_changed
-
-    async def _open_pool(self) -> None:
-        await self._pool.open(max(0.001, call_deadline(self._timeout).remaining()))
 
     async def pending(self) -> list[str]:
         """Return what `open` would change in the schema; nothing is changed.
@@ -132,14 +217,11 @@ class PostgresClient:
         return await self._beside(self._pending)
 
     async def _pending(self, connection: Connection) -> list[str]:
-        schema = self._schema
         pending: list[str] = []
         for component in self._components:
-            steps = await pending_migrations(connection, schema, component)
-            if not steps and await lacks_functions(connection, schema, component):
-                pending.append(f"make the functions of schema {schema!r} anew")
+            steps = await pending_migrations(connection, self._schema, component)
             pending += [
-                f"apply {step.version:04} {step.name} to schema {schema!r}" for step in steps
+                f"apply {step.version:04} {step.name} to schema {self._schema!r}" for step in steps
             ]
         return pending
 
@@ -161,88 +243,199 @@ class PostgresClient:
 
         If it cannot be opened, this raises the server's error; the pool would only log it.
         """
-
-        async def connected() -> T:
-            connection = await self.connect(call_deadline(self._timeout))
+        deadline = call_deadline(self._timeout)
+        try:
+            connection = await self._connect_until(deadline)
             try:
+                connection.deadline = deadline
                 return await work(connection)
             finally:
                 await connection.close()
-
-        return await self._translating(connected)
-
-    async def _translating(self, work: Work[T]) -> T:
-        """Call `work`; raise our error for an error of the driver."""
-        try:
-            return await work()
         except psycopg.Error as error:
-            failure = self._connector.failure or error
+            failure = error
         # Out here the error has no context, which might hold a secret.
         raise self._translated(failure)
 
-    async def connect(self, deadline: Deadline) -> Connection:
-        """Open a connection beside those of the pool, with a deadline for what is sent over it.
+    async def _connect_until(self, deadline: Deadline) -> Connection:
+        while True:
+            try:
+                return await self.connect()
+            except psycopg.errors.ConnectionTimeout:
+                if deadline.expired:
+                    raise
+
+    async def connect(self) -> Connection:
+        """Open a connection, as the pool does.
 
         Raises:
             psycopg.Error: the server refused it, or could not be reached.
         """
-        while True:
+        try:
+            connection = await Connection.connect(
+                self._address.conninfo,
+                autocommit=True,
+                cursor_factory=AsyncRawCursor,
+                prepare_threshold=0 if self._config.prepare else None,
+            )
             try:
-                connection = await self._connector.connect()
-            except psycopg.errors.ConnectionTimeout:
-                if deadline.expired:
-                    raise
-            else:
-                connection.deadline = deadline
-                return connection
+                connection.opened_at = monotonic()
+                # psycopg picks the type of an integer by its size, and each combination of types
+                # would be prepared anew; ours are all 64 bits wide.
+                connection.adapters.register_dumper(int, Int8BinaryDumper)
+                instrument(connection)
+                await self._set_up(connection)
+            except BaseException:
+                await connection.close()
+                raise
+        except (psycopg.Error, OSError, UnicodeError) as error:
+            failure = connection_error(error, self._address)
+            if self._failure is None:
+                text = unavailable(failure, self._address)
+                logger.warning("%s; it is tried again until it can be reached", text)
+            self._failure = failure
+            raise failure from None
+        self._failure = None
+        return connection
+
+    async def _set_up(self, connection: Connection) -> None:
+        connection.deadline = Deadline(self._timeout)
+        values = {
+            "timeout": str(math.ceil(min(self._timeout * 1000, 2**31 - 1))),
+            "lock_timeout": str(math.ceil(min(self._timeout, _LOCK_SECONDS) * 1000)),
+            "interval": "500",
+            "pid": connection.info.backend_pid,
+        }
+        try:
+            await connection.run(bind(SETTINGS), values, prepare=False)
+        except psycopg.errors.InvalidParameterValue:
+            # The operating system of the server lacks what this setting needs.
+            await connection.run(bind(SETTINGS), {**values, "interval": "0"}, prepare=False)
 
     async def close(self) -> None:
-        """Delete the leases, so that no write takes effect any more, and close all connections.
-
-        Nothing is done while another store uses them.
-        """
+        """Close all connections. Nothing is done while another store uses them."""
         self._users = max(0, self._users - 1)
-        if self._users:
-            return
-        await self._pool.settle()
-        failed = self._connector.failure is not None
-        if self._has_leases and self._pool.is_open and not failed:
-            try:
-                await self._delete_leases()
-            except psycopg.Error as error:
-                logger.debug("leases are left to be swept: %s", type(error).__name__)
-        await self._pool.close()
+        if not self._users:
+            await self._given_up.close(_CANCEL_SECONDS)
+            await self._pool.close(timeout=1.0)
 
     def after_fork(self) -> None:
         """Open other connections in a forked process; the parent keeps its own."""
         self._pools_of_parents.append(self._pool)
         self._start()
+        self._must_open = True
 
-    async def rows(
+    async def run(
         self,
-        sql: str,
-        parameters: Parameters | None = None,
+        statement: str,
+        values: Mapping[str, object] | None = None,
         *,
+        repeats: bool = True,
         prepare: bool | None = None,
         deadline: Deadline | None = None,
-    ) -> list[TupleRow]:
-        """Run a query and return its rows.
+    ) -> list[Any]:
+        """Run a statement, and return its rows.
 
         Args:
-            sql: with `$schema` for the schema.
-            parameters: by name.
-            prepare: False plans the query for these very parameters.
+            statement: with `$schema` for the schema.
+            values: those of its parameters, by name.
+            repeats: whether it may be sent again if its reply was lost: it may have taken effect.
+            prepare: False plans the statement for these very values.
             deadline: by default that of the call.
 
         Raises:
-            JazzmineError: the query failed, or had no reply within `timeout`.
+            JazzmineError: it failed, or had no reply within `timeout`.
         """
-        read = Read(bind(sql, self._schema), parameters or {}, prepare)
-        deadline = deadline or call_deadline(self._timeout)
-        return await self._run(self._fence.read, read, deadline)
+        query, deadline = bind(statement, self._schema), deadline or call_deadline(self._timeout)
+        pauses: Iterator[float] | None = None
+        while True:
+            connection: Connection | None = None
+            try:
+                connection = await self._pool.getconn(deadline.remaining())
+                connection.deadline = deadline
+                if not repeats:
+                    await connection.execute("", prepare=False)  # it is not lost already
+                rows = await connection.run(query, values, prepare=prepare)
+            except BaseException as error:
+                is_lost = await self._give_back(connection, error)
+                if not isinstance(error, psycopg.Error):
+                    raise
+                failure = error
+            else:
+                await self._pool.putconn(connection)
+                return rows
+            # The rest is off the common path.
+            is_unknown = is_lost and not repeats
+            pauses = await self._pause_or_raise(failure, is_lost, is_unknown, pauses, deadline)
+
+    async def _give_back(self, connection: Connection | None, error: BaseException) -> bool:
+        """Give the connection of a statement that failed back; return whether it is lost."""
+        if connection is None:
+            return False
+        is_lost = is_disconnect(error) or isinstance(error, TimedOut)
+        if connection.pgconn.transaction_status == TransactionStatus.IDLE and not is_lost:
+            await self._pool.putconn(connection)
+            return False
+        # The statement may run still. The pool waits for that; the call does not.
+        self._given_up.start(partial(self._replace, connection))
+        if isinstance(error, psycopg.Error) and connection.opened_at > self._drained_at:
+            # The others are most likely lost, too.
+            self._drained_at = monotonic()
+            await self._pool.drain()
+        return True
+
+    async def _replace(self, connection: Connection) -> None:
+        try:
+            await connection.cancel_and_close()
+        finally:
+            await self._pool.putconn(connection)
+
+    async def _pause_or_raise(
+        self,
+        error: psycopg.Error,
+        is_lost: bool,
+        is_unknown: bool,
+        pauses: Iterator[float] | None,
+        deadline: Deadline,
+    ) -> Iterator[float]:
+        """Wait before another attempt at a call, or raise the error of the call.
+
+        Args:
+            error: that of an attempt.
+            is_lost: whether its connection was lost.
+            is_unknown: whether it may have taken effect, and must not be repeated.
+            pauses: None after the first attempt: the second one is made at once.
+            deadline: when the call ends.
+
+        Returns:
+            The pauses after the next attempts.
+        """
+        if isinstance(error, PoolClosed) and self._must_open:  # in a forked process
+            self._must_open = False
+            await self._pool.open()
+            return backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        if isinstance(error, PoolClosed):
+            raise StoreClosedError("this store was closed during the call") from error
+        if isinstance(error, PoolTimeout):
+            error = self._failure or error
+        elif not deadline.expired:
+            is_repeatable = is_lost or is_transient(error) or (is_conflict(error) and not pauses)
+            if is_unknown or not is_repeatable:
+                raise self._translated(error)
+            pause = next(pauses) if pauses else 0.0
+            if pause < deadline.remaining():
+                await sleep(pause)
+                return pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        failure = deadline_exceeded(error, self._address, self._timeout)
+        raise failure from self._address.redacted(without_row(error))
+
+    def _translated(self, error: psycopg.Error) -> Exception:
+        """Return our error for an error of the driver, which is its cause."""
+        failure = translated(error, self._address)
+        failure.__cause__ = self._address.redacted(without_row(error))
+        return failure
 
     async def stream(
-        self, sql: str, size: int, parameters: Parameters | None = None
+        self, sql: str, size: int, values: Mapping[str, object] | None = None
     ) -> AsyncIterator[list[TupleRow]]:
         """Yield the rows of a query as they all were at one moment, on a connection of its own.
 
@@ -251,7 +444,7 @@ class PostgresClient:
         Args:
             sql: with `$schema` for the schema.
             size: how many rows at a time, at the most.
-            parameters: by name.
+            values: those of its parameters, by name.
 
         Raises:
             JazzmineError: the connection failed or was lost; there is no second attempt.
@@ -259,15 +452,13 @@ class PostgresClient:
         seconds = self._config.migration_timeout
         fetch = bind(f"FETCH FORWARD {size:d} FROM jazzmine_rows")
         try:
-            connection = await self.connect(call_deadline(self._timeout))
+            connection = await self.connect()
             try:
                 connection.deadline = Deadline(seconds)
                 async with connection.transaction():
                     await connection.run(bind(READ_AT_ONE_MOMENT))
                     await connection.run(bind(LONG_TRANSACTION), {"ms": str(in_ms(seconds))})
-                    await connection.run(
-                        bind(f"{DECLARE_ROWS} {sql}", self._schema), parameters or {}
-                    )
+                    await connection.run(bind(f"{DECLARE_ROWS} {sql}", self._schema), values or {})
                     while rows := await connection.run(fetch):
                         yield rows
                         connection.deadline = Deadline(seconds)
@@ -279,147 +470,22 @@ class PostgresClient:
             return
         raise self._translated(failure)
 
-    async def write(
-        self,
-        sql: str,
-        parameters: Parameters,
-        *,
-        line: str = "",
-        is_repeatable: bool = True,
-    ) -> str:
-        """Run a write, and return its answer.
 
-        Args:
-            sql: a statement that calls a function of the schema.
-            parameters: by name.
-            line: the id of the conversation: a call waits outside of the pool for others that
-                write to the same one, which may be locked. Those that do not know which one it is
-                have one line.
-            is_repeatable: whether it has the same answer if it is sent again although it took
-                effect; a server that was restarted no longer knows whether it did.
+class _Connecting:
+    """What the pool takes for the class of its connections: it opens them as its client does.
 
-        Raises:
-            JazzmineError: the write failed, or had no reply before the deadline.
-        """
-        write = Write(bind(sql, self._schema), parameters, is_repeatable, [])
-        deadline, owner = call_deadline(self._timeout), object()
-        try:
-            for places, key in ((self._lines, line), (self._writes, "")):
-                if not await places.acquire(key, owner, deadline.remaining()):
-                    raise self._expired()
-            return await self._run(self._fence.write, write, deadline)
-        finally:
-            self._writes.release("", owner)
-            self._lines.release(line, owner)
+    While no server can be reached it tries again: psycopg's pool would do so at longer and longer
+    intervals, then no more, and would log each attempt.
+    """
 
-    async def erase_results(self, user: str) -> None:
-        """Delete the answers in leases that may contain a user's id or text.
+    def __init__(self, client: PostgresClient) -> None:
+        self._client = client
 
-        Raises:
-            JazzmineError: they were not deleted within `timeout`.
-        """
-        while (await self.rows(ERASE_RESULTS, {"user": user}))[0][0]:
-            await sleep(_ERASURE_PAUSE)
-
-    async def _run(self, send: Work[T], statement: Read | Write, deadline: Deadline) -> T:
-        """Run a statement until its reply or the deadline, on one connection after another.
-
-        Args:
-            send: runs it on a connection.
-            statement: the statement.
-            deadline: when the call ends.
-        """
-        pauses: Iterator[float] | None = None
-        owner = object()
-        try:
-            if not await self._places.acquire("", owner, deadline.remaining()):
-                raise self._expired()
-            while True:
-                try:
-                    connection = await self._pool.acquire(deadline)
-                except psycopg.Error as error:
-                    failure = error
-                else:
-                    connection.deadline = deadline
-                    try:
-                        result: T = await send(connection, statement)
-                    except BaseException as error:
-                        failure = await self._give_back(connection, error)
-                    else:
-                        await self._pool.release(connection)
-                        return result
-                await self._recover(failure, pauses, deadline)
-                pauses = pauses or backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
-        finally:
-            self._places.release("", owner)
-
-    async def _give_back(self, connection: Connection, error: BaseException) -> psycopg.Error:
-        """Return what became of a statement that raised an error, and give its connection back.
-
-        Raises:
-            BaseException: the error, if it is not the driver's.
-        """
-        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        is_kept = is_idle and not is_disconnect(error)
-        if is_kept:
-            await self._pool.release(connection)
-        else:
-            self._pool.discard(connection, error)
-        if not isinstance(error, psycopg.Error):
-            raise error
-        if is_kept:
-            return error
-        lost = LostConnection(str(error))
-        lost.__cause__ = error
-        return lost
-
-    async def _delete_leases(self) -> None:
-        deadline = Deadline(min(_CLOSING_SECONDS, self._timeout))
-        connection = await self._pool.acquire(deadline)
-        connection.deadline = deadline
-        try:
-            parameters = {"store": self._connector.store}
-            await connection.run(bind(DELETE_ALL, self._schema), parameters, prepare=False)
-        except BaseException as error:
-            self._pool.discard(connection, error)
-            raise
-        await self._pool.release(connection)
-
-    async def _recover(
-        self, error: psycopg.Error, pauses: Iterator[float] | None, deadline: Deadline
-    ) -> None:
-        """Wait before another attempt at a call, or raise the error of the call.
-
-        Args:
-            error: that of an attempt.
-            pauses: None after the first attempt: the second one is made at once.
-            deadline: when the call ends.
-        """
-        cause = self._connector.failure or error
-        if isinstance(error, PoolClosed):
-            raise StoreClosedError("this store was closed during the call") from error
-        if isinstance(error, PoolTimeout) or deadline.expired:
-            raise self._exceeded(cause) from self._address.redacted(cause)
-        if not (
-            isinstance(error, LostConnection)
-            or is_transient(error)
-            or (is_conflict(error) and pauses is None)
-        ):
-            raise self._translated(error)
-        if pauses is not None:
-            seconds = next(pauses)
-            if seconds >= deadline.remaining():
-                raise self._exceeded(cause) from self._address.redacted(cause)
-            await sleep(seconds)
-
-    def _translated(self, error: Exception) -> Exception:
-        """Return our error for an error of the driver, which is its cause."""
-        failure = translated(error, self._address)
-        failure.__cause__ = self._address.redacted(error)
-        return failure
-
-    def _exceeded(self, cause: Exception) -> StoreUnavailableError:
-        return deadline_exceeded(cause, self._address, self._timeout)
-
-    def _expired(self) -> StoreUnavailableError:
-        return self._exceeded(PoolTimeout("other calls hold the connections or the conversation"))
+    async def connect(self, *_: object, **__: object) -> Connection:
+        while True:
+            try:
+                return await self._client.connect()
+            except psycopg.Error:
+                if self._client.is_closed:
+                    raise
+            await sleep(_RECONNECTING)

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from psycopg import errors
 from psycopg.errors import Diagnostic
 
-from jazzmine._sync.clients.postgres.connection import Connection
 from jazzmine._compat.sync_concurrency import Work, sleep
-from jazzmine.backends.postgres.functions import functions_of
-from jazzmine.backends.postgres.leases import WRONG_SETTINGS
 from jazzmine.backends.postgres.schema import (
     LONG_TRANSACTION,
     MAKE_SCHEMA,
     MAKE_VERSIONS,
-    MISSING_RIGHTS,
     NOTE_VERSION,
     READ_VERSION,
     SHORT_LOCKS,
     STATE,
-    STORED_FUNCTIONS,
     TRY_LOCK,
     Component,
     Migration,
     State,
     bind,
+    function_files,
     in_ms,
     migrations,
     quoted,
@@ -34,10 +31,11 @@ from jazzmine.backends.postgres.schema import (
 from jazzmine.backends.postgres.word_index import (
     EMPTY_TABLE,
     MAKE_TABLE,
-    MAKE_TRIGGER,
     NOTE_SEARCH,
     REMOVE_NOTE,
     REMOVE_TABLE,
+    REMOVE_TRIGGERS,
+    make_triggers,
     read_state,
 )
 from jazzmine.config import PostgresConfig
@@ -45,13 +43,14 @@ from jazzmine.deadline import Deadline, backoff
 from jazzmine.errors import ConfigurationError, StoreUnavailableError
 from jazzmine.search.index import SearchState
 
+if TYPE_CHECKING:
+    from jazzmine._sync.clients.postgres.client import Connection
+
 __all__ = [
     "bring_up_to_date",
     "change_search",
-    "check_rights",
-    "lacks_functions",
-    "lagging_sequences",
     "pending_migrations",
+    "search_language",
 ]
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ def pending_migrations(
 def bring_up_to_date(
     connection: Connection, config: PostgresConfig, component: Component
 ) -> bool:
-    """Apply the migrations that are missing, and check what a store needs of the server.
+    """Apply the migrations that are missing, and make the functions after them.
 
     Returns:
         whether there were any; only they may take longer than the connection's deadline.
@@ -88,14 +87,10 @@ def bring_up_to_date(
     """
     schema, timeout = config.schema, config.migration_timeout
     missing = bool(pending_migrations(connection, schema, component))
-    if missing or lacks_functions(connection, schema, component):
-        missing = True
+    if missing:
         # The server ends it in time, if it can be reached.
         connection.deadline = Deadline(timeout + config.timeout)
         _run_alone(connection, schema, timeout, lambda: _apply(connection, schema, component))
-    check_rights(connection, schema, component)
-    _check_settings(connection)
-    _mend_sequences(connection, schema, component)
     return missing
 
 
@@ -117,22 +112,19 @@ def change_search(
     schema = config.schema
 
     def change() -> None:
-        state = _state(connection, schema, component)
-        _, stored = _version(connection, schema, state, component)
-        if (stored and stored.language) == language:
+        stored = search_language(connection, schema, component)
+        if stored == language:
             return
         connection.run(bind(SHORT_LOCKS))
         if language is None:
-            connection.run(bind(REMOVE_TABLE, schema), prepare=False)
+            connection.run(bind(REMOVE_TRIGGERS + REMOVE_TABLE, schema), prepare=False)
             connection.run(bind(REMOVE_NOTE, schema, component.versions))
-        else:
-            table = MAKE_TABLE if stored is None else EMPTY_TABLE
-            connection.run(bind(table, schema), prepare=False)
-            noted = {"language": language}
-            connection.run(bind(NOTE_SEARCH, schema, component.versions), noted)
-        _make_functions(connection, schema, component)
-        if stored is None:
-            connection.run(bind(MAKE_TRIGGER, schema), prepare=False)
+            return
+        table = MAKE_TABLE if stored is None else EMPTY_TABLE
+        connection.run(bind(table, schema), prepare=False)
+        noted = {"language": language}
+        connection.run(bind(NOTE_SEARCH, schema, component.versions), noted)
+        connection.run(bind(make_triggers(language), schema), prepare=False)
 
     connection.deadline = Deadline(config.migration_timeout + config.timeout)
     _run_alone(connection, schema, config.migration_timeout, change)
@@ -172,7 +164,7 @@ def _run_alone(
                         change()
                         return
             if not is_waiting:
-                logger.warning(
+                logger.info(
                     "another session is using or changing the tables in schema %r of the database;"
                     " waiting for it, for %.0f s at most",
                     schema,
@@ -194,7 +186,7 @@ def _run_alone(
         raise ConfigurationError(
             f"schema {schema!r} holds an object that jazzmine did not make, and whose name it"
             f" needs: {error.diag.message_primary}; nothing was changed. Give jazzmine a schema of"
-            " its own, by the key 'schema'"
+            " its own, by the key 'schema'; `jazzmine adopt` copies what version 0.1 has stored"
         ) from error
 
 
@@ -211,121 +203,13 @@ def _log_warning(diagnostic: Diagnostic) -> None:
         logger.warning("%s", diagnostic.message_primary)
 
 
-def check_rights(connection: Connection, schema: str, component: Component) -> None:
-    """Raise if the role lacks a right that a store needs.
-
-    Raises:
-        ConfigurationError: the text has the right and the statement that grants it.
-    """
-    language = _language(connection, schema, component)
-    wanted = dict(component.rights)
-    if language is not None:
-        wanted["message_words"] = wanted["messages"]
-    pairs = [(table, right) for table, rights in wanted.items() for right in rights]
-    tables, rights = map(list, zip(*pairs, strict=True))
-    parameters = {
-        "schema": schema,
-        "tables": tables,
-        "privileges": rights,
-        "functions": [*component.functions, *_functions(component, schema, language)],
-    }
-    missing = connection.run(bind(MISSING_RIGHTS), parameters)
-    if not missing:
-        return
-    if gone := sorted({table for _, grant, table in missing if grant is None}):
-        raise ConfigurationError(
-            f"schema {schema!r} is up to date by its table {component.versions},"
-            f" but lacks tables: {', '.join(gone)}; restore them from a backup"
-        )
-    names = ", ".join(row[0] for row in missing)
-    grants = "; ".join(row[1] for row in missing)
-    raise ConfigurationError(f"the role lacks rights in schema {schema!r}: {names}. {grants}")
-
-
-def _check_settings(connection: Connection) -> None:
-    """Raise if the role's sessions have a setting with which a store would go wrong.
-
-    Raises:
-        ConfigurationError: the text has the statement that changes it.
-    """
-    parameters = {"pid": connection.info.backend_pid}
-    for role, name, value, needed in connection.run(bind(WRONG_SETTINGS), parameters):
-        raise ConfigurationError(
-            f"{name} of the role is {value!r}, and a store needs {needed!r}. A connection pooler"
-            " shares the sessions, so the store does not set it;"
-            f" ALTER ROLE {role} SET {name} = '{needed}' does"
-        )
-
-
-def _functions(
-    component: Component, schema: str, language: str | None
-) -> dict[str, tuple[str, str]]:
-    sources = component.sources if language is None else (*component.sources, "words")
-    return functions_of(schema, sources, language)
-
-
-def _language(connection: Connection, schema: str, component: Component) -> str | None:
+def search_language(connection: Connection, schema: str, component: Component) -> str | None:
+    """Return the language of the index of words, empty without stems; None if there is none."""
     if not component.has_messages:
         return None
     state = _state(connection, schema, component)
     _, search = _version(connection, schema, state, component)
     return None if search is None else search.language
-
-
-def lacks_functions(connection: Connection, schema: str, component: Component) -> bool:
-    """Return whether a function is missing, or names another schema than its own."""
-    made = _functions(component, schema, _language(connection, schema, component))
-    if not made:
-        return False
-    parameters = {"schema": schema, "functions": list(made)}
-    stored = set(connection.run(bind(STORED_FUNCTIONS), parameters))
-    return not {(name, body) for name, (_, body) in made.items()} <= stored
-
-
-def lagging_sequences(
-    connection: Connection, schema: str, component: Component
-) -> list[tuple[str, str]]:
-    """Return the tables whose rows have numbers that their sequence would give again.
-
-    Returns:
-        the name of each, and the statement that mends its sequence.
-
-    Raises:
-        ConfigurationError: the role may not read a sequence; the text has the `GRANT`.
-    """
-    if not component.lagging:
-        return []
-    rows = connection.run(bind(component.lagging, schema), prepare=False)
-    unreadable = [(table, grant) for table, may_read, grant in rows if not may_read]
-    if unreadable:
-        tables = ", ".join(table for table, _ in unreadable)
-        raise ConfigurationError(
-            f"the role may not read the sequences of these tables in schema {schema!r}, which may"
-            f" be behind copied rows: {tables}. {'; '.join(grant for _, grant in unreadable)}"
-        )
-    return [(table, statement) for table, _, statement in rows]
-
-
-def _mend_sequences(connection: Connection, schema: str, component: Component) -> None:
-    """Set sequences that were left behind when the rows were copied.
-
-    Raises:
-        ConfigurationError: the role may not; the text has the statement.
-    """
-    for table, statement in lagging_sequences(connection, schema, component):
-        try:
-            connection.run(bind(statement), prepare=False)
-        except errors.InsufficientPrivilege as error:
-            raise ConfigurationError(
-                f"the rows of the table {table} in schema {schema!r} were copied without its"
-                f" sequence, which would give their numbers again: {statement}"
-            ) from error
-        logger.warning(
-            "the sequence of the table %s in schema %r was behind its rows, which were copied"
-            " without it; it is set now",
-            table,
-            schema,
-        )
 
 
 def _apply(connection: Connection, schema: str, component: Component) -> None:
@@ -342,13 +226,11 @@ def _apply(connection: Connection, schema: str, component: Component) -> None:
         connection.run(bind(step.sql, schema), prepare=False)
         applied = {"version": step.version, "name": step.name}
         connection.run(bind(NOTE_VERSION, schema, component.versions), applied)
-    _make_functions(connection, schema, component)
-
-
-def _make_functions(connection: Connection, schema: str, component: Component) -> None:
-    made = _functions(component, schema, _language(connection, schema, component))
-    for definition, _ in made.values():
-        connection.run(bind(definition), prepare=False)
+    for functions in function_files(component):
+        connection.run(bind(functions, schema), prepare=False)
+    language = search_language(connection, schema, component)
+    if language is not None:
+        connection.run(bind(make_triggers(language), schema), prepare=False)
 
 
 def _state(connection: Connection, schema: str, component: Component) -> State:

@@ -1,19 +1,19 @@
--- The writes of a long-term memory. They are given items in the order of their paths, and lock rows in that
--- order, so that two calls never wait for each other. Each row is found by a query of its own, and always by
--- the index: what is planned while the table is small would go on reading all of it while it grows. An item
--- that has expired is not there.
+-- The writes of a long-term memory that read before they write. They are given items in the order of their paths,
+-- and lock rows in that order, so that two calls never wait for each other. Each row is found by a query of its
+-- own, and always by the index: what is planned while the table is small would go on reading all of it while it
+-- grows. An item that has expired is not there.
 
 -- Makes changes of different items, all of them or none. A change without a value is a deletion. Nothing
 -- is changed if one that is not of `any` item meets another revision than it expects: null is none.
 -- `vector` and `data` are parts of `bytes`: where each begins, from 1 on, and its length.
 --
 -- The answer is an array with, for each change, its revision and times, or whether there was an item to
--- delete; or an object with the index of a change that was not expected, and the revision item.
-CREATE FUNCTION $schema.jazzmine_change_items(changes json, are_any boolean, bytes bytea, $fence)
+-- delete; or an object with the index of a change that was not expected, and the revision of the item.
+
+CREATE OR REPLACE FUNCTION $schema.jazzmine_change_items(changes json, are_any boolean, bytes bytea)
     RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
 #variable_conflict use_column
 DECLARE
-    answer text;
     change record;
     item record;
     locked text[] := '{}';
@@ -29,107 +29,61 @@ BEGIN
         LOOP
             SELECT path, CASE WHEN coalesce(expires_at > extract(epoch FROM clock_timestamp()) * 1000, true)
                 THEN revision END AS revision
-            INTO item FROM $schema.memory_items
-            WHERE path = change.path
-                $scoped{AND (user_id = viewer OR expires_at <= extract(epoch FROM now()) * 1000)}
-            FOR UPDATE;
+            INTO item FROM $schema.memory_items WHERE path = change.path FOR UPDATE;
             IF item.revision IS DISTINCT FROM change.expected AND NOT change.is_any THEN
-                answer := json_build_object('index', change.position - 1, 'revision', item.revision);
-                EXIT;
+                RETURN json_build_object('index', change.position - 1, 'revision', item.revision);
             END IF;
             locked := locked || item.path;
         END LOOP;
     END IF;
-    IF answer IS NULL THEN
-        moment := extract(epoch FROM clock_timestamp()) * 1000;
-        FOR change IN
-            SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
-                value jsonb, user_id text, source_message_id text, expires_at bigint,
-                vector_at integer, vector_size integer, data_at integer, data_size integer)
-        LOOP
-            IF change.value IS NULL THEN
-                is_there := NULL;
-                DELETE FROM $schema.memory_items
-                WHERE path = change.path AND (change.is_any OR path = ANY(locked))
-                    $scoped{AND user_id = viewer}
-                RETURNING coalesce(expires_at > moment, true) INTO is_there;
-                outcomes := outcomes || coalesce(is_there, false)::text;
-            ELSE
-                $scoped{IF EXISTS (
-                    SELECT FROM $schema.memory_items
-                    WHERE path = change.path AND user_id IS DISTINCT FROM viewer
-                        AND coalesce(expires_at > moment, true))
-                THEN
-                    RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'memory_items',
-                        MESSAGE = change.path;
-                END IF;}
-                INSERT INTO $schema.memory_items AS stored (path, user_id, source_message_id,
-                    created_at, updated_at, expires_at, revision, value, vector, data)
-                VALUES (change.path, change.user_id, change.source_message_id, moment, moment,
-                    change.expires_at, nextval('$schema.memory_item_revisions'), change.value,
-                    substr(bytes, change.vector_at, change.vector_size),
-                    substr(bytes, change.data_at, change.data_size))
-                ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
-                    source_message_id = excluded.source_message_id,
-                    created_at = CASE WHEN stored.expires_at <= moment THEN moment
-                        ELSE stored.created_at END,
-                    -- Later than the change of another call, which this one has waited for.
-                    updated_at = greatest(moment, stored.updated_at), expires_at = excluded.expires_at,
-                    revision = nextval('$schema.memory_item_revisions'),
-                    value = excluded.value, vector = excluded.vector, data = excluded.data
-                WHERE (change.is_any OR stored.path = ANY(locked))
-                    $scoped{AND (stored.user_id = viewer OR stored.expires_at <= moment)}
-                RETURNING revision, created_at, updated_at INTO item;
-                IF NOT FOUND THEN
-                    IF row_security_active('$schema.memory_items')
-                        AND NOT EXISTS (SELECT FROM $schema.memory_items WHERE path = change.path)
-                    THEN -- a policy hides it
-                        RAISE EXCEPTION USING ERRCODE = 'JZ004', TABLE = 'memory_items',
-                            MESSAGE = change.path;
-                    END IF;
-                    -- Another call has stored an item where there was none: the client calls again.
-                    RAISE serialization_failure;
-                END IF;
-                outcomes := outcomes
-                    || format('[%s,%s,%s]', item.revision, item.created_at, item.updated_at);
-            END IF;
-        END LOOP;
-        answer := '[' || array_to_string(outcomes, ',') || ']';
-    END IF;
-    $finish(answer, NULL)
-END
-$body$;
-
--- Sets when items expire, each where the item has the revision still and has not expired, and answers how
--- many these are.
-CREATE FUNCTION $schema.jazzmine_renew_items(renewals json, $fence)
-    RETURNS text LANGUAGE plpgsql SET enable_seqscan = off AS $body$
-#variable_conflict use_column
-DECLARE
-    given record;
-    renewed bigint := 0;
-BEGIN
-    FOR given IN
-        SELECT * FROM json_to_recordset(renewals) AS one (path text, revision bigint, expires_at bigint)
+    moment := extract(epoch FROM clock_timestamp()) * 1000;
+    FOR change IN
+        SELECT * FROM json_to_recordset(changes) AS given (path text, is_any boolean,
+            value jsonb, user_id text, source_message_id text, expires_at bigint,
+            vector_at integer, vector_size integer, data_at integer, data_size integer)
     LOOP
-        UPDATE $schema.memory_items SET expires_at = given.expires_at
-        WHERE path = given.path AND revision = given.revision
-            $scoped{AND user_id = viewer}
-            AND coalesce(expires_at > extract(epoch FROM clock_timestamp()) * 1000, true);
-        renewed := renewed + FOUND::integer;
+        IF change.value IS NULL THEN
+            is_there := NULL;
+            DELETE FROM $schema.memory_items
+            WHERE path = change.path AND (change.is_any OR path = ANY(locked))
+            RETURNING coalesce(expires_at > moment, true) INTO is_there;
+            outcomes := outcomes || coalesce(is_there, false)::text;
+        ELSE
+            INSERT INTO $schema.memory_items AS stored (path, user_id, source_message_id,
+                created_at, updated_at, expires_at, revision, value, vector, data)
+            VALUES (change.path, change.user_id, change.source_message_id, moment, moment,
+                change.expires_at, nextval('$schema.memory_item_revisions'), change.value,
+                substr(bytes, change.vector_at, change.vector_size),
+                substr(bytes, change.data_at, change.data_size))
+            ON CONFLICT (path) DO UPDATE SET user_id = excluded.user_id,
+                source_message_id = excluded.source_message_id,
+                created_at = CASE WHEN stored.expires_at <= moment THEN moment
+                    ELSE stored.created_at END,
+                -- Later than the change of another call, which this one has waited for.
+                updated_at = greatest(moment, stored.updated_at), expires_at = excluded.expires_at,
+                revision = nextval('$schema.memory_item_revisions'),
+                value = excluded.value, vector = excluded.vector, data = excluded.data
+            WHERE change.is_any OR stored.path = ANY(locked)
+            RETURNING revision, created_at, updated_at INTO item;
+            IF NOT FOUND THEN
+                -- Another call has stored an item where there was none: the client calls again.
+                RAISE serialization_failure;
+            END IF;
+            outcomes := outcomes
+                || format('[%s,%s,%s]', item.revision, item.created_at, item.updated_at);
+        END IF;
     END LOOP;
-    $finish(renewed::text, NULL)
+    RETURN '[' || array_to_string(outcomes, ',') || ']';
 END
 $body$;
 
 -- Stores items with the times and the revisions that they have, of which `last` is the highest, in place
 -- of those at their paths. While another call takes revisions, it writes to the table: so none is lost when
 -- the sequence is set to a higher one.
-CREATE FUNCTION $schema.jazzmine_restore_items(items json, last_revision bigint, bytes bytea, $fence)
-    RETURNS text LANGUAGE plpgsql AS $body$
+
+CREATE OR REPLACE FUNCTION $schema.jazzmine_restore_items(items json, last_revision bigint, bytes bytea)
+    RETURNS void LANGUAGE plpgsql AS $body$
 #variable_conflict use_column
-DECLARE
-    restored bigint;
 BEGIN
     IF coalesce(pg_sequence_last_value('$schema.memory_item_revisions'), 0) < last_revision THEN
         LOCK TABLE $schema.memory_items IN SHARE ROW EXCLUSIVE MODE;
@@ -150,43 +104,5 @@ BEGIN
         updated_at = excluded.updated_at, expires_at = excluded.expires_at,
         revision = excluded.revision, value = excluded.value, vector = excluded.vector,
         data = excluded.data;
-    GET DIAGNOSTICS restored = ROW_COUNT;
-    $finish(restored::text, NULL)
-END
-$body$;
-
--- Deletes up to `size` items of a user, and answers how many: 0 if none was left at some moment. A query
--- that has waited for another call does not see what that has stored, so the next one looks again.
-CREATE FUNCTION $schema.jazzmine_erase_items(erased_user text, size bigint, $fence)
-    RETURNS text LANGUAGE plpgsql AS $body$
-#variable_conflict use_column
-DECLARE
-    erased bigint;
-BEGIN
-    LOOP
-        DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
-            SELECT path FROM $schema.memory_items WHERE user_id = erased_user
-            ORDER BY path LIMIT size FOR UPDATE));
-        GET DIAGNOSTICS erased = ROW_COUNT;
-        EXIT WHEN erased > 0
-            OR NOT EXISTS (SELECT FROM $schema.memory_items WHERE user_id = erased_user);
-    END LOOP;
-    $finish(erased::text, NULL)
-END
-$body$;
-
--- Deletes up to `size` expired items that no other call has locked, and answers how many.
-CREATE FUNCTION $schema.jazzmine_prune_items(size bigint, $fence)
-    RETURNS text LANGUAGE plpgsql AS $body$
-#variable_conflict use_column
-DECLARE
-    pruned bigint;
-    moment bigint := extract(epoch FROM clock_timestamp()) * 1000;
-BEGIN
-    DELETE FROM $schema.memory_items WHERE path = ANY(ARRAY(
-        SELECT path FROM $schema.memory_items WHERE expires_at <= moment $scoped{AND user_id = viewer}
-        ORDER BY expires_at LIMIT size FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS pruned = ROW_COUNT;
-    $finish(pruned::text, NULL)
 END
 $body$;

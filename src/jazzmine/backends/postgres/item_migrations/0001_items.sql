@@ -27,24 +27,6 @@ CREATE INDEX idx_items_expiry ON $schema.memory_items (expires_at) WHERE expires
 
 CREATE SEQUENCE $schema.memory_item_revisions;
 
--- Each role that opens a store compares the rows with the revisions that come next.
+-- `jazzmine doctor` compares the rows with the revisions that come next.
 
 GRANT SELECT ON SEQUENCE $schema.memory_item_revisions TO PUBLIC;
-
--- The leases of the connections that write: a message store in the same schema has made them already.
-
-DO $leases$
-BEGIN
-    IF to_regclass('$schema.jazzmine_migrations') IS NULL THEN
-        CREATE UNLOGGED TABLE $schema.jazzmine_leases (
-            id         bigint      PRIMARY KEY,
-            store      bigint      NOT NULL,
-            made_at    timestamptz NOT NULL DEFAULT now(),
-            is_retired boolean     NOT NULL DEFAULT false,
-            calls      bigint      NOT NULL DEFAULT 0,
-            result     text,
-            users      text[]
-        ) WITH (fillfactor = 50);
-    END IF;
-END
-$leases$;

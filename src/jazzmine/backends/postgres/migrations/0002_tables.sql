@@ -1,5 +1,4 @@
--- The tables, those of jazzmine 0.1 aside, which exist already, and their indexes.
--- "seq" is the order in which ids were first stored.
+-- The tables and their indexes. "seq" is the order in which ids were first stored.
 
 $created_tables
 

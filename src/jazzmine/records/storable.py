@@ -1,0 +1,196 @@
+"""Make storable values of whatever a program hands over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import to_jsonable_python
+
+from jazzmine.records.base import Record
+from jazzmine.records.types import MAX_INT, MIN_INT, plain_json
+
+__all__ = ["MAX_VALUE", "fitted", "storable_copy", "storable_json", "storable_text"]
+
+# How many characters of one value are kept.
+MAX_VALUE = 50_000
+
+# The JSON of a record that holds many values stays below this. MongoDB, which takes 16 MiB, needs
+# up to six times the length of the JSON for a list of numbers.
+_MAX_RECORD = 2_000_000
+
+# A value is stored some levels deep in the metadata of a message, which has 64 in all.
+_FIRST_LEVEL, _MAX_LEVELS = 9, 56
+
+# A text is not cut to less than this.
+_SHORT = 100
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+def storable_text(value: object, limit: int = MAX_VALUE) -> str:
+    """Return any value as text that every store can hold; None is no text.
+
+    Args:
+        value: the value, which becomes its `str()`; half of an emoji becomes U+FFFD.
+        limit: how many characters to keep; a text that was cut says how many there were more.
+    """
+    text = "" if value is None else _text(value)
+    if len(text) > limit:
+        note = f"… [{len(text) - limit:,} characters cut]"
+        text = text[: limit - len(note)] + note
+    return text
+
+
+def storable_json(value: object, limit: int = MAX_VALUE) -> Any:
+    """Return a copy of any value as JSON that every store can hold; nothing is raised.
+
+    What JSON cannot hold becomes text: NaN, integers beyond 64 bits, dates, objects. Sets become
+    lists, bytes base64, keys text, half of an emoji U+FFFD. Iterators are not consumed.
+
+    Args:
+        value: the value.
+        limit: how many characters of it are kept, as JSON. Of a longer value, long texts are cut
+            first, then the last elements; what is cut is said in its place.
+    """
+    if value is None or (isinstance(value, str) and not isinstance(value, Enum)):
+        return value and storable_text(value, limit)
+    try:
+        plain = plain_json(value, _FIRST_LEVEL)
+        if len(repr(plain)) <= limit:
+            return plain
+    except Exception:  # what a program's own class raises, too
+        pass
+    try:
+        copier = _Copier(limit)
+        copied = copier.copy(value, 0)
+        return _Copier(limit * 9 // 10, share=2).copy(value, 0) if copier.has_cut else copied
+    except Exception:
+        return storable_text(value, limit)
+
+
+def storable_copy(record: AnyRecord, limit: int) -> AnyRecord:
+    """Return a copy of a record; what was put into it in place is made storable, and cut."""
+    fields = {name: storable_json(value, limit) for name, value in record}
+    return type(record).model_validate(fields)
+
+
+def fitted(build: Callable[[int | None], AnyRecord], values: int) -> AnyRecord:
+    """Return a record that every store can hold.
+
+    Args:
+        build: makes the record, with at most so many characters of each value; None at first,
+            for values that are as they were made storable.
+        values: how many values it has.
+    """
+    limit: int | None = None
+    while True:
+        try:
+            record = build(limit)
+            size = values * (MAX_VALUE if limit is None else limit)
+            if size <= _MAX_RECORD or len(record.model_dump_json()) <= _MAX_RECORD:
+                return record
+        except ValidationError:  # something was put into it in place
+            if limit is not None:
+                raise
+        limit = MAX_VALUE if limit is None else limit // 2
+
+
+class _Copier:
+    """Copies a value until a number of characters is reached.
+
+    Args:
+        left: how many characters of JSON the copy may have.
+        share: 2 if a text may have half of those that are left, and 1 if all.
+    """
+
+    def __init__(self, left: int, share: int = 1) -> None:
+        self.has_cut = False
+        self._left = left
+        self._share = share
+        self._path: set[int] = set()
+
+    def copy(self, value: Any, depth: int) -> Any:
+        if isinstance(value, Enum):
+            return self.copy(value.value, depth + 1)
+        if value is None or isinstance(value, (bool, int, float)):
+            return self._copy_scalar(value)
+        is_open = depth < _MAX_LEVELS and id(value) not in self._path
+        if isinstance(value, (str, Iterator)) or not is_open:
+            return self._copy_text(value)
+        if isinstance(value, (Mapping, list, tuple, set, frozenset)):
+            self._path.add(id(value))
+            copied: Any = (
+                self._copy_fields(value, depth + 1)
+                if isinstance(value, Mapping)
+                else self._copy_items(value, depth + 1)
+            )
+            self._path.discard(id(value))
+            return copied
+        try:
+            plain = to_jsonable_python(value, serialize_unknown=True, bytes_mode="base64")
+        except (ValueError, RecursionError):
+            plain = _text(value)
+        return self.copy(plain, depth + 1)
+
+    def _copy_items(self, value: Any, depth: int) -> list[Any]:
+        copied: list[Any] = []
+        for item in sorted(value, key=_text) if isinstance(value, (set, frozenset)) else value:
+            if self._left <= 0:
+                copied.append(f"[{len(value) - len(copied):,} more cut]")
+                break
+            self._spend(2)
+            copied.append(self.copy(item, depth))
+        return copied
+
+    def _copy_fields(self, value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+        copied: dict[str, Any] = {}
+        for name, item in value.items():
+            if self._left <= 0:
+                copied["…"] = f"[{len(value) - len(copied):,} more cut]"
+                break
+            key = self._copy_text(name).replace("\0", "\ufffd")
+            while key in copied:  # {1: …, "1": …}
+                key += "'"
+            self._spend(4)
+            copied[key] = self.copy(item, depth)
+        return copied
+
+    def _copy_scalar(self, value: float | None) -> Any:
+        is_plain = value is None or isinstance(value, bool)
+        if isinstance(value, int) and not is_plain:
+            value, is_plain = int(value), MIN_INT <= value <= MAX_INT
+        elif isinstance(value, float):
+            value, is_plain = float(value), math.isfinite(value)
+        if not is_plain:
+            return self._copy_text(value)
+        self._spend(len(repr(value)))
+        return value
+
+    def _copy_text(self, value: object) -> str:
+        text = _text(value)
+        longest = max(self._left // self._share, _SHORT)
+        if len(text) > longest:
+            self.has_cut = True
+            text = storable_text(text, longest)
+        self._spend(len(text) + 2)
+        return text
+
+    def _spend(self, characters: int) -> None:
+        self._left -= characters
+        self.has_cut = self.has_cut or self._left < 0
+
+
+def _text(value: object) -> str:
+    """Return the `str()` of a value without halves of emojis."""
+    if type(value) is str and value.isascii():
+        return value
+    try:
+        text = hex(value) if isinstance(value, int) and value.bit_length() > 4096 else str(value)
+        # Two halves that belong together become one character.
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    except Exception:
+        return f"<{type(value).__qualname__}>"

@@ -1,0 +1,146 @@
+"""All records of a store, as programs that show or move a whole store read and write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine import Conversation, IntegrityError, Message, NotFoundError, TurnTrace
+from jazzmine.core.message_store import MessageStore
+from jazzmine.records.base import RecordKind, Snapshot, snapshot
+from tests.behaviour.apis import Api
+from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
+
+
+async def all_of(api: Api, store: MessageStore, kind: RecordKind, size: int = 2) -> list[Any]:
+    return [
+        record
+        async for batch in api.internal("message_store.transfer").iter_records(store, kind, size)
+        for record in batch
+    ]
+
+
+async def store_many(
+    store: MessageStore,
+    conversations: list[Conversation] | None = None,
+    messages: list[Message] | None = None,
+    traces: list[TurnTrace] | None = None,
+) -> None:
+    await store.backend.store_many(
+        [snapshot(one, Conversation) for one in conversations or []],
+        [snapshot(one, Message) for one in messages or []],
+        [snapshot(one, TurnTrace) for one in traces or []],
+    )
+
+
+# Reading
+
+
+@pytest.mark.parametrize("kind", ["conversations", "messages", "traces"])
+async def test_an_empty_store_has_no_records(
+    api: Api, store: MessageStore, kind: RecordKind
+) -> None:
+    assert await all_of(api, store, kind) == []
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+async def test_records_come_in_the_order_in_which_their_ids_were_first_stored(
+    api: Api,
+    store: MessageStore,
+) -> None:
+    for number, name in enumerate(["c", "a", "b"]):
+        await store.store_conversation(conversation(name, last_updated_at=NOW - number))
+        await store.store_message(message(f"m{name}", conversation_id=name, timestamp=NOW - number))
+        await store.store_turn_trace(
+            trace(f"m{name}", conversation_id=name, started_at_ms=NOW - number)
+        )
+    await store.store_conversation(conversation("c", title="changed"))
+    await store.store_message(message("mc", conversation_id="c", original_content="changed"))
+
+    assert ids(await all_of(api, store, "conversations")) == ["c", "a", "b"]
+    assert ids(await all_of(api, store, "messages")) == ["mc", "ma", "mb"]
+    assert ids(await all_of(api, store, "traces")) == [f"trace-of-m{name}" for name in "cab"]
+
+
+@pytest.mark.each_value
+async def test_batches_hold_no_more_than_asked_for(api: Api, chat: MessageStore) -> None:
+    await chat.store_messages(messages(*map(str, range(7))))
+
+    sizes = [
+        len(batch)
+        async for batch in api.internal("message_store.transfer").iter_records(chat, "messages", 3)
+    ]
+
+    assert max(sizes) <= 3
+    assert sum(sizes) == 7
+
+
+@pytest.mark.smoke
+async def test_all_conversations_are_listed_newest_first(store: MessageStore) -> None:
+    await store.store_conversation(conversation("old", user_id="u1", last_updated_at=NOW - 1))
+    await store.store_conversation(conversation("same", user_id="u2", agent_id="a2"))
+    await store.store_conversation(conversation("later", user_id="u3"))
+
+    first = await store.get_conversations(limit=2)
+
+    assert ids(first) == ["later", "same"]
+    assert ids(await store.get_conversations(after="same")) == ["old"]
+    assert await store.get_conversations(limit=5, after="old") == []
+    with pytest.raises(NotFoundError):
+        await store.get_conversations(limit=5, after="unknown")
+
+
+# Writing
+
+
+@pytest.mark.smoke
+async def test_many_records_are_stored_in_their_order(api: Api, store: MessageStore) -> None:
+    names = ["z", "y", "x", "a"]
+    conversations = [conversation(name) for name in names]
+    told = [message(f"m{name}", conversation_id=name) for name in names]
+    traced = [full_trace(f"m{name}", conversation_id=name) for name in names]
+
+    await store_many(store, conversations, told, traced)
+    await store_many(store, conversations, told, traced)
+
+    assert await all_of(api, store, "conversations") == conversations
+    assert await all_of(api, store, "messages") == told
+    assert await all_of(api, store, "traces") == traced
+
+
+async def test_many_records_replace_those_that_are_stored(api: Api, chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+    await chat.store_turn_trace(trace("m1"))
+
+    again = [trace("m2"), trace("m1", id="another")]
+    await store_many(chat, [conversation(title="new")], [message("m2", intent="new")], again)
+
+    assert (await all_of(api, chat, "conversations"))[0].title == "new"
+    assert [one.intent for one in await all_of(api, chat, "messages")] == ["unknown", "new"]
+    assert await all_of(api, chat, "traces") == again
+
+
+@pytest.mark.parametrize(
+    "records",
+    [{"messages": [message(conversation_id="unknown")]}, {"traces": [trace("unknown")]}],
+    ids=["message", "trace"],
+)
+async def test_many_records_without_their_owner_are_refused(
+    chat: MessageStore, records: dict[str, Any]
+) -> None:
+    with pytest.raises(IntegrityError):
+        await store_many(chat, **records)
+
+
+async def test_a_snapshot_of_a_record_that_was_read_can_be_stored(
+    api: Api, chat: MessageStore
+) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+    await chat.delete_message("m1")
+    (there,) = await all_of(api, chat, "messages")
+
+    await chat.backend.store_many([], [Snapshot(there)], [])
+
+    assert await all_of(api, chat, "messages") == [there]

@@ -1,0 +1,124 @@
+"""Concurrent calls of one store, and of two stores on the same data, are independent."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine import IntegrityError
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import conversation, ids, message, messages, trace
+
+pytestmark = pytest.mark.smoke
+
+
+async def test_messages_stored_at_once_are_all_stored(api: Api, chat: MessageStore) -> None:
+    names = [f"m{number:02}" for number in range(30)]
+
+    await api.gather(*(lambda m=m: chat.store_message(m) for m in messages(*names)))
+
+    stored = await chat.get_messages_by_conversation_id("c1")
+    assert sorted(ids(stored)) == names
+
+
+async def test_a_refused_write_does_not_fail_the_others_in_its_batch(
+    api: Api,
+    chat: MessageStore,
+) -> None:
+    calls = [message("m1"), message("lost", conversation_id="nowhere"), message("m2")]
+
+    outcomes = await api.settle(*(lambda m=m: chat.store_message(m) for m in calls))
+
+    assert [type(outcome) for outcome in outcomes] == [type(None), IntegrityError, type(None)]
+    assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == ["m1", "m2"]
+
+
+async def test_of_writes_to_one_id_at_once_a_single_complete_one_remains(
+    api: Api,
+    chat: MessageStore,
+) -> None:
+    versions = [message(original_content=text, intent=text) for text in "abcdefgh"]
+
+    await api.gather(*(lambda m=m: chat.store_message(m) for m in versions))
+
+    stored = await chat.get_messages_by_conversation_id("c1")
+    assert len(stored) == 1
+    assert stored[0] in versions
+
+
+async def test_turns_stored_at_once_are_each_stored_completely(
+    api: Api, chat: MessageStore
+) -> None:
+    names = [f"m{number}" for number in range(12)]
+
+    await api.gather(
+        *(
+            lambda name=name: chat.store_turn(
+                conversation=conversation(), messages=[message(name)], trace=trace(name)
+            )
+            for name in names
+        )
+    )
+
+    assert sorted(ids(await chat.get_messages_by_ids(names))) == sorted(names)
+    traces = await chat.get_turn_traces_by_conversation_id("c1")
+    assert sorted(found.message_id for found in traces) == sorted(names)
+
+
+async def test_a_reader_sees_all_of_a_batch_or_nothing_of_it(api: Api, chat: MessageStore) -> None:
+    batches = [messages(*(f"{batch}{number}" for number in range(10))) for batch in "abcdef"]
+    writes = [lambda batch=batch: chat.store_messages(batch) for batch in batches]
+    reads = [lambda: chat.get_messages_by_conversation_id("c1")] * len(writes)
+
+    mixed = [call for pair in zip(writes, reads, strict=True) for call in pair]
+    outcomes = await api.gather(*mixed)
+
+    seen = [len(outcome) for outcome in outcomes if outcome is not None]
+    assert len(seen) == len(reads)
+    assert [count % 10 for count in seen] == [0] * len(reads)
+
+
+async def test_of_deletions_at_once_one_finds_the_message(api: Api, chat: MessageStore) -> None:
+    await chat.store_message(message())
+
+    found = await api.gather(*[lambda: chat.delete_message("m1")] * 5)
+
+    assert sorted(found) == [False, False, False, False, True]
+
+
+async def test_no_message_outlives_the_conversation_deleted_beside_it(
+    api: Api, chat: MessageStore
+) -> None:
+    names = [f"m{number}" for number in range(10)]
+    writes = [lambda m=m: chat.store_message(m) for m in messages(*names)]
+
+    await api.settle(*writes[:5], lambda: chat.delete_conversation("c1"), *writes[5:])
+
+    assert await chat.get_conversation_by_id("c1") is None
+    assert await chat.get_messages_by_ids(names) == []
+    assert await chat.get_messages_by_user_id("u1") == []
+
+
+async def test_two_stores_that_write_at_once_lose_nothing(
+    api: Api, chat: MessageStore, config: Config
+) -> None:
+    async with await api.MessageStore.initialize(config) as other:
+        ours = [lambda m=m: chat.store_message(m) for m in messages(*"abcdef")]
+        theirs = [lambda m=m: other.store_message(m) for m in messages(*"ghijkl")]
+
+        await api.gather(*ours, *theirs)
+
+        assert sorted(ids(await chat.get_messages_by_conversation_id("c1"))) == [*"abcdefghijkl"]
+        assert sorted(ids(await other.get_messages_by_user_id("u1"))) == [*"abcdefghijkl"]
+
+
+async def test_a_store_reads_the_writes_of_another_on_the_same_data(
+    api: Api, chat: MessageStore, config: Config
+) -> None:
+    async with await api.MessageStore.initialize(config) as other:
+        await chat.store_message(message())
+
+        assert await other.get_message_by_id("m1") == message()
+        await other.flag_message("m1")
+        assert await chat.get_message_by_id("m1") == message(is_flagged=True)

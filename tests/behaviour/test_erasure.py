@@ -1,0 +1,359 @@
+"""A user's records are erased everywhere, and nobody else's; old conversations are deleted."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from jazzmine import Erasure, IntegrityError, TraceFilter
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    full_message,
+    full_trace,
+    ids,
+    message,
+    messages,
+    trace,
+)
+from tests.behaviour.stored import everything
+
+ANN, BOB = "ann-9f3c", "bob-71aa"
+ANNS_WORDS, BOBS_WORDS = "the secret of Ann", "the words of Bob"
+
+
+def counts(erasure: Erasure) -> tuple[int, int, int]:
+    return erasure.conversations, erasure.messages, erasure.traces
+
+
+async def fill(store: MessageStore) -> None:
+    """Have two users in each other's conversations, and traces that name the other one."""
+    for user, words, other, others_words in (
+        (ANN, ANNS_WORDS, BOB, BOBS_WORDS),
+        (BOB, BOBS_WORDS, ANN, ANNS_WORDS),
+    ):
+        owner = f"of-{user[:3]}"
+        await store.store_conversation(conversation(owner, user_id=user, title=words))
+        mine = full_message(f"{owner}-1", words, conversation_id=owner, user_id=user)
+        his = full_message(f"{owner}-2", others_words, conversation_id=owner, user_id=other)
+        # The second of Bob's messages stands in the conversation of Ann's, and has her trace.
+        last = message(f"{owner}-3", conversation_id=owner, user_id=BOB, original_content="bye")
+        await store.store_messages([mine, his, last])
+        for said, named in ((mine, user), (his, other), (last, ANN)):
+            text = ANNS_WORDS if named == ANN else BOBS_WORDS
+            traced = full_trace(said.id, text, conversation_id=owner, user_id=named)
+            await store.store_turn_trace(traced)
+
+
+@pytest.mark.smoke
+async def test_nothing_of_the_user_is_left(config: Config, store: MessageStore) -> None:
+    await fill(store)
+    assert ANN.encode() in everything(config)
+    assert ANNS_WORDS.encode() in everything(config)
+
+    erasure = await store.erase_user(ANN)
+
+    assert ANN.encode() not in everything(config)
+    assert ANNS_WORDS.encode() not in everything(config)
+    # Ann's conversation with three messages; in Bob's one message of hers, and her two traces.
+    assert counts(erasure) == (1, 4, 5)
+
+
+async def test_what_others_have_in_their_own_conversations_stays(
+    api: Api, config: Config, store: MessageStore
+) -> None:
+    await fill(store)
+
+    await store.erase_user(ANN)
+
+    async with await api.MessageStore.initialize(config) as other:
+        for one in (store, other):
+            kept = await one.get_messages_by_conversation_id("of-bob")
+            assert ids(kept) == ["of-bob-1", "of-bob-3"]
+            assert ids(await one.get_conversations_by_user_id(BOB)) == ["of-bob"]
+            assert ids(await one.find_turn_traces(TraceFilter())) == ["trace-of-of-bob-1"]
+            assert await one.get_conversation_by_id("of-ann") is None
+            assert await one.get_messages_by_user_id(ANN) == []
+
+
+async def test_erasing_again_finds_nothing(store: MessageStore) -> None:
+    await fill(store)
+
+    await store.erase_user(ANN)
+
+    assert counts(await store.erase_user(ANN)) == (0, 0, 0)
+    assert counts(await store.erase_user("nobody")) == (0, 0, 0)
+    assert counts(await store.erase_user(BOB)) == (1, 2, 1)
+
+
+async def test_an_erasure_says_when_it_was_done(store: MessageStore) -> None:
+    before = time.time_ns() // 1_000_000
+
+    erasure = await store.erase_user(ANN)
+
+    assert before <= erasure.erased_at <= time.time_ns() // 1_000_000
+
+
+async def test_a_popped_or_forked_message_is_erased_as_well(
+    config: Config, store: MessageStore
+) -> None:
+    await fill(store)
+    await store.fork_conversation("of-bob", conversation("copy", user_id=BOB))
+    await store.append_messages(
+        "of-ann", [message("m9", conversation_id="of-ann", original_content=ANNS_WORDS)]
+    )
+    assert await store.pop_message("of-ann") is not None
+
+    await store.erase_user(ANN)
+
+    assert ANN.encode() not in everything(config)
+    assert ANNS_WORDS.encode() not in everything(config)
+    assert len(await store.get_messages_by_conversation_id("copy")) == 2
+
+
+async def test_a_trace_that_names_the_user_goes_alone(chat: MessageStore) -> None:
+    await chat.store_message(message("m1"))
+    await chat.store_turn_trace(trace("m1", user_id=ANN))
+
+    assert counts(await chat.erase_user(ANN)) == (0, 0, 1)
+    assert await chat.get_messages_by_conversation_id("c1") == [message("m1")]
+
+
+async def test_more_records_than_one_transaction_deletes_are_erased(store: MessageStore) -> None:
+    for number in range(3):
+        await store.store_conversation(conversation(f"c{number}", user_id=ANN))
+    await store.store_conversation(conversation("other", user_id=BOB))
+    many = [
+        message(f"{owner}-{number}", conversation_id=owner, user_id=user)
+        for owner, user in (("c0", BOB), ("c1", ANN), ("other", ANN))
+        for number in range(150)
+    ]
+    await store.store_messages(many)
+
+    assert counts(await store.erase_user(ANN)) == (3, 450, 0)
+    assert await store.get_messages_by_user_id(BOB) == []
+    assert ids(await store.get_conversations_by_user_id(BOB)) == ["other"]
+
+
+async def test_a_user_is_known_again_after_the_erasure(store: MessageStore) -> None:
+    await fill(store)
+    await store.erase_user(ANN)
+
+    await store.get_or_create_conversation(conversation("of-ann", user_id=ANN))
+    await store.append_messages("of-ann", [message("m1", conversation_id="of-ann", user_id=ANN)])
+
+    assert ids(await store.get_messages_by_user_id(ANN)) == ["m1"]
+
+
+@pytest.mark.smoke
+async def test_others_write_during_an_erasure(
+    api: Api, config: Config, store: MessageStore
+) -> None:
+    await fill(store)
+    given = [message(f"m{number}", conversation_id="of-bob", user_id=BOB) for number in range(20)]
+
+    async with await api.MessageStore.initialize(config) as other:
+        await api.gather(
+            lambda: store.erase_user(ANN),
+            *(lambda one=one: other.append_messages("of-bob", [one]) for one in given),
+        )
+
+    found = await store.get_messages_by_conversation_id("of-bob")
+    assert sorted(ids(found)) == sorted(["of-bob-1", "of-bob-3", *ids(given)])
+
+
+# Retention
+
+
+@pytest.mark.smoke
+async def test_conversations_older_than_a_time_are_deleted(store: MessageStore) -> None:
+    for name, time_ in (("new", NOW + 1), ("at", NOW), ("old", NOW - 1), ("older", NOW - 2)):
+        await store.store_conversation(conversation(name, last_updated_at=time_))
+        await store.store_message(message(f"in-{name}", conversation_id=name, timestamp=0))
+        await store.store_turn_trace(trace(f"in-{name}", conversation_id=name))
+
+    assert await store.prune_conversations(before=NOW) == 2
+    assert await store.prune_conversations(before=NOW) == 0
+
+    assert ids(await store.get_conversations_by_user_id("u1")) == ["new", "at"]
+    assert sorted(ids(await store.get_messages_by_user_id("u1"))) == ["in-at", "in-new"]
+    assert len(await store.find_turn_traces(TraceFilter())) == 2
+
+
+@pytest.mark.parametrize(("timestamp", "pruned"), [(NOW - 1, 1), (NOW, 0), (NOW + 1, 0)])
+async def test_a_conversation_with_a_message_since_then_stays(
+    store: MessageStore, timestamp: int, pruned: int
+) -> None:
+    await store.store_conversation(conversation("c1", last_updated_at=NOW - 9))
+    await store.store_messages(
+        [message("m1", timestamp=timestamp, is_flagged=True), message("m2", timestamp=NOW - 5)]
+    )
+
+    assert await store.prune_conversations(before=NOW) == pruned
+    assert len(await store.get_messages_by_conversation_id("c1")) == (0 if pruned else 2)
+
+
+async def test_the_oldest_are_deleted_first_up_to_a_limit(store: MessageStore) -> None:
+    ages = [3, 1, 4, 5, 2]
+    for age in ages:
+        await store.store_conversation(conversation(f"c{age}", last_updated_at=NOW - age))
+    # Conversations that stay are passed over.
+    await store.store_message(message("m1", conversation_id="c5"))
+
+    assert await store.prune_conversations(before=NOW, limit=2) == 2
+    assert ids(await store.get_conversations_by_user_id("u1")) == ["c1", "c2", "c5"]
+    assert await store.prune_conversations(before=NOW, limit=0) == 0
+    assert await store.prune_conversations(before=NOW, limit=9) == 2
+    assert ids(await store.get_conversations_by_user_id("u1")) == ["c5"]
+
+
+async def test_more_conversations_than_one_transaction_deletes_are_pruned(
+    store: MessageStore,
+) -> None:
+    for number in range(50):
+        await store.store_conversation(conversation(f"c{number}", last_updated_at=number))
+
+    assert await store.prune_conversations(before=45, limit=2**70) == 45
+    assert len(await store.get_conversations_by_user_id("u1")) == 5
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("before", [-(10**30), 10**30, 0, -5])
+async def test_any_time_is_a_bound(store: MessageStore, before: int) -> None:
+    await store.store_conversation(conversation("c1", last_updated_at=-7))
+    await store.store_conversation(conversation("c2"))
+
+    pruned = await store.prune_conversations(before=before)
+
+    assert pruned == sum(time_ < before for time_ in (-7, NOW))
+
+
+@pytest.mark.parametrize("wrong", [None, 1.0, "2026-01-01", True])
+async def test_a_bound_is_an_integer(store: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="before must be an int"):
+        await store.prune_conversations(before=wrong)
+    with pytest.raises(TypeError, match="limit must be an int"):
+        await store.prune_conversations(before=1, limit=wrong)
+
+
+async def test_a_negative_limit_is_refused(store: MessageStore) -> None:
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        await store.prune_conversations(before=1, limit=-1)
+
+
+async def test_a_conversation_that_goes_on_meanwhile_is_pruned_whole_or_stays(
+    api: Api, config: Config, store: MessageStore
+) -> None:
+    names = [f"c{number}" for number in range(12)]
+    for name in names:
+        await store.store_conversation(conversation(name, last_updated_at=NOW - 9))
+        old = messages(f"{name}-1", conversation_id=name, timestamp=NOW - 9)
+        await store.store_messages(old)
+
+    async def go_on(other: MessageStore, name: str) -> bool:
+        try:
+            await other.append_messages(name, [message(f"{name}-2", conversation_id=name)])
+        except IntegrityError:
+            return False
+        return True
+
+    async with await api.MessageStore.initialize(config) as other:
+        outcomes: list[Any] = await api.gather(
+            lambda: store.prune_conversations(before=NOW),
+            *(lambda name=name: go_on(other, name) for name in names),
+        )
+
+    pruned, went_on = outcomes[0], outcomes[1:]
+    assert pruned == went_on.count(False)
+    for name, alive in zip(names, went_on, strict=True):
+        found = ids(await store.get_messages_by_conversation_id(name))
+        assert found == ([f"{name}-1", f"{name}-2"] if alive else [])
+
+
+async def fill_long(store: MessageStore, *names: str) -> list[str]:
+    """Store old conversations with more records than one step deletes; return the first's ids."""
+    for number, name in enumerate(names):
+        await store.store_conversation(conversation(name, last_updated_at=number))
+        given = [message(f"{name}-{n:03}", conversation_id=name, timestamp=n) for n in range(LONG)]
+        await store.store_messages(given)
+        await store.store_turn_trace(trace(given[-1].id, conversation_id=name))
+    return [f"{names[0]}-{n:03}" for n in range(LONG)]
+
+
+LONG = 250
+WRITES_ALL_AT_ONCE = ("json", "toy")
+
+
+@pytest.mark.smoke
+async def test_a_long_conversation_is_pruned_in_steps_its_oldest_messages_first(
+    config: Config, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = await fill_long(store, "c1", "c2")
+    prune, left = store.backend.prune, [len(given)]
+
+    async def step(*args: Any) -> Any:
+        result = await prune(*args)
+        found = ids(await store.get_messages_by_conversation_id("c1"))
+        assert found == given[len(given) - len(found) :]
+        assert (await store.get_conversation_by_id("c1") is None) <= (found == [])
+        left.append(len(found))
+        return result
+
+    monkeypatch.setattr(store.backend, "prune", step)
+    assert await store.prune_conversations(before=LONG, limit=1) == 1
+
+    if config["storage"] not in WRITES_ALL_AT_ONCE:
+        assert all(before - after <= 200 for before, after in pairwise(left))
+    assert await store.get_conversation_by_id("c1") is None
+    assert len(await store.get_messages_by_conversation_id("c2")) == LONG
+    assert ids(await store.find_turn_traces(TraceFilter())) == ids([trace("c2-249")])
+
+
+async def test_a_conversation_that_goes_on_between_two_steps_keeps_the_rest(
+    api: Api, config: Config, store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = await fill_long(store, "c1")
+    prune, later = store.backend.prune, message("later", conversation_id="c1")
+
+    async def step(*args: Any) -> Any:
+        result = await prune(*args)
+        async with await api.MessageStore.initialize(config) as other:
+            with suppress(IntegrityError):
+                await other.append_messages("c1", [later], expected_last=given[-1])
+        return result
+
+    monkeypatch.setattr(store.backend, "prune", step)
+    pruned = await store.prune_conversations(before=NOW)
+
+    found = ids(await store.get_messages_by_conversation_id("c1"))
+    kept = found[:-1]
+    assert found == ([] if pruned else [*given[len(given) - len(kept) :], "later"])
+    assert pruned == (config["storage"] in WRITES_ALL_AT_ONCE)
+
+
+async def test_a_prune_that_failed_half_way_is_finished_by_the_next_one(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill_long(store, "c1")
+
+    async def fail_after(*args: Any) -> Any:
+        await prune(*args)
+        raise InterruptedError
+
+    prune = store.backend.prune
+    monkeypatch.setattr(store.backend, "prune", fail_after)
+    with pytest.raises(InterruptedError):
+        await store.prune_conversations(before=NOW)
+    monkeypatch.undo()
+    left = await store.get_messages_by_conversation_id("c1")
+
+    assert await store.prune_conversations(before=NOW) == bool(left)
+    assert await store.get_conversation_by_id("c1") is None
+    assert await store.find_turn_traces(TraceFilter()) == []

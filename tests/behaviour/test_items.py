@@ -1,0 +1,433 @@
+"""Items of a long-term memory: what is stored comes back, with a revision that never repeats."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.core.long_term_memory import (
+    ANY,
+    DeleteItem,
+    LongTermMemoryStore,
+    MemoryItem,
+    PutItem,
+)
+from jazzmine.errors import ConflictError
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Backend, Config
+from tests.behaviour.edge_values import KEYS, TEXTS, VALUES
+
+before_hooks = pytest.mark.before_hooks
+FACTS = ("users", "ann")
+
+
+def fact(key: str = "tea", **fields: Any) -> MemoryItem:
+    return MemoryItem(**{"namespace": FACTS, "key": key, "value": {"likes": key}, **fields})
+
+
+@pytest.mark.smoke
+async def test_an_item_comes_back_as_it_was_stored(items: LongTermMemoryStore) -> None:
+    item = fact(data=bytes(range(256)), user_id="ann", source_message_id="m1", expires_at=2**53)
+    earliest = time.time_ns() // 1_000_000 - 60_000
+
+    stored = await items.put(item)
+
+    assert stored == await items.get(FACTS, "tea")
+    assert stored.model_copy(update={"revision": 0, "created_at": 0, "updated_at": 0}) == item
+    assert stored.created_at == stored.updated_at
+    assert earliest < stored.created_at < earliest + 120_000
+
+
+async def test_an_item_that_is_not_stored_is_none(items: LongTermMemoryStore) -> None:
+    await items.put(fact())
+
+    assert await items.get(("users",), "tea") is None
+    assert await items.get((*FACTS, "x"), "tea") is None
+    assert await items.get(FACTS, "te") is None
+
+
+async def test_any_text_is_stored(items: LongTermMemoryStore) -> None:
+    for text in TEXTS:
+        # A path is in an index, where a back end may limit its length.
+        name = text[:200]
+        item = MemoryItem(
+            namespace=("a", name, "b"),
+            key=name,
+            value={"t": text},
+            user_id=text,
+            source_message_id=name,
+        )
+
+        stored = await items.put(item)
+
+        assert stored == await items.get(["a", name, "b"], name)
+        assert (stored.namespace, stored.key, stored.value) == (item.namespace, name, {"t": text})
+        assert await items.list_items(("a", name), user_id=text, source_message_id=name) == [stored]
+        assert await items.list_namespaces() == [("a", name, "b")]
+        assert await items.delete(("a", name, "b"), name)
+
+
+@pytest.mark.smoke
+async def test_any_value_is_stored_and_found_by(items: LongTermMemoryStore) -> None:
+    for value in VALUES:
+        stored = await items.put(fact(value={"v": value}))
+
+        found = await items.get(FACTS, "tea")
+
+        assert found is not None
+        assert repr(found.value["v"]) == repr(value) or found.value["v"] == value
+        assert type(found.value["v"]) is type(value)
+        assert await items.list_items(where={"v": value}) == [stored]
+
+
+async def test_any_key_of_a_value_is_stored_and_found_by(items: LongTermMemoryStore) -> None:
+    for key in KEYS:
+        stored = await items.put(fact(key=f"k{key}", value={key: 1}))
+
+        assert await items.list_items(where={key: 1.0}) == [stored]
+
+
+async def test_several_items_come_back_in_the_order_asked_for(items: LongTermMemoryStore) -> None:
+    tea, milk = await items.put(fact()), await items.put(fact("milk"))
+
+    found = await items.get_many([(FACTS, "milk"), (FACTS, "x"), (FACTS, "tea"), (FACTS, "milk")])
+
+    assert found == [milk, None, tea, milk]
+    assert await items.get_many([]) == []
+
+
+async def test_storing_again_keeps_the_time_of_creation(items: LongTermMemoryStore) -> None:
+    first = await items.put(fact())
+    second = await items.put(fact(value={"likes": "green tea"}))
+
+    assert second.revision > first.revision
+    assert second.created_at == first.created_at
+    assert second.updated_at >= first.updated_at
+    assert await items.get(FACTS, "tea") == second
+
+
+async def test_the_revisions_of_a_key_never_repeat(items: LongTermMemoryStore) -> None:
+    revisions = []
+    for _ in range(4):
+        revisions += [(await items.put(fact())).revision, (await items.put(fact())).revision]
+        assert await items.delete(FACTS, "tea")
+
+    assert len(set(revisions)) == len(revisions)
+    assert revisions == sorted(revisions)
+
+
+async def test_two_stores_give_no_revision_twice(
+    api: Api, item_backend: Backend, item_config: Config, items: LongTermMemoryStore
+) -> None:
+    if not item_backend.shared:
+        return
+    async with await api.LongTermMemoryStore.initialize(item_config) as other:
+        first = await items.put(fact())
+        await other.delete(FACTS, "tea")
+        second = await other.put(fact())
+        third = await items.put(fact(), expected_revision=second.revision)
+
+    assert first.revision < second.revision < third.revision
+    assert await items.get(FACTS, "tea") == third
+
+
+# Compare and set
+
+
+async def test_a_put_that_expects_the_stored_revision_is_done(items: LongTermMemoryStore) -> None:
+    first = await items.put(fact(), expected_revision=None)
+    second = await items.put(fact(), expected_revision=first.revision)
+
+    assert await items.get(FACTS, "tea") == second
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+@pytest.mark.parametrize("expected", [None, -1, 0, 2**70])
+async def test_a_write_that_expects_another_revision_changes_nothing(
+    items: LongTermMemoryStore, expected: int | None
+) -> None:
+    stored = await items.put(fact())
+
+    with pytest.raises(ConflictError, match=r"'tea' of \('users', 'ann'\) has revision"):
+        await items.put(fact(value={}), expected_revision=expected)
+    with pytest.raises(ConflictError):
+        await items.delete(FACTS, "tea", expected_revision=expected)
+
+    assert await items.list_items() == [stored]
+
+
+async def test_a_write_that_expects_an_item_where_there_is_none_is_refused(
+    items: LongTermMemoryStore,
+) -> None:
+    gone = await items.put(fact())
+    await items.delete(FACTS, "tea", expected_revision=gone.revision)
+
+    with pytest.raises(ConflictError, match="is not stored"):
+        await items.put(fact(), expected_revision=gone.revision)
+    with pytest.raises(ConflictError):
+        await items.delete(FACTS, "tea", expected_revision=gone.revision)
+
+    assert not await items.delete(FACTS, "tea")
+    assert not await items.delete(FACTS, "tea", expected_revision=None)
+    assert await items.list_items() == []
+
+
+async def test_of_writes_at_once_that_expect_one_revision_one_is_done(
+    api: Api,
+    items: LongTermMemoryStore,
+) -> None:
+    expected = None
+    for _ in range(4):
+        writes = [
+            partial(items.put, fact(value={"n": n}), expected_revision=expected) for n in range(6)
+        ]
+        results = await api.settle(*writes)
+        done = [one for one in results if isinstance(one, MemoryItem)]
+        refused = [one for one in results if isinstance(one, ConflictError)]
+        assert (len(done), len(refused)) == (1, 5), results
+        assert await items.get(FACTS, "tea") == done[0]
+        expected = done[0].revision
+
+
+@pytest.mark.smoke
+async def test_writes_at_once_to_one_key_have_revisions_of_their_own(
+    api: Api,
+    items: LongTermMemoryStore,
+) -> None:
+    results = await api.settle(*[partial(items.put, fact(value={"n": n})) for n in range(12)])
+
+    revisions = [one.revision for one in results if isinstance(one, MemoryItem)]
+    assert len(set(revisions)) == 12, results
+    found = await items.get(FACTS, "tea")
+    assert found is not None
+    assert found.revision == max(revisions)
+
+
+# Several changes
+
+
+@pytest.mark.smoke
+async def test_changes_are_made_together(items: LongTermMemoryStore) -> None:
+    old = await items.put(fact("old"))
+
+    tea, deleted, missing = await items.apply(
+        [PutItem(fact()), DeleteItem(FACTS, "old", old.revision), DeleteItem(["x"], "y")]
+    )
+
+    assert isinstance(tea, MemoryItem)
+    assert (deleted, missing) == (True, False)
+    assert await items.list_items() == [tea]
+    assert await items.apply([]) == []
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("refused", [PutItem(fact(), None), DeleteItem(FACTS, "gone", 7)])
+async def test_if_one_change_is_refused_none_is_made(
+    items: LongTermMemoryStore, refused: PutItem | DeleteItem
+) -> None:
+    tea, milk = await items.put(fact()), await items.put(fact("milk"))
+
+    with pytest.raises(ConflictError):
+        await items.apply(
+            [PutItem(fact("new")), DeleteItem(FACTS, "milk"), PutItem(fact("newer"), ANY), refused]
+        )
+
+    assert await items.list_items() == [milk, tea]
+
+
+async def test_many_changes_are_made_together(api: Api, items: LongTermMemoryStore) -> None:
+    puts = [PutItem(fact(f"{n:03}", value={"n": n}, data=b"x" * n), None) for n in range(300)]
+
+    stored = await items.apply(puts)
+
+    assert await items.list_items() == stored
+    # In another order: calls at once do not wait for each other.
+    writes = [partial(items.apply, batch) for batch in _orders(puts)]
+    assert not [one for one in await api.settle(*writes) if isinstance(one, BaseException)]
+
+
+def _orders(puts: list[PutItem]) -> list[list[PutItem]]:
+    some = [PutItem(put.item) for put in puts[:20]]
+    return [some, some[::-1], some[10:] + some[:10]]
+
+
+async def test_two_changes_of_one_item_are_refused(items: LongTermMemoryStore) -> None:
+    with pytest.raises(ValueError, match="one item"):
+        await items.apply([PutItem(fact()), DeleteItem(FACTS, "tea")])
+
+    assert await items.list_items() == []
+
+
+# Expiry
+
+
+@pytest.mark.smoke
+async def test_an_expired_item_is_not_there(items: LongTermMemoryStore) -> None:
+    expired = await items.put(fact(expires_at=1))
+    kept = await items.put(fact("kept", expires_at=time.time_ns() // 1_000_000 + 3_600_000))
+
+    assert await items.get(FACTS, "tea") is None
+    assert await items.get_many([(FACTS, "tea"), (FACTS, "kept")]) == [None, kept]
+    assert await items.list_items() == [kept]
+    assert await items.list_items(order="updated") == [kept]
+    assert [found.item for found in await items.search_items("tea kept")] == [kept]
+    with pytest.raises(ConflictError, match="is not stored"):
+        await items.put(fact(), expected_revision=expired.revision)
+    assert not await items.delete(FACTS, "tea")
+
+
+async def test_an_item_in_place_of_an_expired_one_is_new(items: LongTermMemoryStore) -> None:
+    expired = await items.put(fact(expires_at=1))
+    await items.put(fact("gone", expires_at=1))
+
+    stored = await items.put(fact(), expected_revision=None)
+
+    assert stored.revision > expired.revision
+    assert await items.get(FACTS, "tea") == stored
+    assert await items.list_namespaces() == [FACTS]
+    assert await items.list_namespaces(("gone",)) == []
+
+
+@pytest.mark.smoke
+async def test_renewed_items_have_another_end_and_are_the_same_otherwise(
+    items: LongTermMemoryStore,
+) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    stored = [
+        await items.put(fact(key, expires_at=end, data=b"x"))
+        for key, end in (("tea", later), ("milk", None), ("cup", later))
+    ]
+    ends = [later + 1, later + 2, None]
+    renewed = [
+        item.model_copy(update={"expires_at": end, "value": {"not": "stored"}})
+        for item, end in zip(stored, ends, strict=True)
+    ]
+
+    assert await items.renew(renewed) == 3
+
+    expected = [
+        item.model_copy(update={"expires_at": end}) for item, end in zip(stored, ends, strict=True)
+    ]
+    assert await items.get_many((item.namespace, item.key) for item in stored) == expected
+    assert await items.list_items(order="updated") == expected[::-1]
+    assert await items.renew(renewed) == 3
+    assert await items.renew([]) == 0
+    with pytest.raises(ValueError, match="given twice"):
+        await items.renew([stored[0], stored[0]])
+    with pytest.raises(TypeError):
+        await items.renew([PutItem(stored[0])])  # type: ignore[list-item]
+
+
+@pytest.mark.smoke
+async def test_what_was_changed_deleted_or_has_expired_is_not_renewed(
+    items: LongTermMemoryStore,
+) -> None:
+    later = time.time_ns() // 1_000_000 + 3_600_000
+    changed, deleted = await items.put(fact()), await items.put(fact("deleted"))
+    expired = await items.put(fact("expired", expires_at=1))
+    kept = await items.put(fact("kept"))
+    again = await items.put(fact(expires_at=later))
+    await items.delete(FACTS, "deleted")
+
+    end = {"expires_at": later + 1}
+    wanted = [one.model_copy(update=end) for one in (changed, deleted, expired, kept)]
+    assert await items.renew(wanted) == 1
+
+    assert await items.list_items() == [kept.model_copy(update=end), again]
+    assert await items.prune_expired() == 1
+
+
+# Copies
+
+
+async def test_what_a_caller_changes_is_not_stored(items: LongTermMemoryStore) -> None:
+    item = fact(value={"list": [1]})
+    stored = await items.put(item)
+
+    item.value["list"].append(2)
+    stored.value["list"].append(3)
+    found = await items.get(FACTS, "tea")
+    assert found is not None
+    found.value["list"].append(4)
+
+    again = await items.get(FACTS, "tea")
+    assert again is not None
+    assert again.value == {"list": [1]}
+
+
+# Arguments
+
+
+@before_hooks
+@pytest.mark.parametrize("namespace", ["users", None, {"users"}, ("users", 1), 7])
+async def test_a_namespace_that_is_no_tuple_of_texts_is_refused(
+    items: LongTermMemoryStore, namespace: Any
+) -> None:
+    with pytest.raises(TypeError):
+        await items.get(namespace, "k")
+    with pytest.raises(TypeError):
+        await items.delete(namespace, "k")
+    with pytest.raises(TypeError):
+        await items.list_items(namespace)
+
+
+@before_hooks
+@pytest.mark.parametrize("namespace", [(), ("a", ""), ("\ud800",), ("a",) * 17])
+async def test_a_namespace_that_cannot_be_stored_is_refused(
+    items: LongTermMemoryStore, namespace: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValidationError):
+        await items.get(namespace, "k")
+    with pytest.raises(ValidationError):
+        MemoryItem(namespace=namespace, key="k", value={})
+
+
+@before_hooks
+async def test_a_key_is_a_text_that_is_not_empty(items: LongTermMemoryStore) -> None:
+    with pytest.raises(ValidationError):
+        await items.get(FACTS, "")
+    with pytest.raises(TypeError):
+        await items.get(FACTS, {"$gt": ""})  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        fact(key="")
+
+
+@before_hooks
+@pytest.mark.parametrize("expected", ["1", 1.0, True, {}])
+async def test_an_expected_revision_is_an_integer(
+    items: LongTermMemoryStore, expected: Any
+) -> None:
+    with pytest.raises(TypeError):
+        await items.put(fact(), expected_revision=expected)
+
+
+@before_hooks
+async def test_arguments_of_other_types_are_refused(items: LongTermMemoryStore) -> None:
+    with pytest.raises(TypeError):
+        await items.put({"namespace": FACTS, "key": "k", "value": {}})  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        await items.apply([fact()])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="order"):
+        await items.list_items(order="newest")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="limit"):
+        await items.list_items(limit=-1)
+    with pytest.raises(TypeError):
+        await items.list_items(after="tea")  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        await items.search_items(None)  # type: ignore[arg-type]
+
+
+@before_hooks
+async def test_an_item_changed_in_place_is_checked_before_it_is_stored(
+    items: LongTermMemoryStore,
+) -> None:
+    item = fact()
+    item.value["nan"] = float("nan")
+
+    with pytest.raises(ValidationError):
+        await items.put(item)

@@ -1,0 +1,310 @@
+"""A long-term memory that is scoped to a user has that user's items, and no others."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import rule, run_state_machine_as_test
+
+from jazzmine import (
+    ConflictError,
+    DeleteItem,
+    IntegrityError,
+    JazzmineError,
+    MemoryItem,
+    PutItem,
+    ScopeError,
+)
+from jazzmine.core.long_term_memory import LongTermMemoryStore
+from tests.behaviour.apis import Api, Runner
+from tests.behaviour.backends import Backend, Config
+from tests.behaviour.items_machine import (
+    EXPIRED,
+    ItemMachine,
+    Place,
+    drafts,
+    expectations,
+    place_of,
+    places,
+    users,
+)
+from tests.behaviour.state_machine import SETTINGS
+
+
+def item(key: str, user_id: str | None = "ann", **fields: Any) -> MemoryItem:
+    given: dict[str, Any] = {"value": {"text": f"tea {key}"}, "user_id": user_id, **fields}
+    return MemoryItem(namespace=("facts",), key=key, **given)
+
+
+# Bob's item, one of nobody, and one that is not stored.
+OTHERS, ABSENT = ["b", "n"], "x"
+
+# Each has the result that it would have if nothing were stored with the key.
+ABOUT: dict[str, Callable[[Any, str], Any]] = {
+    "apply": lambda own, key: own.apply([PutItem(item("c")), DeleteItem(("facts",), key, 7)]),
+    "apply-deletion": lambda own, key: own.apply([DeleteItem(("facts",), key)]),
+    "delete": lambda own, key: own.delete(("facts",), key),
+    "delete-expected": lambda own, key: own.delete(("facts",), key, expected_revision=7),
+    "delete-none": lambda own, key: own.delete(("facts",), key, expected_revision=None),
+    "get": lambda own, key: own.get(("facts",), key),
+    "get_many": lambda own, key: own.get_many([(("facts",), key)]),
+    "list_items": lambda own, key: own.list_items(where={"text": f"tea {key}"}),
+    "list_namespaces": lambda own, key: own.list_namespaces(("others", key)),
+    "put": lambda own, key: own.put(item(key), expected_revision=7),
+    "renew": lambda own, key: own.renew(
+        [item(key, None, revision={"b": 2, "n": 3}.get(key, 1), expires_at=1)]
+    ),
+    "search_items": lambda own, key: own.search_items(key),
+}
+# Called without a key; what they do is tested below.
+OF_THE_USER = {
+    "close",
+    "erase_user",
+    "move_user",
+    "open",
+    "ping",
+    "prune_expired",
+    "require_open",
+    "scoped",
+}
+
+
+@pytest.fixture
+async def entangled(items: LongTermMemoryStore) -> LongTermMemoryStore:
+    """Items of two users and of nobody, in one namespace and in others."""
+    given = [
+        item("a"),
+        item("b", "bob"),
+        item("n", None),
+        item("a2", expires_at=EXPIRED),
+        item("b2", "bob", expires_at=EXPIRED),
+        MemoryItem(namespace=("others", "b"), key="k", value={}, user_id="bob"),
+    ]
+    await items.apply([PutItem(one) for one in given])
+    return items
+
+
+async def keys(store: LongTermMemoryStore) -> list[tuple[str, int]]:
+    return [(one.key, one.revision) for one in await store.list_items()]
+
+
+async def outcome(call: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return await call(*args)
+    except JazzmineError as error:
+        return type(error), str(error)
+
+
+def test_each_method_is_called() -> None:
+    methods = {
+        name
+        for name, _ in inspect.getmembers(LongTermMemoryStore, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+    assert {name.split("-")[0] for name in ABOUT} | OF_THE_USER == methods | {"require_open"}
+
+
+@pytest.mark.smoke
+async def test_items_of_others_are_as_if_they_were_not_stored(
+    entangled: LongTermMemoryStore,
+) -> None:
+    own, before = entangled.scoped(user_id="ann"), await keys(entangled)
+    for name, call in ABOUT.items():
+        absent, *found = [
+            repr(await outcome(call, own, key)).replace(f"'{key}'", "") for key in (ABSENT, *OTHERS)
+        ]
+
+        assert set(found) == {absent}, name
+        assert await keys(entangled) == before, name
+
+
+async def test_lists_are_of_the_users_items(entangled: LongTermMemoryStore) -> None:
+    own = entangled.scoped(user_id="ann")
+
+    assert [one.key for one in await own.list_items()] == ["a"]
+    assert [one.key for one in await own.list_items(order="updated", user_id="ann")] == ["a"]
+    assert await own.list_namespaces() == [("facts",)]
+    assert [one.item.key for one in await own.search_items("tea")] == ["a"]
+    assert (await own.get_many([(("facts",), "b"), (("facts",), "a")]))[0] is None
+
+
+async def test_an_item_of_others_keeps_its_place(entangled: LongTermMemoryStore) -> None:
+    own, before = entangled.scoped(user_id="ann"), await keys(entangled)
+
+    for key in OTHERS:
+        for expected in ({}, {"expected_revision": None}):
+            with pytest.raises(IntegrityError) as caught:
+                await own.put(item(key), **expected)
+            assert "bob" not in str(caught.value)
+        with pytest.raises(IntegrityError):
+            await own.apply([PutItem(item("c")), PutItem(item(key))])
+
+    assert await keys(entangled) == before
+
+
+@pytest.mark.smoke
+async def test_what_is_the_users_is_changed(entangled: LongTermMemoryStore) -> None:
+    own = entangled.scoped(user_id="ann")
+
+    first = await own.put(item("a", None, value={"n": 1}))
+    second = await own.put(item("c"), expected_revision=None)
+    instead = await own.put(item("b2"))  # what has expired is not there
+
+    assert first.user_id == "ann"
+    assert await own.get(("facts",), "a") == first
+    assert await entangled.get(("facts",), "b2") == instead
+    with pytest.raises(ConflictError):
+        await own.put(item("c"), expected_revision=None)
+    assert await own.delete(("facts",), "c", expected_revision=second.revision)
+    assert [one.key for one in await own.list_items()] == ["a", "b2"]
+
+
+async def test_another_user_as_an_argument_is_refused(entangled: LongTermMemoryStore) -> None:
+    own, before = entangled.scoped(user_id="ann"), await keys(entangled)
+    calls: list[Callable[[], Any]] = [
+        lambda: own.put(item("c", "bob")),
+        lambda: own.apply([PutItem(item("c", "bob"))]),
+        lambda: own.list_items(user_id="bob"),
+        lambda: own.erase_user("bob"),
+    ]
+
+    for call in calls:
+        with pytest.raises(ScopeError):
+            await call()
+    with pytest.raises(ScopeError):
+        own.scoped(user_id="bob")
+    assert await keys(entangled) == before
+
+
+async def test_only_the_users_items_are_pruned_and_erased(entangled: LongTermMemoryStore) -> None:
+    own = entangled.scoped(user_id="ann")
+
+    assert await own.prune_expired() == 1
+    assert await own.erase_user("ann") == 1
+    assert [one.key for one in await entangled.list_items()] == ["b", "n", "k"]
+    assert await entangled.prune_expired() == 1
+
+
+class ScopedItemMachine(ItemMachine):
+    """Makes each call to a store that is scoped to one of two users."""
+
+    viewer = "ann"
+
+    def call(self, method: str, *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        store = self.stores[self.calls % self.count].scoped(user_id=self.viewer)
+        return self.runner.run(getattr(store, method)(*arguments, **named))
+
+    def teardown(self) -> None:
+        for user in ("ann", "bob"):
+            self.viewer = user
+            self.call("erase_user", user)
+        self.stored.clear()
+        super().teardown()
+
+    def live(self) -> dict[Place, MemoryItem]:
+        return {place: one for place, one in super().live().items() if self.is_own(place)}
+
+    def is_own(self, place: Place) -> bool:
+        return place in self.stored and self.stored[place].user_id == self.viewer
+
+    def is_taken(self, place: Place) -> bool:
+        return place in super().live() and not self.is_own(place)
+
+    @rule(viewer=st.sampled_from(["ann", "bob"]))
+    def look(self, viewer: str) -> None:
+        self.viewer = viewer
+
+    @rule(draft=drafts(), expectation=expectations)
+    def put(self, draft: MemoryItem, expectation: str) -> None:
+        place = place_of(draft)
+        expected = self.expected(expectation, place)
+        allowed = self.allows(expected, place)
+        try:
+            stored = self.call("put", draft, expected_revision=expected)
+        except ScopeError:
+            assert draft.user_id not in (None, self.viewer)
+        except ConflictError:
+            assert not allowed
+        except IntegrityError:
+            assert allowed
+            assert self.is_taken(place)
+        else:
+            assert allowed
+            assert not self.is_taken(place)
+            self.note(draft.model_copy(update={"user_id": self.viewer}), stored)
+
+    @rule(place=places, expectation=expectations)
+    def delete(self, place: Place, expectation: str) -> None:
+        expected = self.expected(expectation, place)
+        allowed, was_there = self.allows(expected, place), place in self.live()
+        try:
+            deleted = self.call("delete", *place, expected_revision=expected)
+        except ConflictError:
+            assert not allowed
+        else:
+            assert allowed
+            assert deleted is was_there
+            if self.is_own(place):
+                del self.stored[place]
+
+    @rule(several=st.lists(drafts(), min_size=2, max_size=4, unique_by=place_of))
+    def apply(self, several: list[MemoryItem]) -> None:
+        given = [one.model_copy(update={"user_id": self.viewer}) for one in several]
+        is_taken = any(self.is_taken(place_of(one)) for one in given)
+        try:
+            results = self.call("apply", [PutItem(one) for one in given])
+        except IntegrityError:
+            assert is_taken
+        else:
+            assert not is_taken
+            for draft, stored in zip(given, results, strict=True):
+                self.note(draft, stored)
+
+    @rule(user=users)
+    def list_items(self, user: str | None) -> None:
+        try:
+            listed = self.call("list_items", user_id=user)
+        except ScopeError:
+            assert user not in (None, self.viewer)
+        else:
+            assert listed == sorted(self.live().values(), key=place_of)
+
+    @rule(user=st.sampled_from(["ann", "bob"]))
+    def erase_user(self, user: str) -> None:
+        gone = [place for place in self.stored if self.is_own(place)]
+        try:
+            assert self.call("erase_user", user) == len(gone)
+        except ScopeError:
+            assert user != self.viewer
+        else:
+            for place in gone:
+                del self.stored[place]
+
+    @rule()
+    def prune(self) -> None:
+        gone = [place for place in self.stored if self.is_own(place) and place not in self.live()]
+
+        assert self.call("prune_expired") == len(gone)
+        for place in gone:
+            del self.stored[place]
+
+
+def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
+    api: Api, item_backend: Backend, item_config: Config
+) -> None:
+    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * item_backend.share))
+    with Runner() as runner:
+        members = {
+            "open_store": staticmethod(lambda: api.LongTermMemoryStore.initialize(item_config)),
+            "runner": runner,
+            "count": 2 if item_backend.shared else 1,
+        }
+        machine = type("Machine", (ScopedItemMachine,), members)
+        run_state_machine_as_test(machine, settings=profile)

@@ -1,0 +1,33 @@
+"""Random calls to a long-term memory of each back end have the results of a model."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.behaviour.apis import Api, Runner
+from tests.behaviour.backends import Backend, Config
+from tests.behaviour.items_machine import ItemMachine
+from tests.behaviour.state_machine import SETTINGS
+
+pytestmark = pytest.mark.variants
+
+
+def test_the_store_has_the_results_of_its_model(
+    api: Api, item_backend: Backend, item_config: Config
+) -> None:
+    with Runner() as shared_runner:
+
+        class BackendMachine(ItemMachine):
+            open_store = staticmethod(lambda: api.LongTermMemoryStore.initialize(item_config))
+            runner = shared_runner
+            count = 2 if item_backend.shared else 1
+
+        examples = int(SETTINGS.max_examples * item_backend.share)
+        run_state_machine_as_test(
+            BackendMachine,
+            settings=settings(
+                SETTINGS, max_examples=examples, suppress_health_check=list(HealthCheck)
+            ),
+        )

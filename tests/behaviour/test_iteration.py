@@ -1,0 +1,143 @@
+"""Iteration yields each message once, even if messages are added, changed or deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jazzmine.core.message_store import MessageStore
+from jazzmine.deadline import CALL_BEGAN
+from tests.behaviour.apis import Api, take
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import NOW, conversation, ids, message, messages
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("batch_size", [1, 2, 3, 4, 500])
+async def test_iteration_yields_the_listing(chat: MessageStore, batch_size: int) -> None:
+    await chat.store_messages(messages("m2", "m3", "m4"))
+    await chat.store_message(message("m1", timestamp=NOW - 1))
+
+    found = [m.id async for m in chat.iter_messages("c1", batch_size=batch_size)]
+
+    assert found == ["m1", "m2", "m3", "m4"]
+
+
+async def test_iteration_yields_complete_messages(chat: MessageStore) -> None:
+    await chat.store_message(message(metadata={"a": [1]}))
+
+    found = [m async for m in chat.iter_messages("c1")]
+
+    assert found == [message(metadata={"a": [1]})]
+
+
+async def test_iteration_yields_messages_of_its_conversation_alone(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
+
+    assert [m.id async for m in chat.iter_messages("c1")] == ["m1"]
+    assert [m.id async for m in chat.iter_messages("c2")] == ["m2"]
+    assert [m.id async for m in chat.iter_messages("nowhere")] == []
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "added": (
+        lambda store: store.store_turn(
+            conversation=conversation("c2"),
+            messages=[
+                message("earlier", timestamp=NOW - 1),
+                message("elsewhere", conversation_id="c2"),
+                message("later", timestamp=NOW + 1),
+            ],
+        ),
+        "m1 m2 m3 later",
+    ),
+    "changed": (
+        lambda store: store.store_message(message("m1", original_content="other")),
+        "m1 m2 m3",
+    ),
+    "deleted before": (lambda store: store.delete_message("m1"), "m1 m2 m3"),
+    "the last one deleted": (lambda store: store.delete_message("m2"), "m1 m2 m3"),
+    "all that came deleted": (
+        lambda store: store.append_messages("c1", messages("m3"), replace_after=None),
+        "m1 m2 m3",
+    ),
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.each_value
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("batch_size", [1, 2])
+async def test_iteration_yields_each_message_once_while_another_store_changes_them(
+    api: Api,
+    chat: MessageStore,
+    config: Config,
+    change: Callable[[Any], Any],
+    expected: str,
+    batch_size: int,
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=batch_size)
+    first = await take(iterator, 2)
+
+    async with await api.MessageStore.initialize(config) as other:
+        await change(other)
+
+    rest = [m async for m in iterator]
+    assert ids(first + rest) == expected.split()
+
+
+async def test_iteration_ends_when_the_conversation_is_deleted_meanwhile(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    await take(iterator, 1)
+
+    await chat.delete_conversation("c1")
+
+    rest = [m async for m in iterator]
+    assert len(rest) <= 1
+
+
+async def test_two_iterations_of_one_conversation_do_not_disturb_each_other(
+    chat: MessageStore,
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    one = chat.iter_messages("c1", batch_size=1)
+    other = chat.iter_messages("c1", batch_size=2)
+
+    begun = [*await take(one, 2), *await take(other, 1)]
+    rest = [[m.id async for m in other], [m.id async for m in one]]
+
+    assert ids(begun) == ["m1", "m2", "m1"]
+    assert rest == [["m2", "m3"], ["m3"]]
+
+
+@pytest.mark.smoke
+async def test_a_store_is_usable_while_and_after_an_iteration_is_left(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    iterator = chat.iter_messages("c1", batch_size=1)
+    await take(iterator, 1)
+
+    await chat.store_message(message("m4"))
+    del iterator
+
+    assert ids(await chat.get_messages_by_conversation_id("c1")) == ["m1", "m2", "m3", "m4"]
+
+
+@pytest.mark.smoke
+async def test_an_iteration_has_its_time_after_a_call_that_was_interrupted(
+    chat: MessageStore,
+) -> None:
+    await chat.store_message(message("m1"))
+    # An interrupt (Ctrl-C) in its last lines leaves when the call began.
+    began = CALL_BEGAN.set(-1e6)
+    try:
+        found = [one.id async for one in chat.iter_messages("c1")]
+    finally:
+        CALL_BEGAN.reset(began)
+    assert found == ["m1"]

@@ -1,0 +1,189 @@
+"""A store is opened from a mapping, a URL or the environment, and closed for good."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from jazzmine import StoreClosedError
+from jazzmine.core.message_store import JSONMessageStore, MessageStore
+from tests.behaviour.apis import Api, take
+from tests.behaviour.backends import Config
+from tests.behaviour.calls import CALLS
+from tests.behaviour.samples import conversation, full_message, full_trace, message
+
+VARIABLE = "JAZZMINE_MESSAGE_STORE"
+TIME_LIMITS = {
+    "json": ["lock_timeout"],
+    "sqlite": ["timeout"],
+    "postgres": ["timeout", "migration_timeout"],
+    "mongodb": ["timeout", "migration_timeout"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, without jazzmine's environment variables."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+async def store(api: Api, config: Config) -> AsyncIterator[MessageStore]:
+    """An empty store for this test to close."""
+    async with await api.MessageStore.initialize(config) as opened:
+        yield opened
+
+
+# Closing
+
+
+async def test_a_store_may_be_closed_twice(store: MessageStore) -> None:
+    await store.close()
+    await store.close()
+
+
+@pytest.mark.smoke
+async def test_a_closed_store_refuses_every_call(store: MessageStore) -> None:
+    await store.close()
+
+    for call in CALLS.values():
+        with pytest.raises(StoreClosedError, match="closed"):
+            await call(store)
+
+
+async def test_a_closed_store_refuses_to_iterate(store: MessageStore) -> None:
+    await store.close()
+
+    with pytest.raises(StoreClosedError, match="closed"):
+        store.iter_messages("c1")
+
+
+async def test_a_closed_store_refuses_to_be_entered(store: MessageStore) -> None:
+    await store.close()
+
+    with pytest.raises(StoreClosedError):
+        await store.__aenter__()
+
+
+async def test_a_closed_store_raises_a_runtime_error(store: MessageStore) -> None:
+    await store.close()
+
+    with pytest.raises(RuntimeError, match="initialize"):
+        await store.ping()
+
+
+async def test_a_store_is_closed_at_the_end_of_its_block(api: Api, config: Config) -> None:
+    async with await api.MessageStore.initialize(config) as store:
+        await store.ping()
+
+    with pytest.raises(StoreClosedError):
+        await store.ping()
+
+
+async def test_a_store_is_closed_when_its_block_raises(api: Api, config: Config) -> None:
+    store = await api.MessageStore.initialize(config)
+
+    with pytest.raises(LookupError, match="out"):
+        await fail_inside(store)
+
+    with pytest.raises(StoreClosedError):
+        await store.ping()
+
+
+async def fail_inside(store: MessageStore) -> None:
+    async with store:
+        raise LookupError("out")
+
+
+@pytest.mark.parametrize("seconds", [100_000.0, 1e308])
+async def test_a_time_limit_of_any_length_is_accepted(
+    api: Api, seconds: float, config: Config
+) -> None:
+    limits = TIME_LIMITS.get(str(config["storage"]), [])
+    async with await api.MessageStore.initialize(
+        {**config, **dict.fromkeys(limits, seconds)}
+    ) as store:
+        await store.store_conversation(conversation("c1"))
+
+        assert len(await store.append_messages("c1", [message("m1")])) == 1
+
+
+async def test_entering_a_store_returns_the_store(api: Api, config: Config) -> None:
+    store = await api.MessageStore.initialize(config)
+
+    async with store as entered:
+        assert entered is store
+
+
+async def test_a_store_may_be_closed_within_its_block(api: Api, config: Config) -> None:
+    async with await api.MessageStore.initialize(config) as store:
+        await store.close()
+
+
+@pytest.mark.smoke
+async def test_closing_one_store_leaves_another_on_the_same_data_open(
+    api: Api, chat: MessageStore, config: Config
+) -> None:
+    async with await api.MessageStore.initialize(config) as other:
+        await chat.close()
+
+        await other.store_message(message())
+
+        assert await other.get_message_by_id("m1") == message()
+
+
+# Opening
+
+
+@pytest.mark.smoke
+async def test_an_open_store_answers_a_ping(store: MessageStore) -> None:
+    await store.ping()
+
+
+@pytest.mark.smoke
+async def test_a_store_opened_again_has_all_that_was_stored(api: Api, config: Config) -> None:
+    async with await api.MessageStore.initialize(config) as store:
+        await store.store_turn(
+            conversation=conversation(metadata={"a": [1]}),
+            messages=[full_message("m1"), message("m2")],
+            trace=full_trace("m1"),
+        )
+        await store.flag_message("m2")
+
+    async with await api.MessageStore.initialize(config) as reopened:
+        assert await reopened.get_conversation_by_id("c1") == conversation(metadata={"a": [1]})
+        assert await reopened.get_messages_by_conversation_id("c1") == [
+            full_message("m1"),
+            message("m2", is_flagged=True),
+        ]
+        assert await reopened.get_turn_trace_by_message_id("m1") == full_trace("m1")
+        assert [m.id for m in await take(reopened.iter_messages("c1"), 2)] == ["m1", "m2"]
+
+
+async def test_opening_does_not_change_the_configuration(api: Api, config: Config) -> None:
+    before = dict(config)
+
+    async with await api.MessageStore.initialize(config):
+        assert config == before
+
+
+async def test_a_mapping_without_a_storage_is_a_json_store(api: Api, folder: Path) -> None:
+    async with await api.MessageStore.initialize({"path": str(folder / "here.json")}) as store:
+        assert isinstance(store, JSONMessageStore)
+        await store.store_conversation(conversation())
+
+    assert (folder / "here.json").exists()
+
+
+async def test_where_nothing_is_said_there_is_a_json_store_in_the_current_folder(
+    api: Api,
+    folder: Path,
+) -> None:
+    async with await api.MessageStore.initialize() as store:
+        await store.store_conversation(conversation())
+
+    assert (folder / "messages.json").exists()

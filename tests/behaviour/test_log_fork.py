@@ -1,0 +1,172 @@
+"""A conversation is copied with its messages and traces, up to a message, under new ids."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine import ConflictError, NotFoundError, TraceFilter
+from jazzmine.core.message_store import Message, MessageStore
+from tests.behaviour.samples import (
+    NOW,
+    conversation,
+    full_message,
+    full_trace,
+    ids,
+    message,
+    messages,
+    trace,
+)
+
+
+def copied(original: Message, new_ids: dict[str, str], owner: str) -> Message:
+    return original.model_copy(update={"id": new_ids[original.id], "conversation_id": owner})
+
+
+@pytest.mark.smoke
+async def test_messages_are_copied_in_order_with_all_their_fields(chat: MessageStore) -> None:
+    await chat.store_messages(
+        [
+            full_message("m3", timestamp=NOW + 2),
+            *messages("b", "c", "a"),
+            message("m1", timestamp=NOW - 1, is_flagged=True),
+        ]
+    )
+    before = await chat.get_messages_by_conversation_id("c1")
+
+    new_ids = await chat.fork_conversation("c1", conversation("c2", title="Copy"))
+
+    assert list(new_ids) == ["m1", "b", "c", "a", "m3"]
+    expected = [copied(one, new_ids, "c2") for one in before]
+    assert await chat.get_messages_by_conversation_id("c2") == expected
+    assert await chat.get_conversation_by_id("c2") == conversation("c2", title="Copy")
+
+
+@pytest.mark.smoke
+async def test_the_source_stays_as_it_was(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+    await chat.store_turn_trace(full_trace("m2"))
+
+    new_ids = await chat.fork_conversation("c1", conversation("c2"))
+
+    assert set(new_ids.values()).isdisjoint(new_ids)
+    assert len(set(new_ids.values())) == 2
+    assert await chat.get_messages_by_conversation_id("c1") == messages("m1", "m2")
+    assert await chat.get_turn_traces_by_conversation_id("c1") == [full_trace("m2")]
+    assert await chat.get_conversation_by_id("c1") == conversation()
+
+
+async def test_messages_up_to_one_are_copied(chat: MessageStore) -> None:
+    await chat.store_messages([*messages("b", "c", "a"), message("m1", timestamp=NOW - 1)])
+
+    new_ids = await chat.fork_conversation("c1", conversation("c2"), until="c")
+
+    assert list(new_ids) == ["m1", "b", "c"]
+    stored = await chat.get_messages_by_conversation_id("c2")
+    assert ids(stored) == list(new_ids.values())
+
+
+async def test_traces_are_copied_under_new_ids(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+    originals = [full_trace(f"m{n}", id=f"t{n}", turn_number=5) for n in (3, 1, 2)]
+    for one in originals:
+        await chat.store_turn_trace(one)
+
+    new_ids = await chat.fork_conversation("c1", conversation("c2"), until="m2")
+
+    found = await chat.get_turn_traces_by_conversation_id("c2")
+    assert [one.message_id for one in found] == [new_ids["m1"], new_ids["m2"]]
+    assert {one.id for one in found}.isdisjoint({"t1", "t2", "t3"})
+    moved = {"message_id": new_ids["m1"], "conversation_id": "c2", "id": found[0].id}
+    moved["copied_from"] = "t1"
+    assert found[0] == originals[1].model_copy(update=moved)
+    assert await chat.get_turn_trace_by_message_id(new_ids["m2"]) == found[1]
+    assert len(await chat.find_turn_traces(TraceFilter(conversation_id="c2"))) == 2
+    assert len(await chat.find_turn_traces(TraceFilter())) == 5
+
+
+async def test_a_conversation_without_messages_is_copied(chat: MessageStore) -> None:
+    assert await chat.fork_conversation("c1", conversation("c2")) == {}
+    assert await chat.get_conversation_by_id("c2") == conversation("c2")
+
+
+async def test_the_two_conversations_go_on_apart(chat: MessageStore) -> None:
+    await chat.append_messages("c1", messages("m1", "m2"))
+    new_ids = await chat.fork_conversation("c1", conversation("c2", user_id="u2"))
+
+    await chat.append_messages(
+        "c2", [message("m3", conversation_id="c2")], expected_last=new_ids["m2"]
+    )
+    await chat.rewind_conversation("c1", after=None)
+
+    found = await chat.get_messages_by_conversation_id("c2")
+    assert ids(found) == [new_ids["m1"], new_ids["m2"], "m3"]
+    assert await chat.get_messages_by_conversation_id("c1") == []
+
+
+async def test_a_conversation_is_copied_as_often_as_one_likes(chat: MessageStore) -> None:
+    await chat.append_messages("c1", messages("m1"))
+
+    first = await chat.fork_conversation("c1", conversation("c2"))
+    second = await chat.fork_conversation("c1", conversation("c3"))
+    third = await chat.fork_conversation("c2", conversation("c4"))
+
+    assert len({"m1", first["m1"], second["m1"], third[first["m1"]]}) == 4
+
+
+@pytest.mark.parametrize("target", ["c1", "c2"])
+async def test_a_stored_conversation_is_not_replaced(chat: MessageStore, target: str) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
+    await chat.store_turn_trace(trace("m1"))
+
+    with pytest.raises(ConflictError, match=target):
+        await chat.fork_conversation("c1", conversation(target, title="Copy"))
+
+    assert await chat.get_conversation_by_id("c1") == conversation("c1")
+    assert await chat.get_conversation_by_id("c2") == conversation("c2")
+    assert await chat.get_messages_by_user_id("u1") == [
+        message("m1"),
+        message("m2", conversation_id="c2"),
+    ]
+    assert await chat.find_turn_traces(TraceFilter()) == [trace("m1")]
+
+
+@pytest.mark.parametrize(
+    ("source", "until"),
+    [("nowhere", None), ("nowhere", "m1"), ("c1", "lost"), ("c1", "m2"), ("c2", "m1")],
+)
+async def test_what_is_not_there_cannot_be_copied(
+    chat: MessageStore, source: str, until: str | None
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages([message("m1"), message("m2", conversation_id="c2")])
+
+    with pytest.raises(NotFoundError):
+        await chat.fork_conversation(source, conversation("c3"), until=until)
+
+    assert await chat.get_conversation_by_id("c3") is None
+    assert len(await chat.get_messages_by_user_id("u1")) == 2
+
+
+async def test_messages_whose_conversation_was_deleted_are_not_copied(chat: MessageStore) -> None:
+    await chat.store_message(message("m1"))
+    await chat.delete_conversation("c1")
+
+    with pytest.raises(NotFoundError):
+        await chat.fork_conversation("c1", conversation("c2"), until="m1")
+
+
+async def test_strange_ids_and_texts_are_copied(chat: MessageStore) -> None:
+    text = "\0 \\u0000 é \U0001f600 {} $ 'quoted' \\ %s"
+    strange = full_message(text, text, metadata={"$a.b": [2**63 - 1, text, {"": None}]})
+    await chat.append_messages("c1", [strange])
+    await chat.store_turn_trace(full_trace(text, text, id=text))
+
+    new_ids = await chat.fork_conversation("c1", conversation("c2"), until=text)
+
+    [found] = await chat.get_messages_by_conversation_id("c2")
+    assert found == copied(strange, new_ids, "c2")
+    [copy] = await chat.get_turn_traces_by_conversation_id("c2")
+    moved = {"id": copy.id, "message_id": found.id, "conversation_id": "c2"}
+    moved["copied_from"] = text
+    assert copy == full_trace(text, text).model_copy(update=moved)

@@ -1,0 +1,161 @@
+"""A whole turn is appended in one step: with its trace, and in place of what stood there before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine import ConflictError, IntegrityError, NotFoundError
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.apis import Api
+from tests.behaviour.samples import NOW, conversation, full_trace, ids, message, messages, trace
+
+
+async def stored(store: MessageStore) -> list[str]:
+    return ids(await store.get_messages_by_conversation_id("c1"))
+
+
+async def test_a_trace_is_stored_with_its_turn(chat: MessageStore) -> None:
+    await chat.append_messages("c1", messages("m1", "m2"), trace=full_trace("m2"))
+
+    assert await chat.get_turn_trace_by_message_id("m2") == full_trace("m2")
+
+
+async def test_the_trace_of_another_message_is_refused(chat: MessageStore) -> None:
+    await chat.store_message(message("m0"))
+
+    with pytest.raises(ValueError, match="m0"):
+        await chat.append_messages("c1", [message("m1")], trace=trace("m0"))
+
+    assert await stored(chat) == ["m0"]
+
+
+async def test_the_trace_of_another_conversation_is_refused(chat: MessageStore) -> None:
+    with pytest.raises(ValueError, match="c2"):
+        await chat.append_messages("c1", [message("m1")], trace=trace("m1", conversation_id="c2"))
+
+
+async def test_a_turn_whose_trace_belongs_to_another_message_is_not_appended(
+    chat: MessageStore,
+) -> None:
+    await chat.append_messages("c1", [message("m1")], trace=trace("m1", id="t1"))
+
+    with pytest.raises(IntegrityError, match="t1"):
+        await chat.append_messages("c1", [message("m2")], trace=trace("m2", id="t1"))
+
+    assert await stored(chat) == ["m1"]
+
+
+@pytest.mark.smoke
+async def test_an_answer_is_regenerated_in_one_step(chat: MessageStore) -> None:
+    await chat.append_messages("c1", messages("q1", "a1"), trace=trace("a1", id="t1"))
+
+    appended = await chat.append_messages(
+        "c1", [message("a2")], trace=trace("a2", id="t2"), replace_after="q1"
+    )
+
+    assert ids(appended) == ["a2"]
+    assert await stored(chat) == ["q1", "a2"]
+    assert await chat.get_turn_trace_by_id("t1") is None
+    assert await chat.get_turn_trace_by_id("t2") == trace("a2", id="t2")
+
+
+async def test_a_trace_that_is_replaced_leaves_its_id_to_the_next(chat: MessageStore) -> None:
+    await chat.append_messages("c1", messages("q1", "a1"), trace=trace("a1", id="t1"))
+
+    await chat.append_messages(
+        "c1", [message("a2")], trace=trace("a2", id="t1"), replace_after="q1"
+    )
+
+    assert await chat.get_turn_trace_by_id("t1") == trace("a2", id="t1")
+
+
+async def test_everything_is_replaced(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2", timestamp=NOW + 9))
+
+    (appended,) = await chat.append_messages("c1", [message("m3")], replace_after=None)
+
+    assert await stored(chat) == ["m3"]
+    assert appended.timestamp == NOW
+
+
+async def test_a_replacement_is_not_older_than_what_is_left(chat: MessageStore) -> None:
+    await chat.store_messages([message("m1", timestamp=NOW + 5), message("m2", timestamp=NOW + 9)])
+
+    (appended,) = await chat.append_messages("c1", [message("m3")], replace_after="m1")
+
+    assert appended.timestamp == NOW + 5
+    assert await chat.get_message_by_id("m3") == appended
+
+
+async def test_after_the_newest_message_nothing_is_deleted(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m1", "m2"))
+
+    await chat.append_messages("c1", [message("m3")], replace_after="m2", expected_last="m2")
+
+    assert await stored(chat) == ["m1", "m2", "m3"]
+
+
+async def test_a_replacement_expects_what_was_the_newest_before(chat: MessageStore) -> None:
+    await chat.store_messages(messages("q1", "a1", "q2"))
+
+    with pytest.raises(ConflictError) as caught:
+        await chat.append_messages("c1", [message("a2")], replace_after="q1", expected_last="a1")
+
+    assert caught.value.newest_id == "q2"
+    assert await stored(chat) == ["q1", "a1", "q2"]
+
+
+@pytest.mark.parametrize("unknown", ["nowhere", "elsewhere"])
+async def test_a_replacement_after_an_unknown_message_is_refused(
+    chat: MessageStore, unknown: str
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages([message("m1"), message("elsewhere", conversation_id="c2")])
+
+    with pytest.raises(NotFoundError, match=unknown):
+        await chat.append_messages("c1", [message("m2")], replace_after=unknown)
+
+    assert await stored(chat) == ["m1"]
+
+
+async def test_repeating_a_replacement_changes_nothing(chat: MessageStore) -> None:
+    await chat.store_messages(messages("q1", "a1"))
+    turn: dict[str, Any] = {"replace_after": "q1", "trace": trace("a2"), "expected_last": "a1"}
+    first = await chat.append_messages("c1", [message("a2")], **turn)
+    await chat.append_messages("c1", [message("q2")])
+
+    again = await chat.append_messages("c1", [message("a2")], **turn)
+
+    assert again == first
+    assert await stored(chat) == ["q1", "a2", "q2"]
+
+
+@pytest.mark.smoke
+async def test_of_regenerations_at_once_one_takes_place(api: Api, chat: MessageStore) -> None:
+    await chat.store_messages(messages("q1", "a0"))
+    names = ["a1", "a2", "a3", "a4"]
+
+    outcomes = await api.settle(
+        *(
+            lambda name=name: chat.append_messages(
+                "c1", [message(name)], replace_after="q1", expected_last="a0"
+            )
+            for name in names
+        )
+    )
+
+    done = [
+        name
+        for name, outcome in zip(names, outcomes, strict=True)
+        if not isinstance(outcome, ConflictError)
+    ]
+    assert len(done) == 1
+    assert await stored(chat) == ["q1", *done]
+
+
+@pytest.mark.parametrize("wrong", [5, {"$ne": "m1"}, ["m1"]], ids=repr)
+async def test_replace_after_is_an_id(chat: MessageStore, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="replace_after"):
+        await chat.append_messages("c1", [message()], replace_after=wrong)

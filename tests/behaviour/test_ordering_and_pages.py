@@ -1,0 +1,249 @@
+"""Messages keep their order, and pages are correct if messages change between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jazzmine import NotFoundError
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import NOW, conversation, ids, message, messages
+
+Steps = list[Callable[[Any], Any]]
+
+
+async def listed(store: MessageStore, **page: Any) -> list[str]:
+    """Return the ids of the messages of conversation "c1", which are all those of user "u1"."""
+    found = ids(await store.get_messages_by_conversation_id("c1", **page))
+    assert ids(await store.get_messages_by_user_id("u1", **page)) == found
+    return found
+
+
+# Order
+
+
+async def test_messages_are_listed_oldest_first(chat: MessageStore) -> None:
+    await chat.store_message(message("third", timestamp=NOW + 2))
+    await chat.store_message(message("first", timestamp=-NOW))
+    await chat.store_message(message("second", timestamp=NOW + 1))
+
+    assert await listed(chat) == ["first", "second", "third"]
+
+
+async def test_equally_old_messages_are_listed_in_the_order_they_were_stored(
+    chat: MessageStore,
+) -> None:
+    await chat.store_message(message("c"))
+    await chat.store_messages(messages("a", "d"))
+    await chat.store_turn(messages=messages("b"))
+
+    assert await listed(chat) == ["c", "a", "d", "b"]
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("steps", "order"),
+    [
+        ([lambda store: store.store_message(message("m1", intent="changed"))], "m1 m2 m3"),
+        ([lambda store: store.update_message(message("m1", intent="changed"))], "m1 m2 m3"),
+        (
+            [lambda store: store.store_messages(messages("m4", "m3", "m1", intent="changed"))],
+            "m1 m2 m3 m4",
+        ),
+        (
+            [
+                lambda store: store.store_turn(
+                    conversation=conversation(), messages=messages("m2", "m1")
+                )
+            ],
+            "m1 m2 m3",
+        ),
+        ([lambda store: store.update_message(message("m1", timestamp=NOW + 1))], "m2 m3 m1"),
+        (
+            [
+                lambda store: store.update_message(message("m2", timestamp=NOW + 1)),
+                lambda store: store.update_message(message("m2", timestamp=NOW)),
+            ],
+            "m1 m2 m3",
+        ),
+        (
+            [
+                lambda store: store.store_message(message("m0", timestamp=NOW + 5)),
+                lambda store: store.store_message(message("m4")),
+                lambda store: store.update_message(message("m0", timestamp=NOW)),
+            ],
+            "m1 m2 m3 m0 m4",
+        ),
+        (
+            [
+                lambda store: store.delete_message("m1"),
+                lambda store: store.store_message(message("m1")),
+            ],
+            "m2 m3 m1",
+        ),
+    ],
+    ids=[
+        "stored again",
+        "updated",
+        "several again",
+        "a turn again",
+        "later",
+        "later and back",
+        "becomes equal",
+        "deleted and stored again",
+    ],
+)
+async def test_messages_are_in_the_order_in_which_they_were_first_stored(
+    chat: MessageStore, steps: Steps, order: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    for step in steps:
+        await step(chat)
+
+    assert await listed(chat) == order.split()
+
+
+async def test_the_order_among_equals_outlives_the_store(api: Api, config: Config) -> None:
+    async with await api.MessageStore.initialize(config) as store:
+        await store.store_turn(conversation=conversation(), messages=messages("c", "a", "b"))
+        await store.store_message(message("c", intent="changed"))
+
+    async with await api.MessageStore.initialize(config) as reopened:
+        await reopened.store_messages(messages("d", "a"))
+
+        assert await listed(reopened) == ["c", "a", "b", "d"]
+
+
+@pytest.mark.smoke
+async def test_the_order_among_equals_is_the_same_for_all_stores_on_the_same_data(
+    api: Api, chat: MessageStore, config: Config
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    async with await api.MessageStore.initialize(config) as other:
+        await other.delete_message("m1")
+        await other.store_message(message("m1"))
+        await chat.store_message(message("m4"))
+
+        assert await listed(chat) == ["m2", "m3", "m1", "m4"]
+        assert await listed(other) == ["m2", "m3", "m1", "m4"]
+    async with await api.MessageStore.initialize(config) as reopened:
+        assert await listed(reopened) == ["m2", "m3", "m1", "m4"]
+
+
+async def test_the_extremes_of_time_are_in_order(chat: MessageStore) -> None:
+    await chat.store_message(message("end", timestamp=2**63 - 1))
+    await chat.store_message(message("epoch", timestamp=0))
+    await chat.store_message(message("beginning", timestamp=-(2**63)))
+
+    assert await listed(chat) == ["beginning", "epoch", "end"]
+    assert await listed(chat, after="beginning", limit=1) == ["epoch"]
+    assert ids(await chat.get_immediate_context("c1", 1)) == ["end"]
+
+
+async def test_a_users_messages_are_in_order_across_conversations(chat: MessageStore) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_message(message("m1", timestamp=NOW + 1))
+    await chat.store_message(message("m2", conversation_id="c2"))
+    await chat.store_message(message("m3"))
+    await chat.store_message(message("other", user_id="u2"))
+
+    assert ids(await chat.get_messages_by_user_id("u1")) == ["m2", "m3", "m1"]
+
+
+# Pages
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+async def test_pages_add_up_to_the_listing(chat: MessageStore) -> None:
+    await chat.store_messages(messages("m2", "m3", "m4"))
+    await chat.store_messages([message("m1", timestamp=NOW - 1), message("m5", timestamp=NOW + 1)])
+
+    assert await listed(chat, limit=2) == ["m1", "m2"]
+    assert await listed(chat, limit=2, after="m2") == ["m3", "m4"]
+    assert await listed(chat, limit=2, after="m4") == ["m5"]
+    assert await listed(chat, limit=2, after="m5") == []
+
+
+async def test_a_page_has_no_more_than_its_limit(chat: MessageStore) -> None:
+    assert await listed(chat, limit=5) == []
+    await chat.store_messages(messages("m1", "m2", "m3"))
+
+    assert await listed(chat, after="m1") == ["m2", "m3"]
+    assert await listed(chat, limit=None, after=None) == ["m1", "m2", "m3"]
+    assert await listed(chat, limit=4) == ["m1", "m2", "m3"]
+    assert await listed(chat, limit=0) == []
+    assert await listed(chat, limit=0, after="m1") == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "after", "order"),
+    [
+        (
+            [
+                lambda store: store.store_message(message("earlier", timestamp=NOW - 1)),
+                lambda store: store.store_message(message("equal")),
+            ],
+            "m2",
+            "m3 m4 equal",
+        ),
+        (
+            [
+                lambda store: store.store_message(message("m2", original_content="other words")),
+                lambda store: store.store_message(message("m3", timestamp=NOW + 1)),
+            ],
+            "m2",
+            "m4 m3",
+        ),
+        (
+            [
+                lambda store: store.delete_message("m1"),
+                lambda store: store.delete_message("m3"),
+            ],
+            "m2",
+            "m4",
+        ),
+        (
+            [
+                lambda store: store.store_message(message("m1", timestamp=NOW + 1)),
+                lambda store: store.store_message(message("m5", timestamp=NOW + 2)),
+            ],
+            "m1",
+            "m5",
+        ),
+    ],
+    ids=["added", "changed", "deleted", "the last one moved"],
+)
+async def test_the_next_page_is_right_after_changes(
+    chat: MessageStore, steps: Steps, after: str, order: str
+) -> None:
+    await chat.store_messages(messages("m1", "m2", "m3", "m4"))
+    assert await listed(chat, limit=2) == ["m1", "m2"]
+
+    for step in steps:
+        await step(chat)
+
+    assert await listed(chat, limit=3, after=after) == order.split()
+
+
+@pytest.mark.parametrize("after", ["lost", "gone", "other"])
+async def test_a_page_after_a_record_that_is_not_in_the_listing_is_refused(
+    chat: MessageStore, after: str
+) -> None:
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_messages(messages("m1", "gone", "m3"))
+    await chat.delete_message("gone")
+    await chat.store_message(message("other", conversation_id="c2", user_id="u2"))
+
+    for read in (chat.get_messages_by_conversation_id, chat.get_messages_by_user_id):
+        with pytest.raises(NotFoundError, match=after) as caught:
+            await read("c1" if "conversation" in read.__name__ else "u1", after=after)
+        assert isinstance(caught.value, KeyError)
+        assert str(caught.value).startswith(f"after='{after}' is")  # it reads as a sentence

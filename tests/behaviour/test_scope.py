@@ -1,0 +1,271 @@
+"""A store that is scoped to a user sees and changes what is in that user's conversations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from jazzmine import (
+    IntegrityError,
+    JazzmineError,
+    NotFoundError,
+    ScopeError,
+    StoreClosedError,
+    TraceFilter,
+)
+from jazzmine.core.message_store import MessageStore
+from tests.behaviour.apis import Api, Runner
+from tests.behaviour.backends import Backend, Config
+from tests.behaviour.calls import CALLS, ITERATION
+from tests.behaviour.samples import conversation, ids, message, trace
+from tests.behaviour.scope_samples import (
+    ABOUT,
+    ABSENT,
+    CONVERSATIONS,
+    MESSAGES,
+    OTHERS,
+    STRANGER,
+    TRACES,
+)
+from tests.behaviour.scoped_machine import scoped_machine
+from tests.behaviour.state_machine import SETTINGS
+
+# Called without an id of a record; what they return is tested below.
+OF_THE_USER = {
+    "erase_user",
+    "get_conversations",
+    "get_conversations_by_agent_id",
+    "get_conversations_by_user_id",
+    "get_messages_by_user_id",
+    "get_or_create_conversation",
+    "get_turn_traces_by_agent_id",
+    "ping",
+    "prune_conversations",
+    "search_messages",
+    "store_conversation",
+    "update_conversation",
+}
+
+
+@pytest.fixture
+async def entangled(store: MessageStore) -> MessageStore:
+    """A store with records of two users, some in each other's conversations."""
+    for record in CONVERSATIONS:
+        await store.store_conversation(record)
+    await store.store_messages(MESSAGES)
+    for of_turn in TRACES:
+        await store.store_turn_trace(of_turn)
+    return store
+
+
+@pytest.fixture
+async def own(entangled: MessageStore) -> AsyncIterator[MessageStore]:
+    """The same store, scoped to the user "u1"."""
+    async with entangled.scoped(user_id="u1") as scoped:
+        yield scoped
+
+
+async def everything(store: MessageStore) -> list[Any]:
+    """Return all that is stored."""
+    found = [await store.get_conversations(), await store.find_turn_traces(TraceFilter())]
+    for owner in await store.get_conversations():
+        found.append(await store.get_messages_by_conversation_id(owner.id))
+    return found
+
+
+async def outcome(call: Callable[..., Any], *args: Any) -> Any:
+    """Return the result of a call, or the type and the text of its error."""
+    try:
+        return await call(*args)
+    except JazzmineError as error:
+        return type(error), str(error)
+
+
+def test_each_method_is_called() -> None:
+    called = {name.split("-")[0] for name in ABOUT} | OF_THE_USER | {ITERATION}
+
+    assert called == {*CALLS, ITERATION}
+
+
+@pytest.mark.smoke
+async def test_what_belongs_to_others_is_as_if_it_were_not_stored(
+    entangled: MessageStore, own: MessageStore
+) -> None:
+    before = await everything(entangled)
+    for name, call in ABOUT.items():
+        absent, *found = [
+            given.hidden(repr(await outcome(call, own, given))) for given in (ABSENT, *OTHERS)
+        ]
+
+        assert set(found) == {absent}, name
+        assert await everything(entangled) == before, name
+
+
+async def test_the_messages_of_others_are_not_iterated(own: MessageStore) -> None:
+    assert [one async for one in own.iter_messages("c2")] == []
+    assert [one.id async for one in own.iter_messages("c1", batch_size=1)] == ["m1", "m2"]
+
+
+async def test_lists_and_sums_are_of_the_users_conversations(own: MessageStore) -> None:
+    [usage] = await own.summarize_usage(TraceFilter(), by="agent")
+
+    assert ids(await own.get_conversations()) == ["c1"]
+    assert ids(await own.get_conversations(where={"a": 1})) == []
+    assert ids(await own.get_conversations_by_user_id("u1")) == ["c1"]
+    assert ids(await own.get_conversations_by_agent_id("a1", limit=1)) == ["c1"]
+    assert ids(await own.get_messages_by_user_id("u1")) == ["m1"]
+    assert ids(await own.get_messages_by_conversation_id("c1")) == ["m1", "m2"]
+    assert ids(await own.get_immediate_context("c1", 5)) == ["m1", "m2"]
+    assert ids(await own.get_messages_by_ids(["m3", "m2", "m1"])) == ["m2", "m1"]
+    assert ids(await own.get_turn_traces_by_agent_id("a1")) == ["t1"]
+    assert ids(await own.get_turn_traces_by_agent_id("a1", offset=1)) == []
+    assert ids(await own.find_turn_traces(TraceFilter())) == ["t1"]
+    assert usage.turns == 1
+
+
+async def test_another_user_as_an_argument_is_refused(
+    entangled: MessageStore, own: MessageStore
+) -> None:
+    before = await everything(entangled)
+    strangers = conversation("c3", user_id=STRANGER)
+    of_stranger = TraceFilter(user_id=STRANGER)
+    calls: list[Callable[[], Any]] = [
+        lambda: own.store_conversation(strangers),
+        lambda: own.update_conversation(strangers),
+        lambda: own.get_or_create_conversation(strangers),
+        lambda: own.store_turn(conversation=strangers),
+        lambda: own.fork_conversation("c1", strangers),
+        lambda: own.get_conversations_by_user_id(STRANGER),
+        lambda: own.get_messages_by_user_id(STRANGER),
+        lambda: own.find_turn_traces(of_stranger),
+        lambda: own.summarize_usage(of_stranger, by="agent"),
+        lambda: own.erase_user(STRANGER),
+    ]
+
+    for call in calls:
+        with pytest.raises(ScopeError):
+            await call()
+    assert await everything(entangled) == before
+
+
+async def test_an_id_of_others_cannot_be_stored(entangled: MessageStore, own: MessageStore) -> None:
+    before = await everything(entangled)
+    calls: list[Callable[[], Any]] = [
+        lambda: own.store_conversation(conversation("c2")),
+        lambda: own.get_or_create_conversation(conversation("c2")),
+        lambda: own.fork_conversation("c1", conversation("c2")),
+        lambda: own.store_turn(conversation=conversation("c2"), messages=[message("new")]),
+        lambda: own.store_message(message("m3")),
+        lambda: own.store_messages([message("new"), message("m4")]),
+        lambda: own.append_messages("c1", [message("m3", original_content="tea in secret")]),
+        lambda: own.append_messages("c1", [message("new"), message("m4")]),
+        lambda: own.store_turn_trace(trace("m2", id="t3")),
+        lambda: own.append_messages("c1", [message("new")], trace=trace("new", id="t4")),
+        lambda: own.store_turn(messages=[message("new")], trace=trace("new", id="t3")),
+    ]
+
+    for call in calls:
+        with pytest.raises(IntegrityError) as caught:
+            await call()
+        assert not re.search(f"{STRANGER}|secret", str(caught.value))
+    assert await everything(entangled) == before
+
+
+async def test_a_message_that_would_move_is_named(own: MessageStore) -> None:
+    await own.store_conversation(conversation("c9"))
+    moved = message("m1", conversation_id="c9")
+
+    for given in ([message("a", conversation_id="c9"), moved], [moved]):
+        with pytest.raises(IntegrityError, match="'m1'"):
+            await own.store_messages(given)
+
+
+@pytest.mark.smoke
+async def test_what_is_the_users_is_changed(entangled: MessageStore, own: MessageStore) -> None:
+    await own.store_turn(
+        conversation=conversation("c3"),
+        messages=[message("m5", conversation_id="c3"), message("m6")],
+        trace=trace("m5", conversation_id="c3"),
+    )
+    await own.store_message(message("m7", user_id=STRANGER))
+    await own.store_message(message("m1", original_content="other"))
+    await own.store_turn_trace(trace("m2"))
+    appended = await own.append_messages("c1", [message("m8")], expected_last="m7")
+    popped = await own.pop_message("c1")
+    copies = await own.fork_conversation("c1", conversation("c4"), until="m2")
+
+    assert ids(appended) == ["m8"] == [popped.id if popped else None]
+    assert list(copies) == ["m1", "m2"]
+    assert await own.flag_message("m2")
+    assert await own.rewind_conversation("c1", after="m2") == 2
+    assert await own.delete_message("m2")
+    assert (await own.edit_conversation("c1", title="new")).title == "new"
+    assert await own.get_or_create_conversation(conversation("c1")) is not None
+    assert ids(await entangled.get_messages_by_conversation_id("c1")) == ["m1"]
+    assert len(await entangled.get_messages_by_conversation_id("c4")) == 2
+    assert await own.delete_conversation("c1")
+    assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
+
+
+async def test_an_erasure_leaves_what_is_in_the_conversations_of_others(
+    entangled: MessageStore, own: MessageStore
+) -> None:
+    erased = await own.erase_user("u1")
+
+    assert (erased.conversations, erased.messages, erased.traces) == (1, 2, 1)
+    assert ids(await entangled.get_conversations()) == ["c2"]
+    assert ids(await entangled.get_messages_by_conversation_id("c2")) == ["m3", "m4"]
+    assert len(await entangled.find_turn_traces(TraceFilter())) == 2
+
+
+async def test_pruning_leaves_the_conversations_of_others(
+    entangled: MessageStore, own: MessageStore
+) -> None:
+    assert await own.prune_conversations(before=2**53) == 1
+
+    assert ids(await entangled.get_conversations()) == ["c2"]
+
+
+async def test_a_search_finds_what_is_in_the_users_conversations(searched: MessageStore) -> None:
+    for record in CONVERSATIONS:
+        await searched.store_conversation(record)
+    await searched.store_messages([*MESSAGES, message("m5", original_content="tea")])
+    own = searched.scoped(user_id="u1")
+
+    assert [found.message.id for found in await own.search_messages("tea")] == ["m5"]
+    assert [one.message.id for one in await own.search_messages("tea", order="newest")] == ["m5"]
+    assert await own.search_messages("secret") == []
+    assert await own.search_messages("tea", conversation_id="c2") == []
+    for unseen in ("m3", "m9"):
+        with pytest.raises(NotFoundError):
+            await own.search_messages("tea", order="newest", after=unseen)
+    with pytest.raises(ScopeError):
+        await own.search_messages("tea", user_id=STRANGER)
+
+
+async def test_a_scope_costs_nothing_and_closes_nothing(entangled: MessageStore) -> None:
+    own = entangled.scoped(user_id="u1")
+    same = own.scoped(user_id="u1")
+
+    assert type(own) is type(entangled)
+    assert ids(await same.get_conversations()) == ["c1"]
+    with pytest.raises(ScopeError):
+        own.scoped(user_id=STRANGER)
+    await own.close()
+    with pytest.raises(StoreClosedError):
+        await same.get_conversations()
+    await entangled.ping()
+
+
+def test_any_sequence_of_calls_has_the_results_of_a_model_that_filters(
+    api: Api, backend: Backend, config: Config
+) -> None:
+    profile = settings(SETTINGS, max_examples=int(SETTINGS.max_examples * backend.share))
+    with Runner() as runner:
+        stores = scoped_machine(lambda: api.MessageStore.initialize(config), runner)
+        run_state_machine_as_test(stores, settings=profile)

@@ -1,0 +1,366 @@
+"""Messages are found by their words."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from jazzmine import ConfigurationError, NotFoundError
+from jazzmine.backends.sqlite import search
+from jazzmine.core.message_store import Conversation, Message, MessageRole, MessageStore
+from jazzmine.search.query import FoundPage
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.samples import conversation, message
+from tests.behaviour.search_model import SearchModel, found, random_query, random_text
+
+TEXTS = {
+    "m1": "I want a refund for my shoes",
+    "m2": "Refunding shoes is easy",
+    "m3": "The last Tuesday's order. Refund, refund!",
+    "m4": "日本語です, Café \0",
+}
+
+
+async def store_texts(store: MessageStore) -> None:
+    await store.store_conversation(conversation("c1"))
+    await store.store_messages(
+        [
+            message(id, original_content=text, timestamp=number)
+            for number, (id, text) in enumerate(TEXTS.items())
+        ]
+    )
+
+
+async def ids(store: MessageStore, query: str, **arguments: Any) -> list[str]:
+    return [one.message.id for one in await store.search_messages(query, **arguments)]
+
+
+@pytest.mark.smoke
+async def test_words_stems_phrases_prefixes_and_exclusions_are_found(
+    searched: MessageStore,
+) -> None:
+    await store_texts(searched)
+
+    assert await ids(searched, "refunds") == ["m3", "m2", "m1"]
+    assert await ids(searched, "refund -shoes") == ["m3"]
+    assert await ids(searched, '"for my"') == ["m1"]
+    assert await ids(searched, '"my for"') == []
+    assert await ids(searched, "tues*") == ["m3"]
+    assert await ids(searched, "cafe") == await ids(searched, "日本語") == ["m4"]
+    assert await ids(searched, "語") == ["m4"]
+    assert await ids(searched, "-refund") == await ids(searched, "?! ") == []
+    assert await ids(searched, "refund", limit=1) == ["m3"]
+
+
+async def test_the_places_of_the_words_are_told(searched: MessageStore) -> None:
+    await store_texts(searched)
+
+    [best, *_] = await searched.search_messages('refund "last tues*"')
+
+    text = best.message.original_content
+    assert best.message == await searched.get_message_by_id("m3")
+    assert [text[start:end] for start, end in best.spans] == ["last Tuesday's", "Refund", "refund"]
+    assert best.score > 0
+    [only] = await searched.search_messages("語で cafe")
+    assert [only.message.original_content[a:b] for a, b in only.spans] == ["語で", "Café"]
+
+
+async def test_the_newest_with_all_words_are_listed_in_pages(searched: MessageStore) -> None:
+    await store_texts(searched)
+
+    assert await ids(searched, "refund", order="newest") == ["m3", "m2", "m1"]
+    assert await ids(searched, "refund shoes", order="newest") == ["m2", "m1"]
+    assert await ids(searched, "refund", order="newest", limit=1, after="m3") == ["m2"]
+    with pytest.raises(NotFoundError, match="after='m9'"):
+        await searched.search_messages("refund", order="newest", after="m9")
+    with pytest.raises(ValueError, match="a ranking has no pages"):
+        await searched.search_messages("refund", after="m3")
+    with pytest.raises(ValueError, match='"relevance" or "newest"'):
+        await searched.search_messages("refund", order="oldest")  # type: ignore[arg-type]
+
+
+async def test_a_limit_of_0_finds_nothing_and_checks_after(searched: MessageStore) -> None:
+    await store_texts(searched)
+
+    assert await ids(searched, "refund", limit=0) == []
+    assert await ids(searched, "refund", order="newest", limit=0) == []
+    assert await ids(searched, "refund", order="newest", limit=0, after="m3") == []
+    with pytest.raises(NotFoundError, match="after='m9'"):
+        await searched.search_messages("refund", order="newest", limit=0, after="m9")
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        await searched.search_messages("refund", limit=-1)
+
+
+async def test_a_phrase_that_few_have_is_looked_for_in_pages_that_grow(
+    searched: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await searched.store_conversation(conversation("c1"))
+    texts = ["a refund", *["refund a"] * 60]
+    await searched.store_messages(
+        [message(f"m{n}", original_content=text, timestamp=n) for n, text in enumerate(texts)]
+    )
+    sizes: list[int] = []
+    list_found = searched.backend.list_found
+
+    async def counted(page: FoundPage) -> Any:
+        sizes.append(page.limit)
+        return await list_found(page)
+
+    monkeypatch.setattr(searched.backend, "list_found", counted)
+
+    assert await ids(searched, '"a refund"', order="newest", limit=1) == ["m0"]
+    assert sizes == [1, 2, 4, 8, 16, 32]
+
+
+async def test_the_beginning_of_a_word_is_that_of_a_word_of_the_text(
+    searched: MessageStore,
+) -> None:
+    await store_texts(searched)
+    scoped = searched.scoped(user_id="u1")
+
+    for letter in "ucvr":
+        assert await ids(searched, f"tuesday -{letter}*") == (["m3"] if letter != "r" else [])
+    assert await ids(searched, "u*") == await ids(scoped, "v*") == []
+    assert await ids(searched, "c*", conversation_id="c1") == ["m4"]
+
+
+@pytest.mark.smoke
+async def test_a_conversation_that_becomes_another_users_is_found_by_that_user(
+    searched: MessageStore,
+) -> None:
+    await store_texts(searched)
+    before, after = (searched.scoped(user_id=user) for user in ("u1", "u2"))
+    assert (await ids(before, "tuesday"), await ids(after, "tuesday")) == (["m3"], [])
+
+    await searched.update_conversation(conversation("c1", user_id="u2"))
+    assert (await ids(before, "tuesday"), await ids(after, "tuesday")) == ([], ["m3"])
+
+    await searched.store_message(message("m5", original_content="tuesday"))
+    assert await ids(after, "tuesday") == ["m5", "m3"]
+
+
+async def test_a_search_keeps_to_its_scope(searched: MessageStore) -> None:
+    await store_texts(searched)
+    await searched.store_conversation(conversation("c2", user_id="u2", agent_id="a2"))
+    other = message("n1", conversation_id="c2", user_id="u2", original_content="refund")
+    await searched.store_message(other.model_copy(update={"role": MessageRole.TOOL}))
+
+    assert await ids(searched, "refund", user_id="u2") == ["n1"]
+    assert await ids(searched, "refund", conversation_id="c2") == ["n1"]
+    assert await ids(searched, "refund", agent_id="a2") == ["n1"]
+    assert await ids(searched, "refund", roles=["tool"]) == ["n1"]
+    assert await ids(searched, "refund", roles=[]) == []
+    assert await ids(searched, "refund", since=1, until=2) == ["m2"]
+
+
+async def test_a_word_that_half_of_many_messages_have_finds_nothing(
+    searched: MessageStore,
+) -> None:
+    await searched.store_conversation(conversation("c1"))
+    texts = ["the end", "a beginning"] * 49 + ["the end"]
+    stored = [message(f"m{n}", original_content=text) for n, text in enumerate(texts)]
+    await searched.store_messages(stored)
+    assert len(await ids(searched, "the", limit=200)) == 50
+
+    await searched.store_message(message("rare", original_content="the rare"))
+
+    assert await ids(searched, "the") == []
+    assert await ids(searched, "the rare") == ["rare"]
+
+
+async def test_what_is_deleted_or_changed_is_not_found(searched: MessageStore) -> None:
+    await store_texts(searched)
+
+    await searched.delete_message("m1")
+    await searched.flag_message("m2")
+    await searched.update_message(message("m3", original_content="nothing"))
+
+    assert await ids(searched, "refund") == ["m2"]
+    assert await ids(searched, "nothing") == ["m3"]
+    await searched.delete_conversation("c1")
+    assert await ids(searched, "refund nothing") == []
+
+
+async def test_a_store_without_an_index_says_how_to_add_it(store: MessageStore) -> None:
+    with pytest.raises(ConfigurationError, match="`jazzmine index` adds it"):
+        await store.search_messages("tea")
+    assert await store.search_messages("tea", limit=0) == []
+
+
+async def test_an_index_is_added_in_steps_changed_and_removed(searched: MessageStore) -> None:
+    await store_texts(searched)
+    hooks = searched.backend
+    await hooks.make_search(None)
+    with pytest.raises(ConfigurationError, match="this store has no search"):
+        await searched.search_messages("refund")
+
+    await hooks.make_search("")
+    assert await hooks.count_unindexed() == len(TEXTS)
+    await searched.store_message(message("m5", original_content="refund"))
+    while (await hooks.fill_search(1)) != (0, 0):
+        await searched.delete_message("m4")
+
+    assert await hooks.search_state() == ("", True)
+    assert await ids(searched, "refunds") == []
+    assert await ids(searched, "refund") == ["m5", "m3", "m1"]
+    assert await ids(searched, "日本語") == []
+
+
+async def test_a_store_keeps_the_search_that_it_was_made_with(
+    api: Api, search_config: Config
+) -> None:
+    if search_config["storage"] == "memory":
+        return
+    plain = {**search_config, "search": False}
+    async with await api.MessageStore.initialize(search_config) as one:
+        await store_texts(one)
+    async with await api.MessageStore.initialize(plain) as two:
+        assert await ids(two, "refunding") == ["m3", "m2", "m1"]
+        await two.store_message(message("m5", original_content="refunded"))
+        assert "m5" in await ids(two, "refunding")
+    with pytest.raises(ConfigurationError, match="the store has search 'english'"):
+        await api.MessageStore.initialize({**search_config, "search": True})
+    async with await api.MessageStore.initialize(plain) as last:
+        await last.backend.make_search(None)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_answers_are_those_of_reading_every_message(
+    searched: MessageStore, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # How many of the last messages are not in the FTS5 table of SQLite yet.
+    monkeypatch.setattr(search, "_MOST_WAITING", (1, 3, 10, 50)[seed])
+    draw, model = random.Random(seed), SearchModel()
+    for number in (1, 2, 3):
+        record = conversation(f"c{number}", user_id=f"u{number % 2 + 1}", agent_id=f"a{number}")
+        await searched.store_conversation(record)
+        model.conversations[record.id] = record
+
+    for _ in range(12):
+        for _ in range(5):
+            await change(searched, model, draw)
+        query, scope = random_query(draw)
+        limits = {key: value for key, value in scope.items() if key != "viewer"}
+        store = searched
+        if "viewer" in scope:
+            limits.pop("user_id", None)
+            scope.pop("user_id", None)
+            store = searched.scoped(user_id=scope["viewer"])
+
+        best = await store.search_messages(query, **limits, limit=100)
+        assert found(best) == model.best(query, **scope), query
+        newest = await store.search_messages(query, **limits, order="newest")
+        assert found(newest) == model.newest(query, **scope)[:20], query
+    assert await searched.backend.count_unindexed() == 0
+
+
+CHANGES = (
+    *("store", "store", "store", "store", "append", "append", "turn", "turn", "edit", "edit"),
+    *("flag", "delete", "pop", "rewind", "replace", "fork", "owner", "owner"),
+    *("delete_conversation", "erase", "prune"),
+)
+
+
+async def change(store: MessageStore, model: SearchModel, draw: random.Random) -> None:
+    """Do one of the calls that change messages, on a store and in the model."""
+    owner = draw.choice(sorted(model.conversations))
+    of_owner = sorted(
+        (one for one in model.messages.values() if one.conversation_id == owner),
+        key=lambda one: one.timestamp,
+    )
+    match draw.choice(CHANGES):
+        case "store":
+            new = new_message(owner, draw)
+            await store.store_message(new)
+            model.messages[new.id] = new
+        case "append":
+            given = [new_message(owner, draw) for _ in range(2)]
+            for stored in await store.append_messages(owner, given):
+                model.messages[stored.id] = stored
+        case "turn":
+            record, given = other_owner(model, owner, draw), [new_message(owner, draw)]
+            await store.store_turn(conversation=record, messages=given)
+            model.conversations[owner] = record
+            model.messages[given[0].id] = given[0]
+        case "owner":
+            model.conversations[owner] = other_owner(model, owner, draw)
+            await store.update_conversation(model.conversations[owner])
+        case "edit" if of_owner:
+            edited = draw.choice(of_owner).model_copy(
+                update={"original_content": random_text(draw), "user_id": draw.choice(["u1", "u2"])}
+            )
+            await store.update_message(edited)
+            model.messages[edited.id] = edited
+        case "flag" if of_owner:
+            await store.flag_message(draw.choice(of_owner).id)
+        case "delete" if of_owner:
+            deleted = draw.choice(of_owner).id
+            await store.delete_message(deleted)
+            del model.messages[deleted]
+        case "pop" if of_owner:
+            assert (await store.pop_message(owner)).id == of_owner[-1].id  # type: ignore[union-attr]
+            del model.messages[of_owner[-1].id]
+        case "rewind" if len(of_owner) > 3:
+            await store.rewind_conversation(owner, after=of_owner[-3].id)
+            for gone in of_owner[-2:]:
+                del model.messages[gone.id]
+        case "replace" if len(of_owner) > 1:
+            given, last = [new_message(owner, draw)], of_owner[-2].id
+            [stored] = await store.append_messages(owner, given, replace_after=last)
+            del model.messages[of_owner[-1].id]
+            model.messages[stored.id] = stored
+        case "fork":
+            copy = other_owner(model, owner, draw).model_copy(
+                update={"id": f"f{draw.getrandbits(64)}"}
+            )
+            copies = await store.fork_conversation(owner, copy)
+            model.conversations[copy.id] = copy
+            for stored in await store.get_messages_by_ids(list(copies.values())):
+                model.messages[stored.id] = stored
+        case "delete_conversation":
+            await store.delete_conversation(owner)
+            await forget_deleted(store, model)
+        case "erase":
+            await store.erase_user(draw.choice(["u1", "u2"]))
+            await forget_deleted(store, model)
+        case "prune":
+            await store.prune_conversations(before=draw.randrange(4))
+            await forget_deleted(store, model)
+
+
+def other_owner(model: SearchModel, owner: str, draw: random.Random) -> Conversation:
+    """Return a conversation with some user, agent and time."""
+    return conversation(
+        owner,
+        user_id=draw.choice(["u1", "u2"]),
+        agent_id=draw.choice(["a1", "a2"]),
+        created_at=0,
+        last_updated_at=draw.randrange(10),
+    )
+
+
+async def forget_deleted(store: MessageStore, model: SearchModel) -> None:
+    """Remove what is not stored any more from the model, and store c1, c2 and c3 again."""
+    stored = {one.id for one in await store.get_messages_by_ids(list(model.messages))}
+    model.messages = {id: one for id, one in model.messages.items() if id in stored}
+    model.conversations = {one.id: one for one in await store.get_conversations()}
+    for number in (1, 2, 3):
+        record = conversation(f"c{number}")
+        if record.id not in model.conversations:
+            await store.store_conversation(record)
+            model.conversations[record.id] = record
+
+
+def new_message(owner: str, draw: random.Random) -> Message:
+    return message(
+        f"m{draw.getrandbits(64)}",
+        conversation_id=owner,
+        user_id=draw.choice(["u1", "u2"]),
+        role=draw.choice([MessageRole.USER, MessageRole.ASSISTANT]),
+        original_content=random_text(draw),
+        timestamp=draw.randrange(10),
+    )

@@ -1,0 +1,290 @@
+"""Traces are found by their fields, newest first, page by page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.core.message_store import MessageStore, TraceFilter
+from tests.behaviour.samples import (
+    NOW,
+    llm_call,
+    tool_trace,
+    trace,
+)
+from tests.behaviour.writes import store_traces
+
+MEETS_ALL: dict[str, Any] = {
+    "agent_id": "a2",
+    "user_id": "u2",
+    "conversation_id": "c2",
+    "detected_intent": "book",
+    "started_at_ms": 50,
+    "total_tokens": 10,
+    "total_latency_ms": 20,
+    "errors": ["no such train"],
+    "tool_traces": [tool_trace(success=True)],
+    "llm_calls": [llm_call(model="big")],
+}
+MEETS_ALL_BUT_ONE: dict[str, dict[str, Any]] = {
+    "another agent": {"agent_id": "a1"},
+    "another user": {"user_id": "u1"},
+    "another conversation": {"conversation_id": "c1"},
+    "another intent": {"detected_intent": "cancel"},
+    "too early": {"started_at_ms": 49},
+    "too late": {"started_at_ms": 60},
+    "too few tokens": {"total_tokens": 9},
+    "too quick": {"total_latency_ms": 19},
+    "no errors": {"errors": []},
+    "another tool": {"tool_traces": [tool_trace()]},
+    "another model": {"llm_calls": [llm_call()]},
+}
+
+
+async def found(store: MessageStore, **conditions: Any) -> list[str]:
+    """Return the ids of the messages whose traces match a filter."""
+    traces = await store.find_turn_traces(TraceFilter(**conditions))
+    return [one.message_id for one in traces]
+
+
+async def test_a_filter_without_conditions_means_all_traces(chat: MessageStore) -> None:
+    await store_traces(chat, trace("m1"), trace("m2", agent_id="a2", user_id="u2"))
+
+    assert await chat.find_turn_traces(TraceFilter()) == [
+        trace("m2", agent_id="a2", user_id="u2"),
+        trace("m1"),
+    ]
+
+
+async def test_where_nothing_is_stored_nothing_is_found(store: MessageStore) -> None:
+    assert await store.find_turn_traces(TraceFilter()) == []
+
+
+async def test_traces_are_found_newest_first_and_of_equals_the_latest_stored(
+    chat: MessageStore,
+) -> None:
+    await store_traces(
+        chat,
+        trace("m1", started_at_ms=NOW - 1),
+        trace("m3"),
+        trace("m2"),
+        trace("m4", started_at_ms=NOW + 1),
+    )
+
+    await chat.store_turn_trace(trace("m3", detected_intent="changed"))
+
+    assert await found(chat) == ["m4", "m2", "m3", "m1"]
+
+
+# What differs in the traces of "m1", "m2" and so on, and which of them a filter finds.
+CASES: dict[str, tuple[list[dict[str, Any]], list[tuple[dict[str, Any], str]]]] = {
+    "intent": (
+        [{"detected_intent": "book"}, {"detected_intent": "Book"}, {"detected_intent": ""}, {}],
+        [({"intent": "book"}, "m1"), ({"intent": ""}, "m3"), ({"intent": "unknown"}, "m4")],
+    ),
+    # The beginning is part of a range, and the end is not.
+    "time": (
+        [{"started_at_ms": -10}, {"started_at_ms": 0}, {"started_at_ms": 10}],
+        [
+            ({"started_from": 0}, "m3 m2"),
+            ({"started_until": 0}, "m1"),
+            ({"started_from": -10, "started_until": 10}, "m2 m1"),
+            ({"started_from": 10, "started_until": 10}, ""),
+        ],
+    ),
+    "tokens": (
+        [{"total_tokens": 99}, {"total_tokens": 100}, {"total_tokens": 101}],
+        [({"min_total_tokens": 100}, "m3 m2"), ({"min_total_tokens": 0}, "m3 m2 m1")],
+    ),
+    "latency": (
+        [{"total_latency_ms": 499}, {"total_latency_ms": 500}, {"total_latency_ms": 2000}],
+        [({"min_latency_ms": 500}, "m3 m2")],
+    ),
+    "errors": (
+        [{}, {"errors": ["no such train"]}, {}],
+        [({"has_errors": True}, "m2"), ({"has_errors": False}, "m3 m1")],
+    ),
+    "a tool trace among several": (
+        [
+            {"tool_traces": [tool_trace(sandbox="shell"), tool_trace(sandbox="browser")]},
+            {"tool_traces": [tool_trace(sandbox="python")]},
+            {},
+        ],
+        [({"tool": {"sandbox": "browser"}}, "m1"), ({"tool": {}}, "m2 m1")],
+    ),
+    "a call among several": (
+        [
+            {"llm_calls": [llm_call(), llm_call(model="big", purpose="other")]},
+            {"llm_calls": [llm_call(model="tiny")]},
+            {},
+        ],
+        [({"llm_call": {"model": "big", "purpose": "other"}}, "m1"), ({"llm_call": {}}, "m2 m1")],
+    ),
+    "all values in one element": (
+        [
+            {
+                "tool_traces": [
+                    tool_trace(sandbox="python", success=False),
+                    tool_trace(sandbox="shell", success=True),
+                ]
+            }
+        ],
+        [
+            ({"tool": {"sandbox": "python", "success": True}}, ""),
+            ({"tool": {"sandbox": "shell", "success": True}}, "m1"),
+        ],
+    ),
+    "defaults": (
+        [{"tool_traces": [tool_trace()]}, {"llm_calls": [llm_call()]}],
+        [
+            ({"tool": {"success": False}}, "m1"),
+            ({"tool": {"error": None}}, "m1"),
+            ({"tool": {"output_bytes": 0, "api_calls": []}}, "m1"),
+            ({"llm_call": {"success": True, "error": None}}, "m2"),
+        ],
+    ),
+    **{
+        owner: ([{}, {owner: "wanted"}, {}], [({owner: "wanted"}, "m2"), ({owner: "nobody"}, "")])
+        for owner in ("agent_id", "user_id", "conversation_id")
+    },
+}
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(("traces", "filters"), CASES.values(), ids=CASES)
+async def test_traces_are_found_by(
+    chat: MessageStore, traces: list[dict[str, Any]], filters: list[tuple[dict[str, Any], str]]
+) -> None:
+    await store_traces(chat, *(trace(f"m{n}", **given) for n, given in enumerate(traces, 1)))
+
+    for conditions, expected in filters:
+        assert await found(chat, **conditions) == expected.split()
+
+
+@pytest.mark.smoke
+async def test_all_conditions_of_a_filter_must_hold(chat: MessageStore) -> None:
+    near = [trace(name, **{**MEETS_ALL, **change}) for name, change in MEETS_ALL_BUT_ONE.items()]
+    await store_traces(chat, trace("all", **MEETS_ALL), *near)
+
+    assert await found(
+        chat,
+        agent_id="a2",
+        user_id="u2",
+        conversation_id="c2",
+        intent="book",
+        started_from=50,
+        started_until=60,
+        min_total_tokens=10,
+        min_latency_ms=20,
+        has_errors=True,
+        tool={"success": True},
+        llm_call={"model": "big"},
+    ) == ["all"]
+
+
+# Fields of a tool trace or a call
+
+
+@pytest.mark.each_value
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        (1, 1.0),
+        (2.0, 2),
+        (0.1, 0.1),
+        (2**63 - 1, 2**63 - 1),
+        (True, True),
+        (None, None),
+        ("", ""),
+        ("é\U0001f686", "é\U0001f686"),
+        ([1, [2.0, "x"]], [1.0, [2, "x"]]),
+        ([], []),
+        ({}, {}),
+        ({"a": {"b": 1}, "c": None}, {"c": None, "a": {"b": 1.0}}),
+        ({"$gt": 1}, {"$gt": 1}),
+        ({"a.b": "c"}, {"a.b": "c"}),
+    ],
+    ids=repr,
+)
+async def test_a_trace_is_found_by_a_value_that_is_equal_in_json(
+    chat: MessageStore, stored: Any, asked: Any
+) -> None:
+    await store_traces(chat, trace("m1", tool_traces=[tool_trace(final_data=stored)]))
+
+    assert await found(chat, tool={"final_data": asked}) == ["m1"]
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(
+    ("stored", "asked"),
+    [
+        (1, True),
+        (True, 1),
+        (0, False),
+        (False, 0.0),
+        (None, False),
+        (None, 0),
+        (1, "1"),
+        ("a", "A"),
+        ("a", "a "),
+        ("é", "e\u0301"),
+        (2**63 - 1, 2**63 - 2),
+        ([1, 2], [2, 1]),
+        ([1, 2], [1]),
+        ([1, 2], 1),
+        ([True], [1]),
+        ([], None),
+        ([], {}),
+        ({}, None),
+        ({"a": 1, "b": 2}, {"a": 1}),
+        ({"a": {"b": 1}}, {"a": {}}),
+        ({"a": 1}, {"a": True}),
+        ({"a": 5}, {"$gt": 1}),
+        ({"a": 1}, {"a": {"$exists": True}}),
+        ("abc", {"$regex": "a"}),
+        ("abc", "a%"),
+        ("abc", ".*"),
+    ],
+    ids=repr,
+)
+async def test_a_trace_is_not_found_by_a_value_that_is_another_in_json(
+    chat: MessageStore, stored: Any, asked: Any
+) -> None:
+    await store_traces(chat, trace("m1", tool_traces=[tool_trace(final_data=stored)]))
+
+    assert await found(chat, tool={"final_data": asked}) == []
+
+
+async def test_a_condition_on_a_list_of_records_compares_all_of_it(chat: MessageStore) -> None:
+    calls = [{"url": "http://a", "status": 200}, {"url": "http://b", "status": 500}]
+    await store_traces(chat, trace("m1", tool_traces=[tool_trace(api_calls=calls)]))
+
+    assert await found(chat, tool={"api_calls": calls}) == ["m1"]
+    assert await found(chat, tool={"api_calls": calls[:1]}) == []
+    assert await found(chat, tool={"api_calls": [{"status": 200}, {"status": 500}]}) == []
+
+
+@pytest.mark.parametrize("condition", ["tool", "llm_call"])
+async def test_a_condition_on_a_field_that_does_not_exist_is_refused(condition: str) -> None:
+    with pytest.raises(ValidationError, match=f"(?s){condition}.*no field 'sandbax'"):
+        TraceFilter(**{condition: {"sandbax": "python"}})  # type: ignore[arg-type]
+
+
+async def test_a_filter_that_became_wrong_is_refused_when_it_is_used(store: MessageStore) -> None:
+    where = TraceFilter(tool={})
+    assert where.tool is not None
+    where.tool["final_data"] = object()
+
+    with pytest.raises(ValidationError, match="tool"):
+        await store.find_turn_traces(where)
+
+
+@pytest.mark.parametrize("where", [None, {}, {"agent_id": "a1"}, "a1"], ids=repr)
+async def test_something_else_than_a_filter_is_refused(store: MessageStore, where: Any) -> None:
+    with pytest.raises(TypeError, match="expected a TraceFilter"):
+        await store.find_turn_traces(where)
+    with pytest.raises(TypeError, match="expected a TraceFilter"):
+        await store.summarize_usage(where, by="agent")

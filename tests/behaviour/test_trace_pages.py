@@ -1,0 +1,96 @@
+"""Found traces are paged, and pages are correct if traces change between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine import NotFoundError
+from jazzmine.core.message_store import MessageStore, TraceFilter
+from tests.behaviour.samples import NOW, conversation, ids, message, messages, trace
+from tests.behaviour.writes import store_traces
+
+
+@pytest.mark.smoke
+async def test_pages_of_found_traces_add_up_to_all(chat: MessageStore) -> None:
+    await store_traces(
+        chat,
+        trace("m1"),
+        trace("m2", agent_id="a2"),
+        trace("m3"),
+        trace("m4", started_at_ms=NOW + 1),
+        trace("m5"),
+    )
+    where = TraceFilter(agent_id="a1")
+
+    first = await chat.find_turn_traces(where, limit=2)
+    second = await chat.find_turn_traces(where, limit=2, after=first[-1].id)
+    third = await chat.find_turn_traces(where, limit=2, after=second[-1].id)
+
+    assert ids(first) == ["trace-of-m4", "trace-of-m5"]
+    assert ids(second) == ["trace-of-m3", "trace-of-m1"]
+    assert third == []
+
+
+async def test_a_page_of_no_traces_is_empty(chat: MessageStore) -> None:
+    await store_traces(chat, trace())
+
+    assert await chat.find_turn_traces(TraceFilter(), limit=0) == []
+
+
+async def test_the_next_page_of_traces_is_right_after_changes(chat: MessageStore) -> None:
+    await store_traces(chat, trace("m1"), trace("m2"), trace("m3"), trace("m4"))
+    page = await chat.find_turn_traces(TraceFilter(), limit=2)
+    assert ids(page) == ["trace-of-m4", "trace-of-m3"]
+
+    await store_traces(chat, trace("newer"), trace("older", started_at_ms=NOW - 1))
+    await chat.store_turn_trace(trace("m3", detected_intent="changed"))
+    await chat.delete_message("m1")
+
+    rest = await chat.find_turn_traces(TraceFilter(), after="trace-of-m3")
+    assert ids(rest) == ["trace-of-m2", "trace-of-older"]
+
+
+async def test_the_next_page_begins_after_a_trace_that_no_longer_matches(
+    chat: MessageStore,
+) -> None:
+    await store_traces(chat, trace("m1"), trace("m2"), trace("m3"))
+    where = TraceFilter(agent_id="a1")
+    page = await chat.find_turn_traces(where, limit=2)
+    assert ids(page) == ["trace-of-m3", "trace-of-m2"]
+
+    await chat.store_turn_trace(trace("m2", agent_id="a2"))
+
+    assert ids(await chat.find_turn_traces(where, after="trace-of-m2")) == ["trace-of-m1"]
+
+
+async def test_a_page_after_a_trace_that_is_not_there_is_refused(chat: MessageStore) -> None:
+    await store_traces(chat, trace("m1", id="t1"))
+    await chat.store_turn_trace(trace("m1", id="t2"))
+
+    with pytest.raises(NotFoundError, match="t1"):
+        await chat.find_turn_traces(TraceFilter(), after="t1")
+
+
+async def test_traces_of_deleted_messages_and_conversations_are_not_found(
+    chat: MessageStore,
+) -> None:
+    await store_traces(chat, trace("m1"), trace("m2"))
+    await chat.store_conversation(conversation("c2"))
+    await chat.store_turn(
+        messages=[message("m3", conversation_id="c2")], trace=trace("m3", conversation_id="c2")
+    )
+
+    await chat.delete_message("m1")
+    assert ids(await chat.find_turn_traces(TraceFilter())) == ["trace-of-m3", "trace-of-m2"]
+
+    await chat.delete_conversation("c1")
+    assert ids(await chat.find_turn_traces(TraceFilter())) == ["trace-of-m3"]
+
+
+async def test_a_hundred_traces_are_found_unless_more_are_asked_for(chat: MessageStore) -> None:
+    names = [f"m{number:03}" for number in range(101)]
+    await chat.store_messages(messages(*names))
+    await store_traces(chat, *(trace(name, started_at_ms=int(name[1:])) for name in names))
+
+    assert len(await chat.find_turn_traces(TraceFilter())) == 100
+    assert len(await chat.find_turn_traces(TraceFilter(), limit=101)) == 101

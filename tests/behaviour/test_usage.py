@@ -1,0 +1,373 @@
+"""Usage is summed up by every key, most tokens first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jazzmine.core.message_store import MessageStore, TraceFilter, UsageSummary
+from tests.behaviour.samples import llm_call, message, trace
+from tests.behaviour.writes import store_traces
+
+DAY = 86_400_000
+USAGE_KEYS = ["agent", "user", "conversation", "intent", "model", "day"]
+
+
+async def usage(store: MessageStore, by: Any, **conditions: Any) -> list[UsageSummary]:
+    """Return the usage of the traces that match a filter."""
+    return await store.summarize_usage(TraceFilter(**conditions), by=by)
+
+
+@pytest.mark.smoke
+async def test_a_group_is_summed_up_in_every_figure(chat: MessageStore) -> None:
+    first = {"total_prompt_tokens": 10, "total_completion_tokens": 1, "total_tokens": 12}
+    second = {"total_prompt_tokens": 20, "total_completion_tokens": 2, "total_tokens": 25}
+    spent = {"total_energy_kwh": 0.25, "total_co2_g": 1.5}
+    await store_traces(
+        chat,
+        trace("m1", total_latency_ms=100, **first, **spent),
+        trace("m2", total_latency_ms=201, **second, **spent, errors=["one", "two"]),
+    )
+
+    assert await usage(chat, "agent") == [
+        UsageSummary(
+            key="a1",
+            turns=2,
+            failed_turns=1,
+            prompt_tokens=30,
+            completion_tokens=3,
+            total_tokens=37,
+            mean_latency_ms=150.5,
+            p50_latency_ms=100,
+            p95_latency_ms=201,
+            max_latency_ms=201,
+            total_energy_kwh=0.5,
+            total_co2_g=3.0,
+        )
+    ]
+
+
+async def test_the_figures_are_of_plain_types(chat: MessageStore) -> None:
+    await store_traces(chat, trace("m1", total_latency_ms=100), trace("m2", total_latency_ms=100))
+
+    summary = (await usage(chat, "agent"))[0]
+
+    kinds = {name: type(value) for name, value in summary}
+    assert kinds == {
+        "key": str,
+        "turns": int,
+        "failed_turns": int,
+        "prompt_tokens": int,
+        "completion_tokens": int,
+        "total_tokens": int,
+        "cached_prompt_tokens": int,
+        "cache_write_tokens": int,
+        "reasoning_tokens": int,
+        "cost_usd": float,
+        "unreported_calls": int,
+        "unpriced_calls": int,
+        "mean_latency_ms": float,
+        "p50_latency_ms": int,
+        "p95_latency_ms": int,
+        "max_latency_ms": int,
+        "total_energy_kwh": float,
+        "total_co2_g": float,
+    }
+
+
+@pytest.mark.parametrize("by", USAGE_KEYS)
+async def test_without_traces_there_is_no_usage(store: MessageStore, by: str) -> None:
+    assert await usage(store, by) == []
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(
+    ("by", "field"),
+    [
+        ("agent", "agent_id"),
+        ("user", "user_id"),
+        ("conversation", "conversation_id"),
+        ("intent", "detected_intent"),
+    ],
+)
+async def test_turns_are_grouped_by_the_value_of_a_field(
+    chat: MessageStore, by: str, field: str
+) -> None:
+    await store_traces(
+        chat,
+        trace("m1", total_tokens=1, **{field: "one"}),
+        trace("m2", total_tokens=2, **{field: "other"}),
+        trace("m3", total_tokens=4, **{field: "one"}),
+    )
+
+    found = await usage(chat, by)
+
+    assert [(group.key, group.turns, group.total_tokens) for group in found] == [
+        ("one", 2, 5),
+        ("other", 1, 2),
+    ]
+
+
+async def test_turns_are_grouped_by_the_day_in_utc(chat: MessageStore) -> None:
+    await store_traces(
+        chat,
+        trace("m1", started_at_ms=-1, total_tokens=5),
+        trace("m2", started_at_ms=0, total_tokens=4),
+        trace("m3", started_at_ms=DAY - 1, total_tokens=4),
+        trace("m4", started_at_ms=DAY, total_tokens=3),
+        trace("m5", started_at_ms=1_709_251_199_999, total_tokens=2),
+        trace("m6", started_at_ms=1_709_251_200_000, total_tokens=1),
+    )
+
+    found = await usage(chat, "day")
+
+    assert [(group.key, group.turns) for group in found] == [
+        ("1970-01-01", 2),
+        ("1969-12-31", 1),
+        ("1970-01-02", 1),
+        ("2024-02-29", 1),
+        ("2024-03-01", 1),
+    ]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+async def test_the_day_does_not_depend_on_the_local_time_zone(
+    chat: MessageStore, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    await store_traces(chat, trace("m1", started_at_ms=DAY - 1), trace("m2", started_at_ms=0))
+
+    found = await usage(chat, "day")
+
+    assert [(group.key, group.turns) for group in found] == [("1970-01-01", 2)]
+
+
+async def test_groups_with_most_tokens_come_first_and_equal_ones_by_key(
+    chat: MessageStore,
+) -> None:
+    await store_traces(
+        chat,
+        trace("m1", total_tokens=5, agent_id="a"),
+        trace("m2", total_tokens=5, agent_id="é"),
+        trace("m3", total_tokens=5, agent_id="B"),
+        trace("m4", total_tokens=5, agent_id="\U0001f686"),
+        trace("m5", total_tokens=5, agent_id="\uffee"),
+        trace("m6", total_tokens=5, agent_id="a b"),
+        trace("m7", total_tokens=5, agent_id="ab"),
+        trace("m8", total_tokens=9, agent_id="z"),
+        trace("m9", total_tokens=0, agent_id="0"),
+    )
+
+    found = await usage(chat, "agent")
+
+    in_order = ["z", "B", "a", "a b", "ab", "é", "\uffee", "\U0001f686", "0"]
+    assert [group.key for group in found] == in_order
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(
+    ("latencies", "p50", "p95"),
+    [
+        ([7], 7, 7),
+        ([30, 10], 10, 30),
+        ([30, 10, 20], 20, 30),
+        ([40, 30, 20, 10], 20, 40),
+        (range(1, 20), 10, 19),
+        (range(1, 21), 10, 19),
+        (range(1, 22), 11, 20),
+        ([5, 5, 5, 5, 1], 5, 5),
+        ([-3, 0], -3, 0),
+    ],
+)
+async def test_percentiles_are_values_that_occurred_by_nearest_rank(
+    chat: MessageStore, latencies: list[int], p50: int, p95: int
+) -> None:
+    timed = [
+        trace(f"m{number}", total_latency_ms=latency) for number, latency in enumerate(latencies)
+    ]
+    await store_traces(chat, *timed)
+
+    (group,) = await usage(chat, "agent")
+
+    assert (group.p50_latency_ms, group.p95_latency_ms) == (p50, p95)
+    assert group.max_latency_ms == max(latencies)
+    assert group.mean_latency_ms == pytest.approx(sum(latencies) / len(latencies))
+
+
+async def test_usage_is_of_the_traces_that_the_filter_means(chat: MessageStore) -> None:
+    await store_traces(
+        chat,
+        trace("m1", started_at_ms=1, total_tokens=1),
+        trace("m2", started_at_ms=2, total_tokens=2),
+        trace("m3", started_at_ms=2, total_tokens=4, agent_id="a2"),
+        trace("m4", started_at_ms=3, total_tokens=8),
+    )
+
+    found = await usage(chat, "agent", started_from=2, started_until=3)
+
+    assert [(group.key, group.total_tokens) for group in found] == [("a2", 4), ("a1", 2)]
+
+
+async def test_usage_is_not_of_the_newest_hundred_turns_alone(chat: MessageStore) -> None:
+    names = [f"m{number}" for number in range(120)]
+    await chat.store_messages([message(name) for name in names])
+    await store_traces(chat, *(trace(name, total_tokens=1) for name in names))
+
+    (group,) = await usage(chat, "agent")
+
+    assert (group.turns, group.total_tokens) == (120, 120)
+
+
+async def test_a_turn_counts_once_however_often_it_is_stored(chat: MessageStore) -> None:
+    await store_traces(chat, trace("m1", id="t1", total_tokens=1))
+    await store_traces(chat, trace("m1", id="t2", total_tokens=2))
+    await store_traces(chat, trace("m1", id="t2", total_tokens=4))
+
+    (group,) = await usage(chat, "agent")
+
+    assert (group.turns, group.total_tokens) == (1, 4)
+
+
+@pytest.mark.smoke
+async def test_by_model_the_figures_are_those_of_its_calls(chat: MessageStore) -> None:
+    one = llm_call(
+        model="big", prompt_tokens=10, completion_tokens=1, total_tokens=11, latency_ms=100
+    )
+    two = llm_call(
+        model="big", prompt_tokens=20, completion_tokens=2, total_tokens=22, latency_ms=200
+    )
+    three = llm_call(model="big", total_tokens=4, latency_ms=600)
+    of_the_turn = {"total_tokens": 999, "total_latency_ms": 999, "total_energy_kwh": 9.0}
+    await store_traces(
+        chat,
+        trace("m1", llm_calls=[one, two], errors=["no such train"], **of_the_turn),
+        trace("m2", llm_calls=[three], total_co2_g=9.0),
+    )
+
+    assert await usage(chat, "model") == [
+        UsageSummary(
+            key="big",
+            turns=2,
+            failed_turns=1,
+            prompt_tokens=30,
+            completion_tokens=3,
+            total_tokens=37,
+            unreported_calls=1,
+            unpriced_calls=3,
+            mean_latency_ms=300.0,
+            p50_latency_ms=200,
+            p95_latency_ms=600,
+            max_latency_ms=600,
+            total_energy_kwh=0.0,
+            total_co2_g=0.0,
+        )
+    ]
+
+
+DETAILED = {"cached_prompt_tokens": 6, "cache_write_tokens": 3, "reasoning_tokens": 2}
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("by", ["agent", "user", "conversation", "intent", "day"])
+async def test_what_only_calls_have_is_summed_up_over_all_calls_of_the_turns(
+    chat: MessageStore, by: str
+) -> None:
+    calls = [
+        llm_call(**DETAILED, cost_usd=0.5, prompt_tokens=9),
+        llm_call(model="big", cost_usd=0.25),
+    ]
+    await store_traces(
+        chat,
+        trace("m1", llm_calls=calls, total_tokens=5, total_latency_ms=100),
+        trace(
+            "m2", llm_calls=[llm_call(), llm_call(**DETAILED)], total_tokens=7, total_latency_ms=50
+        ),
+        trace("m3", llm_calls=[llm_call()], total_tokens=1, total_latency_ms=150),
+        trace("m4", total_latency_ms=100),
+    )
+
+    (group,) = await usage(chat, by)
+
+    assert (group.cached_prompt_tokens, group.cache_write_tokens) == (12, 6)
+    assert (group.reasoning_tokens, group.cost_usd) == (4, 0.75)
+    assert (group.unreported_calls, group.unpriced_calls) == (4, 3)
+    assert (group.turns, group.total_tokens, group.mean_latency_ms) == (4, 13, 100.0)
+
+
+async def test_what_only_calls_have_is_summed_up_in_the_group_of_its_turn_or_model(
+    chat: MessageStore,
+) -> None:
+    large = 2**61
+    one = llm_call(cached_prompt_tokens=large, reasoning_tokens=1, cost_usd=0.5)
+    other = llm_call(model="big", cached_prompt_tokens=large, cost_usd=0.25)
+    await store_traces(
+        chat,
+        trace("m1", llm_calls=[one, other, one], agent_id="a"),
+        trace("m2", llm_calls=[other], agent_id="b"),
+        trace("m3", llm_calls=[llm_call(model="none")], agent_id="c"),
+    )
+
+    def details(group: UsageSummary) -> tuple[str, int, int, float]:
+        cached = group.cached_prompt_tokens // large
+        return group.key, cached, group.reasoning_tokens, group.cost_usd
+
+    assert [details(group) for group in await usage(chat, "agent")] == [
+        ("a", 3, 2, 1.25),
+        ("b", 1, 0, 0.25),
+        ("c", 0, 0, 0.0),
+    ]
+    assert [details(group) for group in await usage(chat, "model")] == [
+        ("big", 2, 0, 0.5),
+        ("none", 0, 0, 0.0),
+        ("small", 2, 2, 1.0),
+    ]
+
+
+async def test_by_model_a_turn_is_in_the_group_of_each_model_that_it_called(
+    chat: MessageStore,
+) -> None:
+    small = llm_call(model="small", total_tokens=5, latency_ms=7)
+    big = llm_call(model="big", total_tokens=50, latency_ms=70)
+    await store_traces(
+        chat, trace("m1", llm_calls=[small, big, small]), trace("m2", llm_calls=[big])
+    )
+
+    found = await usage(chat, "model")
+
+    figures = [
+        (group.key, group.turns, group.total_tokens, group.max_latency_ms) for group in found
+    ]
+    assert figures == [("big", 2, 100, 70), ("small", 1, 10, 7)]
+
+
+async def test_by_model_turns_without_calls_are_in_no_group(chat: MessageStore) -> None:
+    await store_traces(chat, trace("m1", total_tokens=100), trace("m2", llm_calls=[llm_call()]))
+
+    found = await usage(chat, "model")
+
+    assert [(group.key, group.turns) for group in found] == [("small", 1)]
+
+
+async def test_by_model_all_calls_of_a_matching_turn_are_counted(
+    chat: MessageStore,
+) -> None:
+    await store_traces(
+        chat,
+        trace("m1", llm_calls=[llm_call(model="big"), llm_call(total_tokens=1)]),
+        trace("m2", llm_calls=[llm_call(total_tokens=2)]),
+    )
+
+    found = await usage(chat, "model", llm_call={"model": "big"})
+
+    assert [(group.key, group.total_tokens) for group in found] == [("small", 1), ("big", 0)]
+
+
+@pytest.mark.parametrize(
+    "by", ["month", "", "agent_id", "AGENT", None, 1, ["agent"], {"$ne": 1}], ids=repr
+)
+async def test_usage_by_another_key_is_refused_with_the_possible_keys(
+    store: MessageStore, by: Any
+) -> None:
+    with pytest.raises(ValueError, match="agent, user, conversation, intent, model, day"):
+        await usage(store, by)

@@ -1,0 +1,135 @@
+"""A store of working memory is opened, used and closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from jazzmine.core.working_memory import InMemoryWorkingMemoryStore
+from jazzmine.errors import StoreClosedError
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import UPDATES, Update, busy
+
+METHODS = [
+    *UPDATES,
+    Update("get"),
+    Update("delete"),
+    Update("get_or_create", lambda: ("user", "agent")),
+]
+
+
+async def test_a_mapping_opens_a_store(api: Api, memory_config: Config) -> None:
+    async with await api.WorkingMemoryStore.initialize(memory_config) as store:
+        assert await store.active_count() == 0
+
+
+@pytest.mark.parametrize("seconds", [100_000.0, 1e308])
+async def test_a_time_limit_of_any_length_is_accepted(
+    api: Api, seconds: float, memory_config: Config
+) -> None:
+    limits = {"timeout": seconds, "lock_timeout": seconds, "ttl_seconds": seconds}
+    async with await api.WorkingMemoryStore.initialize({**memory_config, **limits}) as store:
+        await store.get_or_create("c1", "u1", "a1")
+
+        assert (await store.end_turn("c1", "Hello", "greet")).last_agent_response == "Hello"
+
+
+async def test_without_a_configuration_everything_is_kept_in_this_process(api: Api) -> None:
+    async with await api.WorkingMemoryStore.initialize() as store:
+        assert isinstance(store, InMemoryWorkingMemoryStore)
+        assert await store.active_count() == 0
+
+
+async def test_a_store_may_be_made_by_its_class(api: Api) -> None:
+    async with api.InMemoryWorkingMemoryStore(lock_timeout=1) as store:
+        saved = await store.save(busy("c"))
+
+        assert await store.get("c") == saved
+
+
+async def test_two_stores_of_this_process_share_nothing(api: Api) -> None:
+    async with (
+        api.InMemoryWorkingMemoryStore() as first,
+        api.InMemoryWorkingMemoryStore() as second,
+    ):
+        await first.save(busy("c"))
+
+        assert await second.get("c") is None
+
+
+async def test_the_configuration_stays_as_it_was(api: Api, memory_config: Config) -> None:
+    before = dict(memory_config)
+
+    async with await api.WorkingMemoryStore.initialize(memory_config):
+        pass
+
+    assert memory_config == before
+
+
+async def test_closing_twice_is_closing_once(api: Api, memory_config: Config) -> None:
+    store = await api.WorkingMemoryStore.initialize(memory_config)
+    await store.close()
+
+    await store.close()
+
+    with pytest.raises(StoreClosedError):
+        await store.get("c")
+
+
+async def test_leaving_the_context_closes_the_store(api: Api, memory_config: Config) -> None:
+    async with await api.WorkingMemoryStore.initialize(memory_config) as store:
+        await store.save(busy("c"))
+
+    with pytest.raises(StoreClosedError):
+        await store.get("c")
+
+
+async def test_an_error_in_the_context_closes_the_store_and_is_raised(
+    api: Api,
+    memory_config: Config,
+) -> None:
+    store = await api.WorkingMemoryStore.initialize(memory_config)
+
+    with pytest.raises(ZeroDivisionError):
+        async with store:
+            raise ZeroDivisionError
+
+    with pytest.raises(StoreClosedError):
+        await store.active_count()
+
+
+async def test_a_closed_store_cannot_be_entered(api: Api, memory_config: Config) -> None:
+    store = await api.WorkingMemoryStore.initialize(memory_config)
+    await store.close()
+
+    with pytest.raises(StoreClosedError):
+        async with store:
+            pytest.fail("the closed store was entered")
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+async def test_a_closed_store_refuses_every_call(
+    api: Api, memory_config: Config, method: Update
+) -> None:
+    store = await api.WorkingMemoryStore.initialize(memory_config)
+    await store.save(busy("c"))
+    await store.close()
+
+    with pytest.raises(StoreClosedError, match="initialize"):
+        await method.on(store, "c")
+
+
+async def test_a_closed_store_refuses_to_save_to_count_and_to_lock(
+    api: Api, memory_config: Config
+) -> None:
+    store = await api.WorkingMemoryStore.initialize(memory_config)
+    memory = await store.save(busy("c"))
+    await store.close()
+
+    with pytest.raises(StoreClosedError):
+        await store.save(memory)
+    with pytest.raises(StoreClosedError):
+        await store.active_count()
+    with pytest.raises(StoreClosedError):
+        async with store.locked("c"):
+            pytest.fail("the block was entered")

@@ -1,0 +1,212 @@
+"""Saving a working memory: what is kept, what is refused, and which of several saves wins."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.core.working_memory import (
+    ConversationStatus,
+    ToolCallRecord,
+    WorkingMemory,
+    WorkingMemoryStore,
+)
+from jazzmine.errors import StaleWorkingMemoryError
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import busy, timeless
+
+
+async def test_save_keeps_everything_and_counts_itself(memory_store: WorkingMemoryStore) -> None:
+    memory = busy("c")
+    memory.status = ConversationStatus.ERROR
+    expected = timeless(memory)
+
+    saved = await memory_store.save(memory)
+
+    assert timeless(saved) == {**expected, "revision": 1}
+    assert saved.created_at == memory.created_at
+    assert await memory_store.get("c") == saved
+
+
+async def test_a_saved_working_memory_may_be_changed_and_saved_again(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = busy("c")
+    await memory_store.save(memory)
+    memory.collect_slot("size", 42)
+    await memory_store.save(memory)
+    memory.collect_slot("colour", "red")
+
+    saved = await memory_store.save(memory)
+
+    assert saved.revision == memory.revision == 3
+    assert saved == memory
+    assert await memory_store.get("c") == memory
+
+
+@pytest.mark.smoke
+async def test_a_working_memory_that_another_saved_since_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+    mine, other = await memory_store.get("c"), await memory_store.get("c")
+    assert mine is not None
+    assert other is not None
+    saved = await memory_store.save(other)
+    mine.end_turn("too late", "apologise")
+
+    with pytest.raises(StaleWorkingMemoryError, match="'c'"):
+        await memory_store.save(mine)
+
+    assert await memory_store.get("c") == saved
+    assert mine.revision == 1
+
+
+async def test_a_working_memory_that_an_update_changed_since_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    mine = await memory_store.save(busy("c"))
+    updated = await memory_store.collect_slot("c", "size", 42)
+
+    with pytest.raises(StaleWorkingMemoryError):
+        await memory_store.save(mine)
+
+    assert await memory_store.get("c") == updated
+
+
+async def test_a_new_working_memory_does_not_replace_a_stored_one(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    with pytest.raises(StaleWorkingMemoryError):
+        await memory_store.save(WorkingMemory("c", "user", "agent"))
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_a_stale_working_memory_is_refused_as_often_as_it_comes(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    stale = await memory_store.save(busy("c"))
+    updated = await memory_store.end_turn("c", "Hello", "greet")
+    with pytest.raises(StaleWorkingMemoryError):
+        await memory_store.save(stale)
+
+    with pytest.raises(StaleWorkingMemoryError):
+        await memory_store.save(stale)
+
+    assert await memory_store.get("c") == updated
+
+
+async def test_the_lock_is_free_after_a_refused_save(memory_store: WorkingMemoryStore) -> None:
+    stale = await memory_store.save(busy("c"))
+    await memory_store.end_turn("c", "Hello", "greet")
+    with pytest.raises(StaleWorkingMemoryError):
+        await memory_store.save(stale)
+
+    updated = await memory_store.collect_slot("c", "size", 42)
+
+    assert updated.revision == 3
+
+
+@pytest.mark.smoke
+async def test_one_of_ten_savers_of_the_same_revision_wins(
+    api: Api,
+    memory_store: WorkingMemoryStore,
+) -> None:
+    first = await memory_store.save(busy("c"))
+    versions = [WorkingMemory.from_dict(first.to_dict()) for _ in range(10)]
+    for number, version in enumerate(versions):
+        version.end_turn(f"reply {number}", "answer")
+
+    outcomes = await api.settle(*(partial(memory_store.save, version) for version in versions))
+
+    won = [each for each in outcomes if isinstance(each, WorkingMemory)]
+    lost = [each for each in outcomes if isinstance(each, StaleWorkingMemoryError)]
+    assert (len(won), len(lost)) == (1, 9)
+    assert await memory_store.get("c") == won[0]
+
+
+async def test_a_working_memory_that_another_deleted_since_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = busy("c")
+    await memory_store.save(memory)
+    await memory_store.delete("c")
+
+    with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+        await memory_store.save(memory)
+
+    assert await memory_store.get("c") is None
+    assert memory.revision == 1
+
+
+async def test_a_working_memory_that_another_created_again_since_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = await memory_store.get_or_create("c", "ann", "shop")
+    await memory_store.delete("c")
+    anew = await memory_store.get_or_create("c", "bob", "bank")
+    assert anew.revision == memory.revision
+
+    with pytest.raises(StaleWorkingMemoryError, match="another one"):
+        await memory_store.save(memory)
+
+    assert await memory_store.get("c") == anew
+
+
+async def test_a_working_memory_that_expired_since_is_refused(
+    api: Api,
+    memory_config: Config,
+) -> None:
+    async with await api.WorkingMemoryStore.initialize(
+        {**memory_config, "ttl_seconds": 0.3}
+    ) as store:
+        memory = await store.get_or_create("c", "ann", "shop")
+        await api.pause(0.4)
+
+        with pytest.raises(StaleWorkingMemoryError, match="is gone"):
+            await store.save(memory)
+
+        assert await store.get("c") is None
+
+
+async def test_a_block_cannot_pass_its_working_memory_off_as_another(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    async with memory_store.locked("c") as memory:
+        memory.created_at, memory.revision = 1.0, 99
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert (stored.created_at, stored.revision) == (saved.created_at, 2)
+
+
+async def test_a_working_memory_that_was_made_invalid_in_place_is_not_saved(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = await memory_store.save(busy("c"))
+    before = await memory_store.get("c")
+    assert memory.active_flow is not None
+    memory.active_flow.branch_results["branch_1"] = float("nan")
+
+    with pytest.raises(ValidationError, match="branch_results"):
+        await memory_store.save(memory)
+
+    assert await memory_store.get("c") == before
+    assert memory.revision == 1
+
+
+@pytest.mark.parametrize("other", [None, {"conversation_id": "c"}, "c", ToolCallRecord("t", {})])
+async def test_only_a_working_memory_is_saved(memory_store: WorkingMemoryStore, other: Any) -> None:
+    with pytest.raises(TypeError, match="WorkingMemory"):
+        await memory_store.save(other)
+
+    assert await memory_store.active_count() == 0

@@ -1,0 +1,211 @@
+"""Working memories are created, read, saved and deleted."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from jazzmine.core.working_memory import (
+    ConversationStatus,
+    WorkingMemory,
+    WorkingMemoryStore,
+)
+from tests.behaviour.apis import Api
+from tests.behaviour.memory_samples import TTL, busy, clear_deeply, timeless
+
+
+async def test_a_conversation_without_a_working_memory_gives_none(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    assert await memory_store.get("nobody") is None
+
+
+async def test_get_or_create_makes_an_idle_working_memory(memory_store: WorkingMemoryStore) -> None:
+    created = await memory_store.get_or_create("c", "ann", "shop")
+
+    assert timeless(created) == timeless(WorkingMemory("c", "ann", "shop", revision=1))
+    assert created.status is ConversationStatus.IDLE
+    assert await memory_store.get("c") == created
+
+
+async def test_get_or_create_returns_the_stored_working_memory_for_any_user(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.get_or_create("c", "ann", "shop")
+    updated = await memory_store.end_turn("c", "Hello", "greet")
+
+    returned = await memory_store.get_or_create("c", "bob", "bank")
+
+    assert returned == updated
+    assert await memory_store.get("c") == updated
+
+
+@pytest.mark.smoke
+async def test_ten_that_create_the_same_at_once_get_one_working_memory(
+    api: Api,
+    memory_store: WorkingMemoryStore,
+) -> None:
+    users = [f"user {number}" for number in range(10)]
+
+    created = await api.gather(
+        *(partial(memory_store.get_or_create, "c", user, "agent") for user in users)
+    )
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.revision == 1
+    assert stored.user_id in users
+    assert created == [stored] * 10
+
+
+async def test_what_is_saved_and_what_is_returned_are_copies(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    memory = busy("c")
+    saved = await memory_store.save(memory)
+    before = saved.to_dict()
+    clear_deeply(memory)
+    assert saved.to_dict() == before
+    for returned in (
+        saved,
+        await memory_store.get("c"),
+        await memory_store.get_or_create("c", "user", "agent"),
+    ):
+        clear_deeply(returned)
+        stored = await memory_store.get("c")
+        assert stored is not None
+        assert stored.to_dict() == before
+
+    created = await memory_store.get_or_create("new", "user", "agent")
+    created.agent_id = "another"
+    stored = await memory_store.get("new")
+    assert stored is not None
+    assert stored.agent_id == "agent"
+
+
+async def test_get_or_create_renews_the_time_to_live_and_get_does_not(
+    api: Api,
+    brief_memory_store: WorkingMemoryStore,
+) -> None:
+    for conversation_id in ("renewed", "read"):
+        await brief_memory_store.get_or_create(conversation_id, "ann", "shop")
+    await api.pause(0.65 * TTL)
+    await brief_memory_store.get_or_create("renewed", "ann", "shop")
+    await brief_memory_store.get("read")
+    await api.pause(0.65 * TTL)
+
+    assert await brief_memory_store.get("renewed") is not None
+    assert await brief_memory_store.get("read") is None
+    assert await brief_memory_store.active_count() == 1
+
+
+async def test_an_open_store_answers_a_ping(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.ping()
+
+    assert await memory_store.active_count() == 0
+
+
+@pytest.mark.smoke
+async def test_delete_returns_whether_there_was_a_working_memory(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+
+    was_there = await memory_store.delete("c")
+    was_still_there = await memory_store.delete("c")
+
+    assert was_there is True
+    assert was_still_there is False
+    assert await memory_store.get("c") is None
+
+
+async def test_a_deleted_conversation_starts_fresh(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+    await memory_store.delete("c")
+
+    created = await memory_store.get_or_create("c", "bob", "bank")
+
+    assert timeless(created) == timeless(WorkingMemory("c", "bob", "bank", revision=1))
+
+
+async def test_delete_leaves_other_conversations_alone(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.save(busy("c"))
+    other = await memory_store.save(busy("other"))
+
+    await memory_store.delete("c")
+
+    assert await memory_store.get("other") == other
+
+
+@pytest.mark.smoke
+async def test_active_count_is_that_of_the_conversations_with_a_working_memory(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    empty = await memory_store.active_count()
+    for cid in ("a", "b", "c"):
+        await memory_store.get_or_create(cid, "user", "agent")
+    await memory_store.get_or_create("a", "user", "agent")
+    await memory_store.end_turn("b", "Hello", "greet")
+    three = await memory_store.active_count()
+
+    await memory_store.delete("b")
+
+    assert (empty, three, await memory_store.active_count()) == (0, 3, 2)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(None, id="none"),
+        pytest.param(-(2**63), id="smallest-integer"),
+        pytest.param(2**63 - 1, id="largest-integer"),
+        pytest.param(1.7976931348623157e308, id="largest-float"),
+        pytest.param(5e-324, id="smallest-float"),
+        pytest.param(0.1 + 0.2, id="long-float"),
+        pytest.param("NaN, Infinity and -Infinity", id="names-of-no-numbers"),
+        pytest.param('\0 \x7f \u2028 \ufeff "\\ \U0001f600', id="odd-characters"),
+        pytest.param("", id="empty-text"),
+        pytest.param([[], {}, [None], {"": [{}]}], id="empty-containers"),
+        pytest.param({"b": 1, "a": {"NaN": True}}, id="object"),
+    ],
+)
+async def test_a_value_comes_back_as_it_was(memory_store: WorkingMemoryStore, value: Any) -> None:
+    await memory_store.save(busy("c"))
+
+    await memory_store.collect_slot("c", "size", value)
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.active_flow is not None
+    kept = stored.active_flow.slots["size"].value
+    assert kept == value
+    assert type(kept) is type(value)
+
+
+async def test_nesting_as_deep_as_is_allowed_comes_back(memory_store: WorkingMemoryStore) -> None:
+    value: list[Any] = []
+    for _ in range(63):
+        value = [value]
+    await memory_store.save(busy("c"))
+
+    await memory_store.collect_slot("c", "size", value)
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.active_flow is not None
+    assert stored.active_flow.slots["size"].value == value
+
+
+@pytest.mark.smoke
+async def test_a_text_of_a_megabyte_comes_back(memory_store: WorkingMemoryStore) -> None:
+    reply = "é\0" * 500_000
+    await memory_store.get_or_create("c", "user", "agent")
+
+    await memory_store.end_turn("c", reply, "talk")
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.last_agent_response == reply

@@ -1,0 +1,275 @@
+"""A function of the caller is one update; strict stores refuse; blocks that ended refuse, too."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from jazzmine.core.working_memory import (
+    ActiveFlowState,
+    ConversationStatus,
+    ToolCallRecord,
+    TurnCache,
+    WorkingMemory,
+    WorkingMemoryStore,
+)
+from jazzmine.errors import ConfigurationError, NotAppliedError, NotFoundError
+from tests.behaviour.apis import Api
+from tests.behaviour.backends import Config
+from tests.behaviour.memory_samples import NOT_APPLYING_UPDATES, Update, busy
+
+each_idle_update = pytest.mark.parametrize("update", NOT_APPLYING_UPDATES, ids=str)
+
+
+def count_up(memory: WorkingMemory) -> None:
+    memory.data["count"] = memory.data.get("count", 0) + 1
+
+
+def answer(memory: WorkingMemory) -> None:
+    memory.collect_slot("size", 42)
+    memory.record_tool_call(ToolCallRecord("search", {}))
+    memory.end_turn("Done", "confirm")
+
+
+async def test_a_function_makes_several_changes_in_one_save(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    updated = await memory_store.update("c", answer)
+
+    assert updated.revision == saved.revision + 1
+    assert updated.last_agent_response == "Done"
+    assert updated.active_flow is not None
+    assert updated.active_flow.collected_slot_values == {"size": 42}
+    assert await memory_store.get("c") == updated
+
+
+@pytest.mark.smoke
+async def test_functions_at_once_are_all_applied(
+    api: Api, memory_store: WorkingMemoryStore
+) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+
+    await api.gather(*[lambda: memory_store.update("c", count_up)] * 20)
+
+    stored = await memory_store.get("c")
+    assert stored is not None
+    assert stored.data == {"count": 20}
+    assert stored.revision == 21
+
+
+@pytest.mark.smoke
+async def test_a_function_of_one_store_is_applied_to_what_another_one_has_saved(
+    api: Api, memory_config: Config, memory_store: WorkingMemoryStore
+) -> None:
+    async with await api.WorkingMemoryStore.initialize(memory_config) as other:
+        if memory_config["storage"] == "memory":
+            other = memory_store
+        await memory_store.get_or_create("c", "user", "agent")
+        for _ in range(3):
+            await memory_store.update("c", count_up)
+            updated = await other.update("c", count_up)
+
+        assert updated.data == {"count": 6}
+        assert updated.revision == 7
+
+
+async def test_a_function_that_returns_false_leaves_it_as_it_was(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    def change_and_regret(memory: WorkingMemory) -> bool:
+        memory.data["cart"] = [1]
+        return False
+
+    assert await memory_store.update("c", change_and_regret) == saved
+    assert await memory_store.get("c") == saved
+
+
+async def test_a_function_that_raises_changes_nothing(memory_store: WorkingMemoryStore) -> None:
+    saved = await memory_store.save(busy("c"))
+    error = ZeroDivisionError("stop")
+
+    def change_and_raise(memory: WorkingMemory) -> None:
+        memory.complete_flow()
+        raise error
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        await memory_store.update("c", change_and_raise)
+
+    assert raised.value is error
+    assert await memory_store.get("c") == saved
+    assert (await memory_store.update("c", count_up)).revision == saved.revision + 1
+
+
+async def test_a_function_cannot_leave_what_cannot_be_stored(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.save(busy("c"))
+
+    with pytest.raises(ValidationError, match="data"):
+        await memory_store.update("c", lambda memory: memory.data.update(cart=object()))
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_what_a_function_keeps_of_its_argument_changes_nothing_later(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+    kept: list[WorkingMemory] = []
+    updated = await memory_store.update("c", kept.append)
+
+    for memory in kept:
+        memory.data["late"] = True
+
+    assert await memory_store.get("c") == updated
+
+
+async def test_a_function_without_a_working_memory_is_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    with pytest.raises(NotFoundError, match="'nobody'"):
+        await memory_store.update("nobody", count_up)
+
+
+@pytest.mark.parametrize("returned", [1, "yes", count_up])
+async def test_a_function_that_returns_something_else_is_refused(
+    memory_store: WorkingMemoryStore, returned: Any
+) -> None:
+    saved = await memory_store.get_or_create("c", "user", "agent")
+
+    with pytest.raises(TypeError, match="None or a bool"):
+        await memory_store.update("c", lambda memory: returned)
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_a_function_cannot_make_it_that_of_another_conversation(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    saved = await memory_store.get_or_create("c", "user", "agent")
+
+    with pytest.raises(ValueError, match="conversation_id"):
+        await memory_store.update("c", lambda memory: setattr(memory, "conversation_id", "d"))
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_data_is_merged_by_key_and_none_removes_one(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+
+    await memory_store.set_data("c", cart=[{"id": 7}], draft="Dear")
+    updated = await memory_store.set_data("c", draft=None, step=2)
+
+    assert updated.data == {"cart": [{"id": 7}], "step": 2}
+    assert await memory_store.get("c") == updated
+
+
+async def test_data_that_json_cannot_hold_is_refused(memory_store: WorkingMemoryStore) -> None:
+    saved = await memory_store.get_or_create("c", "user", "agent")
+
+    with pytest.raises(ValidationError, match="data"):
+        await memory_store.set_data("c", cart=float("nan"))
+
+    assert await memory_store.get("c") == saved
+
+
+async def test_the_error_status_lasts_until_the_next_transition(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+
+    def fail(memory: WorkingMemory) -> None:
+        memory.status = ConversationStatus.ERROR
+
+    failed = await memory_store.update("c", fail)
+    ended = await memory_store.end_turn("c", "Sorry", "error")
+
+    assert failed.status is ConversationStatus.ERROR
+    assert ended.status is ConversationStatus.IDLE
+
+
+async def test_a_flow_starts_in_the_current_turn(memory_store: WorkingMemoryStore) -> None:
+    await memory_store.get_or_create("c", "user", "agent")
+    await memory_store.begin_turn("c", TurnCache(7))
+
+    started = await memory_store.start_flow("c", ActiveFlowState("f", "order", "flow"))
+
+    assert started.active_flow is not None
+    assert started.active_flow.started_at_turn == 7
+
+
+@each_idle_update
+async def test_a_strict_store_refuses_what_does_not_apply(
+    api: Api, memory_config: Config, update: Update, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with await api.WorkingMemoryStore.initialize({**memory_config, "strict": True}) as store:
+        created = await store.get_or_create("c", "user", "agent")
+
+        with (
+            caplog.at_level(logging.WARNING, logger="jazzmine"),
+            pytest.raises(NotAppliedError, match=f"'c': {update.name} changed nothing: "),
+        ):
+            await update.on(store, "c")
+
+        assert await store.get("c") == created
+        assert caplog.messages == []
+
+
+async def test_a_strict_store_refuses_in_blocks_and_functions_too(
+    api: Api, memory_config: Config
+) -> None:
+    async with await api.WorkingMemoryStore.initialize({**memory_config, "strict": True}) as store:
+        await store.get_or_create("c", "user", "agent")
+
+        async with store.locked("c") as memory:
+            memory.status = ConversationStatus.ERROR
+            with pytest.raises(NotAppliedError, match="no active flow"):
+                memory.complete_flow()
+        with pytest.raises(NotAppliedError, match="no active flow"):
+            await store.update("c", lambda memory: memory.complete_flow())
+
+
+async def test_strict_is_true_or_false(api: Api, memory_config: Config) -> None:
+    with pytest.raises(ConfigurationError, match="strict"):
+        await api.WorkingMemoryStore.initialize({**memory_config, "strict": 1})
+
+
+async def test_changes_after_a_block_are_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+    async with memory_store.locked("c") as memory:
+        memory.entity_max_age_turns = 9
+    stored = await memory_store.get("c")
+
+    with pytest.raises(RuntimeError, match="'c' has ended"):
+        memory.collect_slot("size", 42)
+    with pytest.raises(RuntimeError, match="'c' has ended"):
+        memory.entity_max_age_turns = 3
+
+    assert await memory_store.get("c") == stored == memory
+
+
+async def test_the_transitions_of_a_block_that_raised_are_refused(
+    memory_store: WorkingMemoryStore,
+) -> None:
+    await memory_store.save(busy("c"))
+    lent: list[WorkingMemory] = []
+
+    async def change_and_raise() -> None:
+        async with memory_store.locked("c") as memory:
+            lent.append(memory)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await change_and_raise()
+
+    with pytest.raises(RuntimeError, match="'c' has ended"):
+        lent[0].end_turn("Hello", "greet")
