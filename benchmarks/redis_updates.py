@@ -112,14 +112,14 @@ class RoundTrips(Updates):
 
         cid = await self.next_conversation()
         wire: Any = redis.asyncio.Redis.from_url(self._url, protocol=2, socket_timeout=None)
-        keys, store = layout.Keys(cid), os.urandom(12).hex()
+        keys = layout.keys_of(cid)
         times: dict[str, list[float]] = defaultdict(list)
         for number in range(1, TURNS + 1):
             for name, arguments in turn(number):
                 await getattr(self.store, name)(cid, *arguments)
-                mark, data = await wire.hmget(keys.memory, "mark", "data")
-                request = (len(times[name]) + 1, mark, 60_000, 3_600_000, data, "user", 1)
-                operands = (4, *keys.of_store(store), store, *request)
+                marks, data = await wire.hmget(keys[0], "marks", "data")
+                request = (marks[:16], os.urandom(8).hex(), "", 3_600_000, data, "user", 1)
+                operands = (2, *keys, *request)
                 started = perf_counter()
                 await wire.execute_command(
                     "EVALSHA", layout.WRITE.digest, *operands, NEVER_DECODE=True
