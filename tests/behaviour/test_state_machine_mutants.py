@@ -91,12 +91,10 @@ class SkipsEqualsBetweenPages(ToyBackend):
 class TakesAnotherPercentile(ToyBackend):
     """Returns the 95th percentile as the median."""
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         return [
             group.model_copy(update={"p50_latency_ms": group.p95_latency_ms})
-            for group in await super().summarize(where, by, conversation_ids)
+            for group in await super().summarize(where, by)
         ]
 
 

@@ -292,14 +292,8 @@ class ToyBackend(MessageBackend):
         rows = self._tables.sorted(TurnTrace, "started_at_ms")[::-1]
         return page(rows, limit, after, lambda row: _matches(where, row))
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
-        rows = [
-            row
-            for row in rows_of(self._tables.rows(TurnTrace))
-            if conversation_ids is None or row[1]["conversation_id"] in conversation_ids
-        ]
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+        rows = rows_of(self._tables.rows(TurnTrace))
         traces = RowDecoder(TurnTrace, Repairs()).records(rows)
         wanted = (trace for trace in traces if trace.copied_from is None and matches(where, trace))
         return summarize(wanted, by)

@@ -377,12 +377,10 @@ class SQLiteBackend(MessageBackend):
         """Return a page of the traces that match."""
         return await self._rows(None, trace_queries.find_traces, *page)
 
-    async def summarize(
-        self, where: TraceFilter, by: UsageKey, conversation_ids: Sequence[str] | None = None
-    ) -> list[UsageSummary]:
+    async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         """Return the sums of the traces that match."""
         return await self._read(
-            lambda connection, _: trace_queries.summarize(connection, where, by, conversation_ids),
+            lambda connection, _: trace_queries.summarize(connection, where, by),
             None,
         )
 
