@@ -32,7 +32,7 @@ Changes = Sequence[ItemChange]
 
 class Memory(SQLiteItemBackend):
     def __init__(self) -> None:
-        super().__init__(SQLiteClient(lambda: MemoryDatabase(ITEM_TABLES)))
+        super().__init__(SQLiteClient(MemoryDatabase(ITEM_TABLES)))
 
     def sql(self, statement: str, *parameters: object) -> list[Any]:
         rows: list[Any] = self.client.write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from google.adk.events.event import Event
 from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
@@ -108,7 +108,7 @@ def _memory(found: FoundMessage) -> MemoryEntry | None:
     event = event_of(found.message)
     if event is None or event.content is None or not any(p.text for p in event.content.parts or ()):
         return None
-    moment = datetime.fromtimestamp(event.timestamp, timezone.utc)
+    moment = datetime.fromtimestamp(event.timestamp, UTC)
     return MemoryEntry(
         id=found.message.id,
         content=event.content,

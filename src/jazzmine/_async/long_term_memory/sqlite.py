@@ -9,7 +9,6 @@ from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
 from jazzmine.backends.sqlite import items
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.encryption.codecs import item_codec
 from jazzmine.records.item_rows import (
@@ -41,10 +40,6 @@ class SQLiteItemBackend(ItemBackend):
 
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
-
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
 
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
@@ -104,15 +99,14 @@ class SQLiteItemBackend(ItemBackend):
         )
 
     async def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
-        erased = await self.client.write(
-            lambda connection: items.erase(connection, user_id, limit), flushed=False
+        """Delete some of a user's items."""
+        return await self.client.write(lambda connection: items.erase(connection, user_id, limit))
+
+    async def move_user(self, from_id: str, to_id: str) -> int:
+        """Make all items of one user another's."""
+        return await self.client.write(
+            lambda connection: items.move_user(connection, from_id, to_id)
         )
-        if not erased:
-            await self.client.write(write_unchanged)
-            await self.purge()
-        return int(erased)
 
     async def purge(self) -> None:
         """Remove what was deleted or replaced from the files."""

@@ -422,7 +422,8 @@ class LongTermMemoryStore(Store[ItemBackend]):
     async def erase_user(self, user_id: str) -> int:
         """Delete all items of a user, expired ones too, in several transactions.
 
-        A call that failed has deleted a part; repeated, it deletes the rest.
+        A call that failed has deleted a part; repeated, it deletes the rest, and what has come
+        meanwhile.
 
         Args:
             user_id: whose items.
@@ -431,14 +432,32 @@ class LongTermMemoryStore(Store[ItemBackend]):
             How many were deleted.
         """
         owner = require_id("user_id", user_id)
-        erased = 0
-        while True:
+        limit = self.backend.deleted_at_once
+        erased, count = 0, limit
+        while count >= limit:
             async with step():
-                count = await self.backend.erase(owner, self.backend.deleted_at_once)
-            if not count:
-                return erased
+                count = await self.backend.erase(owner, limit)
             erased += count
             self.require_open()
+        await self.backend.purge()
+        return erased
+
+    @operation("items")
+    async def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Make all items of one user another user's, as when a guest signs in.
+
+        Namespaces, revisions and times stay. Repeated, it moves what has come meanwhile.
+
+        Args:
+            from_user_id: whose items.
+            to_user_id: whose they are afterwards.
+
+        Returns:
+            How many items were moved.
+        """
+        source = require_id("from_user_id", from_user_id)
+        target = require_id("to_user_id", to_user_id)
+        return 0 if source == target else await self.backend.move_user(source, target)
 
     @operation("items")
     async def prune_expired(self, limit: int = 1000, *, user_id: str | None = None) -> int:

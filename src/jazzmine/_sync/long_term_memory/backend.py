@@ -102,10 +102,14 @@ class ItemBackend(Backend):
         """
 
     @abstractmethod
-    def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items, expired ones too, and return how many; 0 if none is left.
+    def move_user(self, from_id: str, to_id: str) -> int:
+        """Make all items of one user another's, in one step, and return how many."""
 
-        When 0 has been returned, nothing that the back end keeps has the user's id or text.
+    @abstractmethod
+    def erase(self, user_id: str, limit: int) -> int:
+        """Delete some of a user's items, expired ones too, and return how many.
+
+        If fewer than `limit` are deleted, no other was there.
 
         Args:
             user_id: whose items.

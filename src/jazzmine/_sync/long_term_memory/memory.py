@@ -23,5 +23,5 @@ class InMemoryLongTermMemoryStore(LongTermMemoryStore):
     def __init__(
         self, config: MemoryMessagesConfig | None = None, embed: Embed | None = None
     ) -> None:
-        backend = SQLiteItemBackend(SQLiteClient(lambda: MemoryDatabase(ITEM_TABLES)))
+        backend = SQLiteItemBackend(SQLiteClient(MemoryDatabase(ITEM_TABLES)))
         super().__init__(backend, embed, item_codec(config or MemoryMessagesConfig()))

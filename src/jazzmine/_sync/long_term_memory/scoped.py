@@ -227,6 +227,14 @@ class ScopedLongTermMemoryStore(LongTermMemoryStore):
         return self._store.erase_user(self._own(require_id("user_id", user_id)))
 
     @composed
+    def move_user(self, from_user_id: str, to_user_id: str) -> int:
+        """Raise `ScopeError` unless both are the user."""
+        return self._store.move_user(
+            self._own(require_id("from_user_id", from_user_id)),
+            self._own(require_id("to_user_id", to_user_id)),
+        )
+
+    @composed
     def prune_expired(self, limit: int = 1000, *, user_id: str | None = None) -> int:
         """Delete expired items of the user."""
         return self._store.prune_expired(limit, user_id=self._own(user_id))

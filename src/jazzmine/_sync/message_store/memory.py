@@ -30,6 +30,6 @@ class InMemoryMessageStore(MessageStore):
     def __init__(self, config: MemoryMessagesConfig | None = None) -> None:
         config = config or MemoryMessagesConfig()
         backend = MemoryBackend(
-            SQLiteClient(lambda: MemoryDatabase(MESSAGE_TABLES)), config.search_language
+            SQLiteClient(MemoryDatabase(MESSAGE_TABLES)), config.search_language
         )
         super().__init__(backend, record_codec(config))

@@ -24,7 +24,6 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
 from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
@@ -80,10 +79,6 @@ class SQLiteBackend(MessageBackend):
         self.client: SQLiteClient = client
         self._search = search
 
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
-
     def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
         return self.client.pending()
@@ -122,14 +117,12 @@ class SQLiteBackend(MessageBackend):
         *,
         conversations: Sequence[str] = (),
         messages: Sequence[str] = (),
-        flushed: bool = True,
     ) -> T:
         """Commit a change, if the viewer sees what it is about.
 
         Args:
             change: what is done.
             conversations, messages: the ids of what has to be seen, if there is a viewer.
-            flushed: whether it waits for the disk.
         """
         viewer, checked = self.viewer, change
         if viewer is not None:
@@ -138,7 +131,7 @@ class SQLiteBackend(MessageBackend):
                 require_seen(View(connection, viewer), conversations, messages)
                 return change(connection)
 
-        return self.client.write(checked, flushed=flushed)
+        return self.client.write(checked)
 
     def _row(self, statement: str, key: str) -> Row | None:
         return self._read(partial(queries.row, statement, key))
@@ -277,27 +270,20 @@ class SQLiteBackend(MessageBackend):
 
     def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         everywhere = self.viewer is None
         erased = self._write(
-            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere),
-            flushed=False,
+            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere)
         )
         if not any(erased):
-            self._write(write_unchanged)
             self.client.purge()
         return erased
 
     def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations."""
-        pruned, done = self._write(
+        return self._write(
             lambda connection: erasure.prune(connection, conversations, before, limit),
             conversations=list(map(row_id, conversations)),
-            flushed=False,
         )
-        if done == len(conversations):
-            self._write(write_unchanged)
-        return pruned, done
 
     def iter_old(
         self, before: int, size: int, user_id: str | None = None
@@ -408,7 +394,7 @@ class SQLiteBackend(MessageBackend):
         state, has_pending = self.client.read(look)
         if has_pending:
             self.client.write(search.index_pending)
-            self.client.has_search = True
+            self.client.database.has_search = True
         return state
 
     def make_search(self, language: str | None) -> None:
@@ -421,7 +407,7 @@ class SQLiteBackend(MessageBackend):
                 search.fill(connection, at_once)
 
         self.client.write(make)
-        self.client.has_search = language is not None
+        self.client.database.has_search = language is not None
 
     def fill_search(self, size: int) -> tuple[int, int]:
         """Index some messages."""

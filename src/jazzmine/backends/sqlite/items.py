@@ -31,6 +31,7 @@ __all__ = [
     "apply",
     "erase",
     "get",
+    "move_user",
     "namespaces",
     "page",
     "ping",
@@ -105,6 +106,7 @@ WITH RECURSIVE found (namespace) AS (
 SELECT namespace FROM found WHERE namespace IS NOT NULL
 """
 
+_MOVE_USER = "UPDATE stored_items SET user_id = ? WHERE user_id = ?"
 _ERASE = """
 DELETE FROM stored_items
 WHERE path IN (SELECT path FROM stored_items WHERE user_id = ? ORDER BY path LIMIT ?)
@@ -302,6 +304,11 @@ def namespaces(
 def erase(connection: sqlite3.Connection, user_id: str, limit: int) -> int:
     """Delete up to `limit` items of a user, and return how many."""
     return connection.execute(_ERASE, [user_id, limit]).rowcount
+
+
+def move_user(connection: sqlite3.Connection, from_id: str, to_id: str) -> int:
+    """Make all items of one user another's, and return how many."""
+    return connection.execute(_MOVE_USER, [to_id, from_id]).rowcount
 
 
 def prune(connection: sqlite3.Connection, limit: int, user_id: str | None) -> int:
