@@ -34,7 +34,7 @@ from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder
 from jazzmine.records.types import MIN_INT
 from jazzmine.records.usage import UsageKey, UsageSummary
-from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, ToyView, page, rows_of
+from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, page, rows_of
 from tests.behaviour.trace_queries import matches, summarize
 
 __all__ = ["ToyMessageStore"]
@@ -52,12 +52,8 @@ class ToyBackend(MessageBackend):
 
     system_name = "toy"
 
-    def __init__(self, data: ToyData | ToyView) -> None:
+    def __init__(self, data: ToyData) -> None:
         self._data = data
-
-    def limited_to(self, user_id: str) -> ToyBackend:
-        assert isinstance(self._data, ToyData)
-        return ToyBackend(ToyView(self._data, user_id))
 
     async def open(self) -> None: ...
 

@@ -162,7 +162,9 @@ class PostgresBackend(MessageBackend):
         records = {table: each for table, each in given.items() if each}
         if records:
             parameters = await built(store_parameters, records, messages, self._analyser)
-            await self._client.run(sql.store(frozenset(records)), parameters)
+            # Policies of row-level security see what statements before have stored.
+            first, *rest = ((sql.STORE[table], parameters) for table in records)
+            await self._client.run(*first, then=rest)
 
     async def flag_message(self, message_id: str, flagged: bool) -> bool:
         parameters = {"id": to_text(message_id), "flagged": flagged}
@@ -214,9 +216,9 @@ class PostgresBackend(MessageBackend):
 
     async def append(self, given: Append) -> int | Refusal:
         parameters = await built(append_parameters, given, given.messages, self._analyser)
-        statement = sql.append(given.trace is not None)
+        then = [(sql.TRACE_APPENDED, parameters)] if given.trace is not None else []
         while True:
-            rows = await self._client.run(statement, parameters)
+            rows = await self._client.run(sql.APPEND, parameters, then=then)
             is_fine, last_timestamp, is_known, newest, count, is_replaced = rows[0]
             if is_fine:
                 return int(last_timestamp)

@@ -37,7 +37,7 @@ from jazzmine.records.arguments import (
     require_usage_key,
 )
 from jazzmine.records.base import Record, RecordKind, Snapshot, snapshot, snapshot_all
-from jazzmine.records.context_window import ContextWindow, estimated_tokens
+from jazzmine.records.context_window import LEAST_TOKENS, ContextWindow, estimated_tokens
 from jazzmine.records.conversation_log import (
     Refusal,
     distinct,
@@ -78,6 +78,9 @@ from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]
+
+# How many messages are read at once to see which have the time of another one.
+_SAME_TIME = 20
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 AnyPage = TypeVar("AnyPage", ConversationPage, MessagePage, NewestPage, TracePage)
@@ -497,11 +500,15 @@ class MessageStore(Store[MessageBackend]):
 
     @operation("messages")
     def get_immediate_context(self, conversation_id: str, n: int) -> list[Message]:
-        """Return the `n` newest messages that are not flagged, oldest first."""
+        """Return the `n` newest messages that are not flagged, oldest first.
+
+        A tool's answer and its call are there together or not at all, as in `get_context_window`.
+        """
         owner = require_id("conversation_id", conversation_id)
-        page = NewestPage(owner, "none", require_count("n", n), None)
-        newest = self._page(self._messages, self.backend.list_newest, page)
-        return newest[::-1]
+        count = require_count("n", n)
+        return self._window(
+            owner, lambda: ContextWindow(count, lambda _: 1, least=1, is_even=True), None
+        )
 
     @operation("messages")
     def get_context_window(
@@ -510,43 +517,83 @@ class MessageStore(Store[MessageBackend]):
         *,
         max_tokens: int,
         count_tokens: Callable[[Message], int] | None = None,
+        after: str | None = None,
     ) -> list[Message]:
         """Return the newest messages that are not flagged and fit into a model's window.
 
-        They end where the next older message would not fit. A tool's answer is returned only
-        with its call: the nearest message of an assistant or a colleague before it. A window ends
-        before more than 100 answers in a row, so that its cost follows what it returns.
+        They end where the next older message would not fit: if the newest one alone costs more than
+        the window holds, there is none. The answers of tools are returned with their
+        call: the nearest message before them with their `metadata["tool_call_id"]` in its
+        `metadata["tool_calls"]`; without that id the nearest one of an assistant or a
+        colleague. A call of which an answer is flagged or deleted is left out, and so is an answer
+        without its call. A window ends before more than 100 answers in a row, so that its
+        cost follows what it returns.
 
         Args:
             conversation_id: a conversation; one that is not stored has no messages.
             max_tokens: what the messages may cost together.
             count_tokens: returns the cost of a message; by default a quarter of the UTF-8 bytes
-                of its `enhanced_message`, or of its `original_content` if that is empty.
+                of its `enhanced_message`, or of its `original_content` if that is empty, and of
+                the JSON of its `metadata["tool_calls"]`, and 4.
+            after: the id of the last message that a summary stands for: nothing up to that
+                message is returned.
 
         Returns:
             The messages, oldest first.
+
+        Raises:
+            NotFoundError: `after` is no message of this conversation.
         """
         owner = require_id("conversation_id", conversation_id)
         budget = require_count("max_tokens", max_tokens)
         if count_tokens is not None and not callable(count_tokens):
             raise TypeError(f"count_tokens must be callable, not {type(count_tokens).__name__}")
-        if not budget:
-            return []
+        count = count_tokens or estimated_tokens
+        least = LEAST_TOKENS if count_tokens is None else 0
+        return self._window(
+            owner,
+            lambda: ContextWindow(budget, count, least=least),
+            None if after is None else require_id("after", after),
+        )
 
-        read = self.backend.list_newest
+    def _window(
+        self, conversation_id: str, new_window: Callable[[], ContextWindow], after: str | None
+    ) -> list[Message]:
+        row = None if after is None else self.backend.get_message(after)
+        last = None if row is None else self._messages.record(row)
+        if after is not None and (last is None or last.conversation_id != conversation_id):
+            raise NotFoundError(f"after={after!r} is no message of this conversation")
+        later = set() if last is None else self._of_the_same_time(last)
+
+        def is_within(message: Message) -> bool:
+            if last is None or message.timestamp > last.timestamp:
+                return True
+            return message.id in later
 
         def read_page(calls: bool, size: int, after: str | None) -> list[Message]:
-            page = NewestPage(owner, "calls" if calls else "none", size, after)
-            return self._page(self._messages, read, page)
+            page = NewestPage(conversation_id, "calls" if calls else "none", size, after)
+            return self._page(self._messages, self.backend.list_newest, page)
 
-        window = read_window(
-            read_page, lambda: ContextWindow(budget, count_tokens or estimated_tokens)
-        )
-        return window.messages()
+        return read_window(read_page, new_window, is_within)
+
+    def _of_the_same_time(self, message: Message) -> set[str]:
+        """Return the ids of the messages after one that have its time, too."""
+        later: set[str] = set()
+        page = MessagePage("conversation_id", message.conversation_id, _SAME_TIME, message.id)
+        while True:
+            read = self._page(self._messages, self.backend.list_messages, page)
+            later |= {one.id for one in read if one.timestamp == message.timestamp}
+            if len(read) < _SAME_TIME or read[-1].timestamp > message.timestamp:
+                return later
+            page = page._replace(after=read[-1].id)
 
     @operation("messages")
     def delete_message(self, message_id: str) -> bool:
-        """Delete a message and its trace; return whether it was stored."""
+        """Delete a message and its trace, which sums of usage do not count any more.
+
+        Returns:
+            Whether the message was stored.
+        """
         return self.backend.delete_message(require_id("message_id", message_id))
 
     @operation("messages")
@@ -588,7 +635,8 @@ class MessageStore(Store[MessageBackend]):
                 appended.
             replace_after: the id of a message, or None for all: what stands after it is deleted in
                 the same step, before the messages are appended. So regenerating an answer and
-                editing a question are one call, made after the model has answered.
+                editing a question are one call, made after the model has answered. Traces go
+                with their messages, and sums of usage do not count them any more.
 
         Returns:
             The messages as they are stored.
@@ -628,6 +676,8 @@ class MessageStore(Store[MessageBackend]):
     def pop_message(self, conversation_id: str) -> Message | None:
         """Delete the newest message of a conversation, and its trace; no two calls return one.
 
+        Sums of usage do not count the trace any more.
+
         Returns:
             The message, or None if there is none.
         """
@@ -642,6 +692,8 @@ class MessageStore(Store[MessageBackend]):
     @operation("messages")
     def rewind_conversation(self, conversation_id: str, *, after: str | None) -> int:
         """Delete all messages after one of them, and their traces, in one step.
+
+        Sums of usage do not count these traces any more.
 
         Args:
             conversation_id: a conversation; `last_updated_at` is not changed.

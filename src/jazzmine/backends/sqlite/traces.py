@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from datetime import date, timedelta
 from typing import Any
 
 from jazzmine.backends.sqlite.queries import limit_of
-from jazzmine.backends.sqlite.scope import AnyConnection
 from jazzmine.errors import NotFoundError
 from jazzmine.records.rows import Row
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
@@ -45,7 +45,7 @@ def _where(where: TraceFilter) -> tuple[str, list[Any]]:
 
 
 def find_traces(
-    connection: AnyConnection, where: TraceFilter, limit: int, after: str | None
+    connection: sqlite3.Connection, where: TraceFilter, limit: int, after: str | None
 ) -> list[Row]:
     """Return a page of the traces that match, newest first.
 
@@ -133,7 +133,9 @@ FROM ranked GROUP BY key
 """
 
 
-def summarize(connection: AnyConnection, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
+def summarize(
+    connection: sqlite3.Connection, where: TraceFilter, by: UsageKey
+) -> list[UsageSummary]:
     """Sum up the traces that match in groups, sorted by descending tokens, then by key."""
     condition, parameters = _where(where)
     if by == "model":

@@ -1,7 +1,7 @@
 """Store with jazzmine 0.1.42 values that are invalid today, and print the stored ids.
 
 Run by the interpreter of the benchmarks' environment for it: python -m
-tests.backends.predecessor_dirty SOURCE CONFIG, in which CONFIG is JSON.
+tests.cli.predecessor SOURCE CONFIG, in which CONFIG is JSON.
 """
 
 from __future__ import annotations
