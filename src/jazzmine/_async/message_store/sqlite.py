@@ -262,9 +262,12 @@ class SQLiteBackend(MessageBackend):
     ) -> AsyncIterator[Sequence[Row]]:
         """Yield the rows of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
+        statement, of_user = sql.OLD_CONVERSATIONS, list[str]()
+        if user_id is not None:
+            statement, of_user = sql.OLD_CONVERSATIONS_OF_USER, [user_id]
         while True:
-            parameters = [before, *cursor, user_id, user_id, before, size]
-            rows = await self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
+            parameters = [before, *cursor, *of_user, before, size]
+            rows = await self._rows(None, queries.rows, statement, parameters)
             if not rows:
                 return
             cursor = (rows[-1][2], rows[-1][3])
