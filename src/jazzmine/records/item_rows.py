@@ -10,11 +10,11 @@ from pydantic import Strict, ValidationError
 from pydantic_core import from_json, to_json
 
 from jazzmine.errors import ConflictError
+from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY, AnyMessage
 from jazzmine.records.repair import Repairs, unreadable
-from jazzmine.records.sealed import opened_without_keys, sealed_text
 
 __all__ = [
     "Cursor",
@@ -171,7 +171,7 @@ class ItemDecoder:
 
         Raises:
             ValidationError: it cannot be read; the text names the item, and says what to do.
-            DecryptionError: it is sealed.
+            DecryptionError: it is encrypted.
         """
         path, _, data, user_id, source, created_at, updated_at, expires_at, revision = row
         namespace, key = split_path(_text(path))
@@ -195,13 +195,13 @@ class ItemDecoder:
         """Return the value of a row, whatever it is.
 
         Raises:
-            DecryptionError: it is sealed: the store was opened without keys.
+            DecryptionError: it is encrypted: the store was opened without keys.
         """
         value = row[1] if isinstance(row[1], dict) else _parsed(row[1])
-        sealed = sealed_text(value)
-        if sealed is not None:
+        encrypted = encrypted_text(value)
+        if encrypted is not None:
             namespace, key = split_path(path_text(row))
-            raise opened_without_keys(f"the item {key!r} of {namespace!r}", sealed)
+            raise encrypted_without_keys(f"the item {key!r} of {namespace!r}", encrypted)
         return value
 
     def items(self, rows: Sequence[ItemRow]) -> list[MemoryItem]:

@@ -9,8 +9,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from jazzmine.records.base import Record, require_stored
+from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
 from jazzmine.records.repair import Repairs, parse_json, unreadable
-from jazzmine.records.sealed import opened_without_keys, sealed_text
 
 __all__ = ["Row", "RowDecoder", "are_many", "row_id"]
 
@@ -131,10 +131,10 @@ class RowDecoder(Generic[AnyRecord]):
             return
         if not vars(record)["metadata"]:
             return
-        sealed = sealed_text(vars(record)["metadata"])
-        if sealed is not None:
+        encrypted = encrypted_text(vars(record)["metadata"])
+        if encrypted is not None:
             name = f"{self._kind.__name__} {vars(record)['id']!r}"
-            raise opened_without_keys(name, sealed)
+            raise encrypted_without_keys(name, encrypted)
 
     def _parsed(self, bodies: list[Any]) -> list[AnyRecord]:
         """Return the records of bodies, parsed together, which takes half the time."""
