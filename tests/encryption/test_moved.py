@@ -18,9 +18,9 @@ from jazzmine.errors import DecryptionError
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.item_paths import path_of
 from jazzmine.records.item_rows import ItemChange
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import RowDecoder
 from jazzmine.records.sealed import SEALED_KEY
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.working_memory import WorkingMemory
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
 from tests.behaviour.memory_samples import busy
@@ -65,7 +65,7 @@ def test_a_record_opens_where_it_was_sealed(name: str) -> None:
     fields = stored(name)
     rows = RECORDS.opened(kind, [(fields["id"], json.dumps(fields))])
 
-    assert RowDecoder(type(record), Repairs()).records(rows) == [record]
+    assert RowDecoder(type(record), Unreadable()).records(rows) == [record]
 
 
 def moved_to(**fields: Any) -> Callable[[dict[str, Any]], None]:

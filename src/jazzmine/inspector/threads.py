@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from jazzmine.core import Message, MessageRole, MessageStore, TurnTrace
 from jazzmine.inspector.text import day_of
 from jazzmine.records.hook_arguments import MessagePage, NewestPage
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, row_id
+from jazzmine.records.unreadable import Unreadable
 
 __all__ = ["PAGE", "Entry", "Window", "entries", "later_window", "question_of", "read_window"]
 
@@ -19,7 +19,7 @@ PAGE = 200
 # The question of an answer is among so many messages before it: tools' calls stand between.
 _BEFORE_AN_ANSWER = 50
 
-_MESSAGES = RowDecoder(Message, Repairs())
+_MESSAGES = RowDecoder(Message, Unreadable())
 
 
 @dataclass(frozen=True)

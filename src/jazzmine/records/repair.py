@@ -16,45 +16,38 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
+from pydantic_core import ErrorDetails
 
 from jazzmine.records.base import Record, require_stored
 from jazzmine.records.types import MAX_DEPTH, MAX_INT, MIN_INT
+from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = [
-    "UNKNOWN_ID",
     "Repairs",
     "parse_json",
     "plain_value",
-    "reasons_of",
     "repaired",
-    "unreadable",
 ]
 
 logger: logging.Logger = logging.getLogger(__name__)
 
 UNKNOWN_ID = "unknown"
 
-_LOGGED_AT_MOST = 10_000
 _ROUNDS = 10  # a replacement may be refused for another reason, but only a few times
 _MOST_DIGITS = 4_000  # Python refuses to parse more than 4,300 (sys.set_int_max_str_digits)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
-AnyRow = TypeVar("AnyRow")
 
 
-class Repairs:
-    """Repairs the records that a store reads, and logs each repair once."""
-
-    def __init__(self) -> None:
-        self._logged: dict[tuple[str, ...], None] = {}
+class Repairs(Unreadable):
+    """Repairs the records of a JSON file that this library did not write, and logs each once."""
 
     def record(self, kind: type[AnyRecord], raw: Mapping[str, Any]) -> AnyRecord:
         """Return the record for data that strict validation refused, and log its replacements.
@@ -72,7 +65,8 @@ class Repairs:
         except ValidationError as error:
             raise unreadable(kind, raw.get("id"), error) from None
         for field, reason in replaced.items():
-            if self._is_new(kind.__name__, ascii(raw.get("id")), field):
+            if f"{kind.__name__} {raw.get('id')!a} {field}" not in self._logged:
+                self._logged.add(f"{kind.__name__} {raw.get('id')!a} {field}")
                 logger.warning(
                     "the stored %s %a is read with a replacement in %s, which breaks a rule: %s",
                     kind.__name__,
@@ -81,41 +75,6 @@ class Repairs:
                     reason,
                 )
         return record
-
-    def readable(
-        self, rows: Iterable[AnyRow], read: Callable[[AnyRow], AnyRecord]
-    ) -> Iterator[AnyRecord]:
-        """Yield the records of rows; log and leave out the unreadable ones."""
-        for row in rows:
-            try:
-                record = read(row)
-            except ValidationError as error:
-                self._log_missing(error)
-            else:
-                yield record
-
-    def _log_missing(self, error: ValidationError) -> None:
-        if self._is_new(error.title):
-            logger.error("a listing is returned without %s: %s", error.title, reasons_of(error))
-
-    def _is_new(self, *key: str) -> bool:
-        if key in self._logged:
-            return False
-        if len(self._logged) >= _LOGGED_AT_MOST:
-            self._logged.clear()
-        self._logged[key] = None
-        return True
-
-
-def reasons_of(error: ValidationError) -> str:
-    """Return which fields were refused and why, without the values, because they are private."""
-    details = error.errors(include_url=False, include_input=False)
-    return "; ".join(
-        ": ".join(filter(None, (_name(detail["loc"]), detail["msg"])))
-        for detail in details
-        # A default that depends on other fields is not made if one of these was refused.
-        if detail["type"] != "default_factory_not_called"
-    )
 
 
 def repaired(kind: type[AnyRecord], raw: Mapping[str, Any]) -> tuple[AnyRecord, dict[str, str]]:
@@ -239,22 +198,3 @@ def _parse_int(digits: str) -> int | str:
 
 def _name(location: Sequence[int | str]) -> str:
     return ".".join(map(str, location))
-
-
-_REMEDIES = {
-    "Conversation": "correct it where it is stored, or store it again",
-    "Message": "correct it where it is stored, store it again, or delete it with delete_message()",
-    "MemoryItem": "correct it where it is stored, or store it again",
-    "TurnTrace": "correct it where it is stored, or store another trace for its message",
-}
-
-
-def unreadable(kind: type[Record], stored_id: Any, error: ValidationError) -> ValidationError:
-    """Return the same error with the record's id and what to do."""
-    details = []
-    for detail in error.errors(include_url=False):
-        reason = PydanticCustomError(detail["type"], "{said}", {"said": detail["msg"]})
-        details.append(InitErrorDetails(type=reason, loc=detail["loc"], input=detail["input"]))
-    name = kind.__name__
-    title = f"the stored {name} {stored_id!a} ({_REMEDIES[name]})"
-    return ValidationError.from_exception_data(title, details)

@@ -1,4 +1,4 @@
-"""Stored rows as records: parsed together, repaired one by one, and left out if unreadable."""
+"""Stored rows as records: parsed together, or one by one, and left out if unreadable."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from jazzmine.records.base import Record, require_stored
-from jazzmine.records.repair import Repairs, parse_json, unreadable
 from jazzmine.records.sealed import opened_without_keys, sealed_text
+from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = ["Row", "RowDecoder", "are_many", "row_id"]
 
@@ -34,12 +34,12 @@ class RowDecoder(Generic[AnyRecord]):
 
     Args:
         kind: the class of the records.
-        repairs: reads and logs the rows that break a rule.
+        unreadable_rows: logs the rows that cannot be read.
     """
 
-    def __init__(self, kind: type[AnyRecord], repairs: Repairs) -> None:
+    def __init__(self, kind: type[AnyRecord], unreadable_rows: Unreadable) -> None:
         self._kind = kind
-        self._repairs = repairs
+        self._unreadable = unreadable_rows
         self._always_stored = kind.always_stored
         self._validator = kind.__pydantic_validator__
         self._list_validator = TypeAdapter(list[kind]).validator  # type: ignore[valid-type]
@@ -48,8 +48,8 @@ class RowDecoder(Generic[AnyRecord]):
         """Return the record of a row.
 
         Raises:
-            ValidationError: it can be neither read nor repaired; the text names the record and the
-                field, and says what to do.
+            ValidationError: it cannot be read; the text names the record and the field, and says
+                what to do.
             DecryptionError: it is sealed.
         """
         body = row[1]
@@ -61,7 +61,7 @@ class RowDecoder(Generic[AnyRecord]):
                 record = self._validator.validate_json(body)
             require_stored(record)
         except ValidationError as error:
-            record = self._repaired(row, error)
+            raise unreadable(self._kind, row_id(row), error) from None
         if vars(record)["metadata"]:
             self._require_opened(record)
         return record
@@ -82,11 +82,11 @@ class RowDecoder(Generic[AnyRecord]):
         try:
             records: list[AnyRecord] = self._parsed(bodies)
         except ValidationError:
-            return list(self._repairs.readable(rows, self.record))
+            return list(self._unreadable.readable(rows, self.record))
         always = self._always_stored
         for record in records:
             if not always <= record.__pydantic_fields_set__:
-                return list(self._repairs.readable(rows, self.record))
+                return list(self._unreadable.readable(rows, self.record))
             if vars(record)["metadata"]:
                 self._require_opened(record)
         return records
@@ -110,17 +110,6 @@ class RowDecoder(Generic[AnyRecord]):
         return self._list_validator.validate_json(  # type: ignore[no-any-return]
             b"[%b]" % b",".join(bodies)
         )
-
-    def _repaired(self, row: Row, error: ValidationError) -> AnyRecord:
-        raw = row[1]
-        try:
-            if not isinstance(raw, dict):
-                raw = parse_json(raw)
-        except (ValueError, RecursionError):
-            raw = None
-        if not isinstance(raw, dict):
-            raise unreadable(self._kind, row_id(row), error)
-        return self._repairs.record(self._kind, raw)
 
 
 def are_many(rows: Sequence[Row]) -> bool:

@@ -8,9 +8,9 @@ from typing import Any
 from jazzmine._async.message_store.store import MessageStore
 from jazzmine.records.base import Record, RecordKind
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import RowDecoder
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.unreadable import Unreadable
 
 __all__ = ["iter_records"]
 
@@ -31,6 +31,6 @@ async def iter_records(
         kind: which records.
         size: how many rows are read at a time, at the most.
     """
-    decoder = RowDecoder(_KINDS[kind], Repairs())
+    decoder = RowDecoder(_KINDS[kind], Unreadable())
     async for rows in store.backend.iter_stored(kind, size):
         yield decoder.records(rows)

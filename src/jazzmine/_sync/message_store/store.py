@@ -66,10 +66,10 @@ from jazzmine.records.messages import (
     SearchOrder,
     require_editable,
 )
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
@@ -104,10 +104,10 @@ class MessageStore(Store[MessageBackend]):
 
     def __init__(self, backend: MessageBackend) -> None:
         super().__init__(backend)
-        repairs = Repairs()
-        self._conversations = RowDecoder(Conversation, repairs)
-        self._messages = RowDecoder(Message, repairs)
-        self._traces = RowDecoder(TurnTrace, repairs)
+        unreadable = Unreadable()
+        self._conversations = RowDecoder(Conversation, unreadable)
+        self._messages = RowDecoder(Message, unreadable)
+        self._traces = RowDecoder(TurnTrace, unreadable)
 
     @classmethod
     def initialize(

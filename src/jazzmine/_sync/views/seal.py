@@ -31,9 +31,9 @@ from jazzmine.records.hook_arguments import (
 )
 from jazzmine.records.json_values import contains
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs, reasons_of
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
+from jazzmine.records.unreadable import Unreadable, reasons_of
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 
 __all__ = ["SealedMessages", "sealed_messages"]
@@ -382,10 +382,10 @@ class SealedMessages(MessageBackend):
         return self.seal.opened(kind, rows, conversation_id)
 
 
-_REPAIRS = Repairs()
-_CONVERSATIONS = RowDecoder(Conversation, _REPAIRS)
-_MESSAGES = RowDecoder(Message, _REPAIRS)
-_TRACES = RowDecoder(TurnTrace, _REPAIRS)
+_UNREADABLE = Unreadable()
+_CONVERSATIONS = RowDecoder(Conversation, _UNREADABLE)
+_MESSAGES = RowDecoder(Message, _UNREADABLE)
+_TRACES = RowDecoder(TurnTrace, _UNREADABLE)
 _DECODERS: Mapping[RecordKind, RowDecoder[Any]] = {
     "conversations": _CONVERSATIONS,
     "messages": _MESSAGES,
