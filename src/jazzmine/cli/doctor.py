@@ -39,6 +39,7 @@ from jazzmine.config import BackendConfig, MongoDBConfig, PostgresConfig, RedisC
 from jazzmine.errors import ConfigurationError, JazzmineError
 from jazzmine.findings import Finding, failed, fine, warning
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import pending_changes
 
 __all__ = ["add_commands"]
 
@@ -237,7 +238,7 @@ def _check_items(url: str) -> Iterator[Finding]:
 def _check_file(config: BackendConfig) -> Iterator[Finding]:
     """Yield what is found about a store in a file."""
     path = os.path.realpath(str(getattr(config, "path", "")))
-    pending = new_message_store(config).backend.pending()
+    pending = pending_changes(new_message_store(config))
     if not os.path.exists(path):
         yield failed(f"there is no file {path}", "correct the path; the first write creates it")
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timezone
+from datetime import UTC
 
 from jazzmine._sync.clients.mongodb.client import MongoDBClient
 from jazzmine._sync.message_store.mongodb_backend import MongoDBBackend
@@ -34,9 +34,7 @@ def check_mongodb(config: MongoDBConfig, mend: bool) -> Iterator[Finding]:
         client = backend.client
         before = time.time()
         hello = client.connect()
-        yield compared(
-            hello["localTime"].replace(tzinfo=timezone.utc).timestamp(), before, time.time()
-        )
+        yield compared(hello["localTime"].replace(tzinfo=UTC).timestamp(), before, time.time())
         yield fine(f"MongoDB {client.command('buildInfo')['version']}")
         for name in client.unreachable():
             yield warning(

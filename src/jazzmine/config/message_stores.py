@@ -50,6 +50,8 @@ class JSONStoreConfig(BackendConfig):
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
         require_text("path", self.path)
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        object.__setattr__(self, "path", os.path.abspath(self.path))
 
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
@@ -114,6 +116,8 @@ class SQLiteConfig(BackendConfig):
             )
         if self.synchronous not in ("full", "normal"):
             raise ConfigurationError('synchronous must be "full" or "normal"')
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        object.__setattr__(self, "path", os.path.abspath(self.path))
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteConfig:
@@ -167,8 +171,8 @@ class MongoDBConfig(BackendConfig):
         name = unquote(cls._path(uri))
         if not name and uri.partition("://")[2]:
             raise InvalidAddressError(
-                "the URL names no database; it must read mongodb://HOST/DB, with what is special"
-                " in the user and password percent-encoded"
+                "the URL names no database; it must read mongodb://HOST/DB, with whatever is"
+                " special in the user and password percent-encoded"
             )
         return cls(uri=uri, db=name or "chatbot")
 
