@@ -30,9 +30,9 @@ from jazzmine.records.hook_arguments import (
     Turn,
 )
 from jazzmine.records.json_values import contains
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder
 from jazzmine.records.types import MIN_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import UsageKey, UsageSummary
 from tests.behaviour.toy_backend import Tables, ToyConfig, ToyData, page, rows_of
 from tests.behaviour.trace_queries import matches, summarize
@@ -290,7 +290,7 @@ class ToyBackend(MessageBackend):
 
     async def summarize(self, where: TraceFilter, by: UsageKey) -> list[UsageSummary]:
         rows = rows_of(self._tables.rows(TurnTrace))
-        traces = RowDecoder(TurnTrace, Repairs()).records(rows)
+        traces = RowDecoder(TurnTrace, Unreadable()).records(rows)
         wanted = (trace for trace in traces if trace.copied_from is None and matches(where, trace))
         return summarize(wanted, by)
 
@@ -303,5 +303,5 @@ class ToyBackend(MessageBackend):
 
 def _matches(where: TraceFilter, row: dict[str, Any]) -> bool:
     # One that cannot be read is left to the store.
-    traces = RowDecoder(TurnTrace, Repairs()).records(rows_of([row]))
+    traces = RowDecoder(TurnTrace, Unreadable()).records(rows_of([row]))
     return not traces or matches(where, traces[0])

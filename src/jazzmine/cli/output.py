@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.pager import Pager
 from rich.text import Text
 
-from jazzmine.records.repair import reasons_of
+from jazzmine.records.unreadable import reasons_of
 
 __all__ = [
     "block",

@@ -14,7 +14,7 @@ from jazzmine.records.encrypted import encrypted_text, encrypted_without_keys
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY, AnyMessage
-from jazzmine.records.repair import Repairs, unreadable
+from jazzmine.records.unreadable import Unreadable, unreadable
 
 __all__ = [
     "Cursor",
@@ -164,7 +164,7 @@ class ItemDecoder:
     """Converts rows to items, and logs once which ones cannot be read."""
 
     def __init__(self) -> None:
-        self._repairs = Repairs()
+        self._unreadable = Unreadable()
 
     def item(self, row: ItemRow) -> MemoryItem:
         """Return the item of a row.
@@ -206,11 +206,11 @@ class ItemDecoder:
 
     def items(self, rows: Sequence[ItemRow]) -> list[MemoryItem]:
         """Return the items of rows; log and leave out the unreadable ones."""
-        return list(self._repairs.readable(rows, self.item))
+        return list(self._unreadable.readable(rows, self.item))
 
     def stored_items(self, rows: Sequence[ItemRow]) -> list[StoredItem]:
         """Do the same for rows of which all was read."""
-        return list(self._repairs.readable(rows, self._stored_item))
+        return list(self._unreadable.readable(rows, self._stored_item))
 
     def _stored_item(self, row: ItemRow) -> StoredItem:
         *fields, vector = row

@@ -69,10 +69,10 @@ from jazzmine.records.messages import (
     SearchOrder,
     require_editable,
 )
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
@@ -112,10 +112,10 @@ class MessageStore(Store[MessageBackend]):
     def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
         super().__init__(backend)
         self.codec: RecordCodec | None = codec
-        repairs = Repairs()
-        self._conversations = RowDecoder(Conversation, repairs, codec)
-        self._messages = RowDecoder(Message, repairs, codec)
-        self._traces = RowDecoder(TurnTrace, repairs, codec)
+        unreadable = Unreadable()
+        self._conversations = RowDecoder(Conversation, unreadable, codec)
+        self._messages = RowDecoder(Message, unreadable, codec)
+        self._traces = RowDecoder(TurnTrace, unreadable, codec)
 
     @classmethod
     def initialize(
