@@ -307,6 +307,14 @@ class ItemMachine(RuleBasedStateMachine):
         for place in gone:
             del self.stored[place]
 
+    @rule(giver=st.sampled_from(["ann", "bob"]), taker=st.sampled_from(["ann", "bob"]))
+    def move_user(self, giver: str, taker: str) -> None:
+        theirs = [place for place, one in self.stored.items() if one.user_id == giver != taker]
+
+        assert self.call("move_user", giver, taker) == len(theirs)
+        for place in theirs:
+            self.stored[place] = self.stored[place].model_copy(update={"user_id": taker})
+
     @rule()
     def prune(self) -> None:
         gone = self.stored.keys() - self.live().keys()

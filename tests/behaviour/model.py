@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from jazzmine import (
@@ -502,7 +502,7 @@ def _keys(trace: TurnTrace, by: str) -> set[str]:
     if by == "model":
         return {call.model for call in trace.llm_calls}
     if by == "day":
-        started = datetime.fromtimestamp(trace.started_at_ms / 1000, timezone.utc)
+        started = datetime.fromtimestamp(trace.started_at_ms / 1000, UTC)
         return {started.strftime("%Y-%m-%d")}
     return {trace.detected_intent if by == "intent" else getattr(trace, f"{by}_id")}
 

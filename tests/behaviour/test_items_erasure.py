@@ -39,6 +39,18 @@ async def test_a_user_is_compared_as_it_is(items: LongTermMemoryStore, user: str
     assert await items.list_items() == [kept]
 
 
+async def test_the_items_of_a_guest_become_the_account_s(items: LongTermMemoryStore) -> None:
+    moved = await items.put(item("a", "guest"))
+    await items.put(item("b", "bob"))
+
+    assert await items.move_user("guest", "ann") == 1
+    assert await items.move_user("guest", "ann") == 0
+
+    assert await items.list_items(user_id="ann") == [moved.model_copy(update={"user_id": "ann"})]
+    assert await items.erase_user("guest") == 0
+    assert await items.erase_user("ann") == 1
+
+
 async def test_an_item_that_was_given_to_another_user_stays(items: LongTermMemoryStore) -> None:
     await items.put(item("a", "ann"))
     given = await items.put(item("a", "bob"))

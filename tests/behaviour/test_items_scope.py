@@ -62,7 +62,16 @@ ABOUT: dict[str, Callable[[Any, str], Any]] = {
     "search_items": lambda own, key: own.search_items(key),
 }
 # Called without a key; what they do is tested below.
-OF_THE_USER = {"close", "erase_user", "open", "ping", "prune_expired", "require_open", "scoped"}
+OF_THE_USER = {
+    "close",
+    "erase_user",
+    "move_user",
+    "open",
+    "ping",
+    "prune_expired",
+    "require_open",
+    "scoped",
+}
 
 
 @pytest.fixture

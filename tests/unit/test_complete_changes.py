@@ -191,6 +191,7 @@ ALIKE_IN_A_SCOPE = {
     "get_or_create_conversation",
     "get_turn_traces_by_agent_id",
     "iter_messages",
+    "move_user",
     "ping",
     "prune_conversations",
     "scoped",

@@ -8,10 +8,9 @@ from typing import ClassVar
 from jazzmine._async.clients.sqlite import SQLiteClient, file_client
 from jazzmine._async.long_term_memory.backend import ItemBackend
 from jazzmine._async.long_term_memory.store import LongTermMemoryStore
-from jazzmine._async.views.seal_items import sealed_items
 from jazzmine.backends.sqlite import items
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
+from jazzmine.encryption.codecs import item_codec
 from jazzmine.records.item_rows import (
     Cursor,
     ItemChange,
@@ -42,10 +41,6 @@ class SQLiteItemBackend(ItemBackend):
     def __init__(self, client: SQLiteClient) -> None:
         self.client: SQLiteClient = client
 
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
-
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
         return await self.client.pending()
@@ -65,18 +60,16 @@ class SQLiteItemBackend(ItemBackend):
     async def get_items(self, paths: Sequence[str]) -> Sequence[ItemRow]:
         """Return the rows at some paths."""
         return await self.client.read(
-            lambda connection, size: items.get(connection, size, paths, self.viewer), len(paths)
+            lambda connection, size: items.get(connection, size, paths), len(paths)
         )
 
     async def apply(self, changes: Sequence[ItemChange]) -> Sequence[Outcome] | ItemConflict:
         """Make the changes in one transaction."""
-        viewer = self.viewer
-        return await self.client.write(lambda connection: items.apply(connection, changes, viewer))
+        return await self.client.write(lambda connection: items.apply(connection, changes))
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
         """Set `expires_at` of items in one transaction."""
-        viewer = self.viewer
-        return await self.client.write(lambda connection: items.renew(connection, renewals, viewer))
+        return await self.client.write(lambda connection: items.renew(connection, renewals))
 
     async def restore(self, changes: Sequence[ItemChange]) -> None:
         """Store items as they are in one transaction."""
@@ -90,40 +83,38 @@ class SQLiteItemBackend(ItemBackend):
         self, query: ItemQuery, limit: int | None, after: Cursor | None
     ) -> Sequence[ItemRow]:
         """Return a page of items."""
-        query = self.seen(query)
         # How many rows a condition on the value passes over is not known.
         records = None if query.where or query.reads == "vectors" else limit
         return await self.client.read(
             lambda connection, size: items.page(connection, size, query, limit, after), records
         )
 
-    async def list_namespaces(self, prefix: str, first: str, limit: int) -> Sequence[str]:
+    async def list_namespaces(
+        self, prefix: str, first: str, limit: int, user_id: str | None = None
+    ) -> Sequence[str]:
         """Return namespaces that have items."""
         return await self.client.read(
-            lambda connection, _: items.namespaces(connection, prefix, first, limit, self.viewer),
+            lambda connection, _: items.namespaces(connection, prefix, first, limit, user_id),
             limit,
         )
 
     async def erase(self, user_id: str, limit: int) -> int:
-        """Delete some of a user's items; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
-        erased = await self.client.write(
-            lambda connection: items.erase(connection, user_id, limit), flushed=False
+        """Delete some of a user's items."""
+        return await self.client.write(lambda connection: items.erase(connection, user_id, limit))
+
+    async def move_user(self, from_id: str, to_id: str) -> int:
+        """Make all items of one user another's."""
+        return await self.client.write(
+            lambda connection: items.move_user(connection, from_id, to_id)
         )
-        if not erased:
-            await self.client.write(write_unchanged)
-            await self.purge()
-        return int(erased)
 
     async def purge(self) -> None:
         """Remove what was deleted or replaced from the files."""
         await self.client.purge()
 
-    async def prune(self, limit: int) -> int:
+    async def prune(self, limit: int, user_id: str | None = None) -> int:
         """Delete some of the expired items."""
-        return await self.client.write(
-            lambda connection: items.prune(connection, limit, self.viewer)
-        )
+        return await self.client.write(lambda connection: items.prune(connection, limit, user_id))
 
 
 class SQLiteLongTermMemoryStore(LongTermMemoryStore):
@@ -141,4 +132,4 @@ class SQLiteLongTermMemoryStore(LongTermMemoryStore):
     ) -> None:
         SQLiteConfig.require(config)
         backend = SQLiteItemBackend(client or file_client(config, items.ITEM_TABLES))
-        super().__init__(sealed_items(backend, config), embed)
+        super().__init__(backend, embed, item_codec(config))
