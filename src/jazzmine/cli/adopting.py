@@ -16,8 +16,8 @@ import typer
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from jazzmine.cli.options import Refused, open_store, refusals, store_config
-from jazzmine.cli.output import line, write
+from jazzmine.cli.options import open_store, refusals, store_config
+from jazzmine.cli.output import Refused, line, write
 from jazzmine.cli.places import Messages
 from jazzmine.cli.progress import counting
 from jazzmine.config import BackendConfig, JSONStoreConfig, MongoDBConfig, PostgresConfig

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jazzmine.cli.options import Refused
-from jazzmine.cli.output import say
+from jazzmine.cli.output import Refused, say
 from jazzmine.records import unreadable
 
 __all__ = ["nothing_left_out"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -78,6 +79,8 @@ from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
 
 __all__ = ["MessageStore"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 # How many messages are read at once to see which have the time of another one.
 _SAME_TIME = 20
@@ -893,8 +896,9 @@ class MessageStore(Store[MessageBackend]):
 
         By relevance, a message needs one of the words; they are ranked by BM25, with the
         frequencies of words in what is searched. A word that half of 100 messages or more have
-        finds nothing by itself. A search reads 2,000 messages at most: if more have one of the
-        words, the newest that have the rarest ones. By time, a message needs all words.
+        finds nothing beside rarer ones. A query without any word (signs and emojis are none) finds
+        nothing, and says so in the log. A search reads 2,000 messages at most: if more have one of
+        the words, the newest that have the rarest ones. By time, a message needs all words.
 
         Args:
             query: words, "quoted phrases", `beginnings*`, and `-words` that must not be there.
@@ -931,6 +935,7 @@ class MessageStore(Store[MessageBackend]):
         analyser = await require_search(self.backend)
         wanted = parse_query(text, analyser)
         if not wanted.clauses:
+            logger.warning("a search without any word finds nothing; signs and emojis are no words")
             return []
         if by_time:
             best = await find_newest(self.backend, wanted, scope, size, last)
