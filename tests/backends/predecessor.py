@@ -1,6 +1,6 @@
 """Fills a database with jazzmine 0.1.42, and prints what that version reads of it, as JSON.
 
-Run by the interpreter of the benchmarks' environment for it: python -m tests.backends.predecessor
+Run by the interpreter of its environment: python -m tests.backends.predecessor
 SOURCE DSN
 """
 
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.frame.libraries import load_predecessor
+from tests.servers import predecessor
 
 ODD = "ü \ufdd0 \ufdd01 0.00 \U0001f600 '\"\\"
 
@@ -80,7 +80,7 @@ def traces() -> list[dict[str, Any]]:
 
 
 async def main(source: str, dsn: str) -> None:
-    load_predecessor(Path(source))
+    predecessor.load(Path(source))
     from jazzmine.core import message_store as old
     from jazzmine.core.message_store import models
 

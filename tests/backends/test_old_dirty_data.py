@@ -13,10 +13,9 @@ from typing import Any
 import pydantic
 import pytest
 
-from benchmarks.frame import environments
 from jazzmine import TraceFilter, TurnTrace
 from jazzmine.sync import MessageStore
-from tests.servers import mongodb, postgres
+from tests.servers import mongodb, postgres, predecessor
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG, MAX_INT = str(2**70), 2**63 - 1
@@ -46,10 +45,10 @@ def fill(config: dict[str, Any]) -> set[str]:
         with postgres.connect(config["dsn"]) as connection:
             connection.execute(f'CREATE SCHEMA "{schema}"'.encode())
         config = {"storage": "postgres", "dsn": f"{config['dsn']}?search_path={schema}"}
-    environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
-    python = environments.python_of(environments.PREDECESSOR)
+    predecessor.make(pydantic.VERSION)
+    python = predecessor.PYTHON
     command = [str(python), "-m", "tests.backends.predecessor_dirty"]
-    command += [str(environments.PREDECESSOR_SOURCE), json.dumps(config)]
+    command += [str(predecessor.SOURCE), json.dumps(config)]
     said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     return set(json.loads(said.stdout))
 

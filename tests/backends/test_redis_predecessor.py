@@ -14,11 +14,11 @@ import pydantic
 import pytest
 from redis.crc import key_slot
 
-from benchmarks.frame import environments
 from jazzmine.errors import NotFoundError
 from jazzmine.records.working_memory import WorkingMemory
 from tests.backends.redis_apis import open_sync
 from tests.backends.redis_topologies import Topology, topology
+from tests.servers import predecessor
 from tests.servers.redis import Server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,11 +43,11 @@ class Old:
 
 @pytest.fixture(scope="module")
 def old() -> Old:
-    environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
-    python = environments.python_of(environments.PREDECESSOR)
+    predecessor.make(pydantic.VERSION)
+    python = predecessor.PYTHON
     command = [str(python), "-m", "tests.backends.predecessor_memory"]
     with Server() as server:
-        command += [str(environments.PREDECESSOR_SOURCE), server.url, json.dumps(NAMES)]
+        command += [str(predecessor.SOURCE), server.url, json.dumps(NAMES)]
         said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         stored = {key: server.client.get(key) for key in server.client.keys("*")}
     assert sorted(stored) == sorted(f"wm:{name}".encode() for name in NAMES)
