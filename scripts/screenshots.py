@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -24,7 +24,7 @@ from tests.inspector import browser as chromium
 from tests.inspector.served import served
 
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
-END = datetime(2026, 11, 20, 16, 40, tzinfo=timezone.utc)
+END = datetime(2026, 11, 20, 16, 40, tzinfo=UTC)
 LIMIT = 200_000
 
 THREAD = f"/conversation?id={sample_desk.NEWEST}#end"

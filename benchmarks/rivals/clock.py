@@ -47,4 +47,4 @@ class _DateTime(datetime.datetime, metaclass=_Kind):
 
     @classmethod
     def utcnow(cls) -> Any:
-        return cls.now(datetime.timezone.utc).replace(tzinfo=None)
+        return cls.now(datetime.UTC).replace(tzinfo=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic_ai import DeferredToolRequests
@@ -149,7 +149,7 @@ async def test_an_entry_is_read_by_its_id(conversations: JazzmineConversationSto
 async def test_records_are_listed_by_microseconds(
     conversations: JazzmineConversationStore,
 ) -> None:
-    now = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
     for name, offset in (("c1", 1), ("c2", 3), ("c3", 2)):
         record = ConversationRecord(
             conversation_id=name, head_id=None, updated_at=now + timedelta(microseconds=offset)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from jazzmine.errors import LockTimeoutError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
 from tests.behaviour.samples import conversation, message
-from tests.faults.sizes import TOLERANCE
 from tests.servers.programs import Program, run_python
 from tests.servers.run_folder import entered
 
@@ -147,7 +146,7 @@ def test_a_file_larger_than_this_process_may_write_changes_nothing(
     assert store.get_message_by_id("m2") is not None
 
 
-@pytest.mark.parametrize("spare", range(3))
+@pytest.mark.parametrize("spare", range(2))
 def test_a_process_without_a_free_descriptor_reads_on_and_writes_nothing(
     path: Path, spare: int
 ) -> None:
@@ -194,19 +193,16 @@ def failing(call: Callable[..., Any], code: int) -> Callable[..., Any]:
     return fail
 
 
-@pytest.mark.parametrize("name", ["open", "writev", "fsync", "replace", "fchmod"])
+@pytest.mark.parametrize("name", ["open", "fsync", "replace"])
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
 def test_a_failing_call_changes_nothing(
     store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
 ) -> None:
     before = path.read_bytes()
-    cast(Any, store.backend).client.database._closing.result()
     descriptors = len(os.listdir("/proc/self/fd"))
 
     with monkeypatch.context() as broken:
-        broken.setattr(
-            f"jazzmine.backends.json.durable_file.os.{name}", failing(getattr(os, name), code)
-        )
+        broken.setattr(f"jazzmine.backends.json.file.os.{name}", failing(getattr(os, name), code))
         with pytest.raises(OSError):
             store.store_message(message("m2"))
 
@@ -216,40 +212,23 @@ def test_a_failing_call_changes_nothing(
     assert not Path(f"{path}.tmp").exists()
 
 
-def test_a_folder_that_cannot_be_flushed_gets_the_old_file_back(
-    store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_replacement_of_a_file_that_is_read_on_windows_is_tried_again(
+    store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = path.read_bytes()
-    flush = os.fsync
+    replace, attempts = os.replace, itertools.count()
 
-    def flush_files_only(fd: int) -> None:
-        if os.path.isdir(f"/proc/self/fd/{fd}"):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        flush(fd)
+    def refuse_at_first(source: str, target: str) -> None:
+        if next(attempts) < 2:
+            raise PermissionError(errno.EACCES, "the file is in use", target)
+        replace(source, target)
 
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "fsync", flush_files_only)
-        with pytest.raises(OSError, match="Input/output"):
-            store.store_message(message("m2"))
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "replace", refuse_at_first)
+        windows.setattr("jazzmine.backends.json.file._IS_WINDOWS", True)
+        store.store_message(message("m2"))
 
-    assert path.read_bytes() == before
-    assert store.get_message_by_id("m2") is None
-    store.store_message(message("m3"))
-    assert store.get_message_by_id("m3") is not None
-
-
-def test_short_writes_are_continued(
-    store: JSONMessageStore, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write, write_many = os.write, os.writev
-    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, bytes(data)[:7]))
-    monkeypatch.setattr(os, "writev", lambda fd, blocks: write_many(fd, [blocks[0][:7]]))
-
-    store.store_message(message("m2"))
-
-    monkeypatch.undo()
-    with MessageStore.initialize({"path": str(path)}) as another:
-        assert another.get_message_by_id("m2") is not None
+    assert next(attempts) == 3
+    assert store.get_message_by_id("m2") is not None
 
 
 def test_a_lock_held_by_a_stuck_process_ends_in_an_error_that_names_it(
@@ -260,7 +239,7 @@ def test_a_lock_held_by_a_stuck_process_ends_in_an_error_that_names_it(
         assert holder.stdout is not None
         holder.stdout.readline()
 
-        with pytest.raises(LockTimeoutError, match=rf"{path}.lock was not free within 0.3 s"):
+        with pytest.raises(LockTimeoutError, match=rf"{path} was not free within 0.3 s"):
             store.store_message(message("m2"))
 
         assert store.get_message_by_id("m1") is not None
@@ -269,17 +248,6 @@ def test_a_lock_held_by_a_stuck_process_ends_in_an_error_that_names_it(
         holder.kill()
         holder.communicate()
     store.store_message(message("m2"))
-
-
-def test_the_temporary_file_of_a_killed_process_is_removed(
-    path: Path, store: JSONMessageStore
-) -> None:
-    left = Path(f"{path}.tmp")
-    left.write_text("half a fi")
-
-    MessageStore.initialize({"path": str(path)}).close()
-
-    assert not left.exists()
 
 
 def test_the_temporary_file_of_a_killed_process_is_erased_with_a_user(
@@ -291,18 +259,6 @@ def test_the_temporary_file_of_a_killed_process_is_erased_with_a_user(
     store.erase_user("ann")
 
     assert not left.exists()
-
-
-def test_the_temporary_file_of_a_writing_process_is_not_removed(
-    path: Path, store: JSONMessageStore
-) -> None:
-    left = Path(f"{path}.tmp")
-    left.write_text("half a fi")
-
-    with cast(Any, store.backend).client.database._mutex.attempt():
-        MessageStore.initialize({"path": str(path)}).close()
-
-        assert left.exists()
 
 
 def test_a_link_laid_where_the_new_file_goes_is_not_followed(
@@ -341,17 +297,3 @@ def test_fsync_false_waits_for_no_disk(path: Path, monkeypatch: pytest.MonkeyPat
         store.store_conversation(conversation("c1"))
 
     assert path.is_file()
-
-
-def test_reads_do_not_wait_for_a_write_that_waits_for_its_lock(
-    path: Path, store: JSONMessageStore
-) -> None:
-    with (
-        MessageStore.initialize({"path": str(path)}) as another,
-        cast(Any, store.backend).client.database._mutex.attempt(),
-    ):
-        began = time.monotonic()
-
-        assert another.get_message_by_id("m1") is not None
-
-        assert time.monotonic() - began < 5 + TOLERANCE

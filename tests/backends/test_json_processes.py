@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import sys
 import threading
@@ -10,11 +11,9 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
-from jazzmine.backends.json import database, durable_file
 from jazzmine.core import message_store as async_messages
 from jazzmine.errors import IntegrityError
 from jazzmine.sync.message_store import JSONMessageStore, MessageStore
@@ -167,26 +166,6 @@ def test_a_prune_of_many_conversations_writes_the_file_a_few_times(
     assert len(written) < 10
 
 
-def test_a_lock_file_that_is_removed_during_a_write_loses_no_write_of_another(
-    path: Path, store: JSONMessageStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replace = durable_file.replace_file
-
-    with MessageStore.initialize({"path": str(path)}) as another:
-
-        def replace_late(*args: Any, **options: Any) -> Any:
-            monkeypatch.setattr(database, "replace_file", replace)
-            Path(f"{path}.lock").unlink()
-            another.store_message(message("another's", timestamp=1))
-            return replace(*args, **options)
-
-        monkeypatch.setattr(database, "replace_file", replace_late)
-        store.store_message(message("own", timestamp=2))
-
-        found = another.get_messages_by_conversation_id("c1")
-    assert [one.id for one in found] == ["another's", "own"]
-
-
 @pytest.mark.parametrize("fsync", [True, False])
 def test_a_store_that_is_dropped_leaves_no_file_open(path: Path, fsync: bool) -> None:
     def use() -> None:
@@ -219,28 +198,37 @@ def test_one_bad_write_of_a_shared_flush_fails_alone(path: Path, store: JSONMess
     assert len(store.get_messages_by_conversation_id("c1")) == 8
 
 
-def test_a_forked_child_writes_while_a_thread_of_its_parent_was_writing(
+def test_children_write_while_threads_of_their_parent_write(
     path: Path, store: JSONMessageStore
 ) -> None:
-    with (
-        cast(Any, store.backend).client.database._mutex.attempt(),
-        warnings.catch_warnings(),
-    ):
+    ends = threading.Event()
+
+    def write_on(number: int) -> None:
+        for part in itertools.count():
+            store.store_message(message(f"m{number}-{part}"))
+            if ends.is_set():
+                return
+
+    with ThreadPoolExecutor(2) as threads, warnings.catch_warnings():
         # Python warns of a fork with threads; servers and workers fork nevertheless.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-        if child == 0:
-            os._exit(_store_one(store))
-    _, status = os.waitpid(child, 0)
+        writing = threads.map(write_on, range(2))
+        for number in range(5):
+            child = os.fork()
+            if child == 0:
+                os._exit(_store_one(store, f"from child {number}"))
+            _, status = os.waitpid(child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+        ends.set()
+        list(writing)
 
-    assert os.waitstatus_to_exitcode(status) == 0
-    assert store.get_message_by_id("from the child") is not None
-    store.store_message(message("from the parent"))
+    stored = {one.id for one in store.get_messages_by_conversation_id("c1")}
+    assert stored >= {f"from child {number}" for number in range(5)}
 
 
-def _store_one(store: JSONMessageStore) -> int:
+def _store_one(store: JSONMessageStore, name: str) -> int:
     try:
-        store.store_message(message("from the child"))
+        store.store_message(message(name))
     except BaseException:
         return 1
     return 0

@@ -9,11 +9,11 @@ import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import LiteralString
 
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from typing_extensions import LiteralString
 
 from jazzmine.backends.postgres.dsn import Address
 from jazzmine.errors import InvalidAddressError, StoreUnavailableError

@@ -35,7 +35,7 @@ def plan_of(connection: sqlite3.Connection, statement: str) -> str:
 def test_the_first_page_of_all_conversations_is_read_in_the_order_of_an_index(
     connection: sqlite3.Connection,
 ) -> None:
-    plan = plan_of(connection, queries.CONVERSATIONS_BY[None, False].first)
+    plan = plan_of(connection, queries.CONVERSATIONS_BY[None, False, False].first)
 
     assert plan == "SCAN stored_conversations USING INDEX idx_conv_updated"
 

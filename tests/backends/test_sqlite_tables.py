@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -178,7 +177,6 @@ def test_the_number_of_a_deleted_message_is_not_used_again(
 # Limits
 
 
-@pytest.mark.skipif(not hasattr(sqlite3.Connection, "setlimit"), reason="new in Python 3.11")
 def test_a_record_that_sqlite_cannot_hold_is_too_large(store: SQLiteMessageStore) -> None:
     driver: Any = cast(Any, store.backend).client.database._writer.driver()
     driver.setlimit(0, 100_000)  # SQLITE_LIMIT_LENGTH
@@ -194,18 +192,3 @@ def test_a_call_that_was_under_way_at_close_says_so(store: SQLiteMessageStore) -
     cast(Any, store.backend).client.database.close()
     with pytest.raises(StoreClosedError, match="under way"):
         store.get_message_by_id("m1")
-    with pytest.raises(StoreClosedError, match="under way"):
-        store.store_message(message("m1"))
-
-
-def test_an_erasure_is_flushed_before_it_returns(store: SQLiteMessageStore) -> None:
-    store.append_messages("c1", [message(f"m{number}") for number in range(100)])
-    executed: list[str] = []
-    cast(Any, store.backend).client.database._writer.driver().set_trace_callback(executed.append)
-
-    store.erase_user("u1")
-
-    last_delete = max(n for n, one in enumerate(executed) if one.lstrip().startswith("DELETE"))
-    later = executed[last_delete:]
-    flushed = later.index("PRAGMA synchronous = full")
-    assert any(one.startswith("PRAGMA user_version = ") for one in later[flushed:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -74,7 +74,7 @@ IMPOSSIBLE_VALUES = [
     pytest.param(b"bytes", id="bytes"),
     pytest.param(1j, id="a complex number"),
     pytest.param(Decimal("1.5"), id="a decimal"),
-    pytest.param(datetime(2024, 2, 29, tzinfo=timezone.utc), id="a datetime"),
+    pytest.param(datetime(2024, 2, 29, tzinfo=UTC), id="a datetime"),
     pytest.param(2**63, id="an integer beyond 64 bits"),
     pytest.param(-(2**63) - 1, id="a negative integer beyond 64 bits"),
     pytest.param("\ud800", id="a lone surrogate"),

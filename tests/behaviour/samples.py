@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from jazzmine import (
@@ -244,7 +244,7 @@ def _full_tool_trace(text: str) -> ToolTrace:
 def _full_emission_record(text: str) -> EmissionRecord:
     return EmissionRecord(
         id=text,
-        timestamp=datetime(2024, 2, 29, 23, 59, 59, 123456, tzinfo=timezone.utc),
+        timestamp=datetime(2024, 2, 29, 23, 59, 59, 123456, tzinfo=UTC),
         type="api",
         energy_kwh=0.001,
         co2_g=0.25,

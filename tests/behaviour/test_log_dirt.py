@@ -21,6 +21,8 @@ def raw(name: str, **fields: Any) -> dict[str, Any]:
 @pytest.fixture
 async def dirty(config: Config, store: MessageStore) -> MessageStore:
     """A conversation whose newest message, and the one before the first, cannot be read."""
+    if config["storage"] == "json":
+        pytest.skip("a file with a record that breaks a rule is refused")
     broken = {"role": "nobody", "user_id": "ann-9f3c"}
     put(
         config,

@@ -45,6 +45,12 @@ def replaced(record: Raw, path: str, value: Any) -> None:
     place[last] = value
 
 
+@pytest.fixture(autouse=True)
+def _without_json(config: Config) -> None:
+    if config["storage"] == "json":
+        pytest.skip("a file with a record that breaks a rule is refused")
+
+
 FREE_FORM = [
     "tool_traces.0.final_data",
     "slot_events.0.value",
@@ -110,7 +116,6 @@ async def check(store: MessageStore, message_read: Raw, trace_read: Raw) -> None
     assert await store.get_turn_trace_by_message_id("m1") == found
     assert await store.get_turn_traces_by_conversation_id("c1") == [found]
     assert await store.find_turn_traces(TraceFilter(conversation_id="c1")) == [found]
-    assert await store.summarize_usage(TraceFilter(conversation_id="c1"), by="model")
     await store.store_turn(messages=[first], trace=found)
     assert await store.get_turn_trace_by_id("t1") == found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -59,7 +59,7 @@ async def test_a_moment_is_read_back_to_the_microsecond_in_utc(chat: MessageStor
 
     assert found is not None
     moments = [record.timestamp for record in found.emission_records]
-    assert moments == [in_lisbon, naive.replace(tzinfo=timezone.utc)]
+    assert moments == [in_lisbon, naive.replace(tzinfo=UTC)]
     assert [moment.utcoffset() for moment in moments] == [timedelta(0), timedelta(0)]
 
 

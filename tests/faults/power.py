@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 __all__ = ["Disk", "recorded"]
 
-NAMES = ("open", "write", "writev", "fsync", "replace", "unlink", "close")
+NAMES = ("open", "write", "fsync", "replace", "unlink", "close")
 
 
 @dataclass
@@ -111,27 +111,22 @@ class Disk:
 
 
 @contextmanager
-def recorded(disk: Disk, name: str, fails: Callable[[str, int], bool]) -> Iterator[None]:
+def recorded(disk: Disk, name: str) -> Iterator[None]:
     """Record all calls on files for a block; `disk.states` gets the possible contents.
 
     Args:
         disk: the model of the disk.
         name: the file whose possible contents are recorded after each call.
-        fails: returns whether a call on a descriptor (or -1) fails instead of being made.
     """
 
     def wrapped(call: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def instead(*arguments: Any, **options: Any) -> Any:
             on = arguments[0] if isinstance(arguments[0], int) else -1
-            if fails(call, on):
-                raise OSError(5, os.strerror(5))
             result = real(*arguments, **options)
             if call == "open":
                 disk.open(result, str(arguments[0]), arguments[1])
             elif call == "write":
                 disk.write(on, bytes(arguments[1][:result]))
-            elif call == "writev":
-                disk.write(on, b"".join(arguments[1])[:result])
             else:
                 getattr(disk, call)(*arguments)
             disk.states.append(disk.after_a_power_cut(name))

@@ -74,7 +74,7 @@ def open_store(kind: str, path: str | Path) -> Any:
     opened: Any = MessageStore if kind == "messages" else WorkingMemoryStore
     # A lock whose release fails with the disk is soon free.
     options = {} if kind == "messages" else {"lock_timeout": 0.5}
-    return opened.initialize({"storage": "sqlite", "path": str(path), "timeout": 0.5, **options})
+    return opened.initialize({"storage": "sqlite", "path": str(path), "timeout": 2.0, **options})
 
 
 def seen(store: Any) -> State:

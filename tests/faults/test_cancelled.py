@@ -155,7 +155,7 @@ async def is_whole(store: Any, calls: list[Callable[[Any], Any]]) -> None:
         await asyncio.wait_for(
             asyncio.gather(*(call(store) for _ in range(AT_ONCE))), 5 + TOLERANCE
         )
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise AssertionError("a lock or a connection is still held") from None
 
 

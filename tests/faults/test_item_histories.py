@@ -200,7 +200,7 @@ class ErasesOne(SQLiteItemBackend):
 def check_histories_of(kind: type[SQLiteItemBackend], rounds: int = 10) -> None:
     for chosen in range(rounds):
         workers = recorders(chosen)
-        backend = kind(SQLiteClient(lambda: MemoryDatabase(ITEM_TABLES)))
+        backend = kind(SQLiteClient(MemoryDatabase(ITEM_TABLES)))
         with LongTermMemoryStore(backend).open() as store:
             call_at_once(workers, store, 1.0)
         check("memory", workers)

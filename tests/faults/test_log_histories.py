@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,9 +196,7 @@ def test_a_store_that_works_in_two_steps_is_found_out(
 def check_histories_of(broken: type[JSONBackend], folder: Path) -> None:
     for seed in range(10):
         path = str(folder / f"{seed}.json")
-        with MessageStore(
-            broken(SQLiteClient(partial(JSONDatabase, path, False, 30.0)))
-        ).open() as store:
+        with MessageStore(broken(SQLiteClient(JSONDatabase(path, False, 30.0)))).open() as store:
             prepare("json", store)
             recorders = clients(seed)
             call_at_once(recorders, store)

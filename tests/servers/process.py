@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tests.servers import run_folder
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 __all__ = ["ServerProcess", "free_port"]
 

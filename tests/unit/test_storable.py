@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any
@@ -58,7 +58,7 @@ for _ in range(5000):
         ({1: "a", "1": "b", None: "c"}, {"1": "a", "1'": "b", "None": "c"}),
         ({3, 1, 2}, [1, 2, 3]),
         (b"\xff", "_w=="),
-        (datetime(2026, 11, 26, tzinfo=timezone.utc), "2026-11-26T00:00:00Z"),
+        (datetime(2026, 11, 26, tzinfo=UTC), "2026-11-26T00:00:00Z"),
         ([Decimal("12.50"), Color.RED], ["12.50", "red"]),
         (
             Order.model_construct(id=2**70, price=math.nan, day=date(2026, 1, 2)),

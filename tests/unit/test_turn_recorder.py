@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Generator
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,7 @@ def test_what_a_program_hands_over_is_never_refused() -> None:
     with recorder.model_call("m \ud800", input={"temperature": math.nan}) as model:
         model.output({"stop": b"\xff"})
     with recorder.tool_call("look_up", {"limit": math.inf, "id": 2**70}) as call:
-        call.result(datetime(2026, 11, 26, tzinfo=timezone.utc))
+        call.result(datetime(2026, 11, 26, tzinfo=UTC))
     recorder.assistant("half \ud83d").metadata["changed"] = {3}
     call.record.api_calls.append({"sent": math.nan})
     recorder.metadata["seen"] = {1}

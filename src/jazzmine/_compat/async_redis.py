@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from asyncio import TimeoutError as AnyTimeoutError  # another than the built-in before 3.11
+from asyncio import timeout as time_limit
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jazzmine.backends.redis.driver import make_connections_of, redis_driver
 
-if sys.version_info >= (3, 11):
-    from asyncio import timeout as time_limit
-else:
-    from async_timeout import timeout as time_limit
+AnyTimeoutError = TimeoutError
 
 if TYPE_CHECKING:
     import redis.asyncio

@@ -7,7 +7,8 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from jazzmine._compat.async_concurrency import run_blocking
-from jazzmine.adapters._calls import Direct, completed, finished
+from jazzmine.adapters._calls import finished
+from jazzmine.adapters._direct import Direct, completed
 
 __all__ = ["Steps"]
 

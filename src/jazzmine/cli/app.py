@@ -13,6 +13,7 @@ from typer import rich_utils
 from typer.core import TyperGroup
 
 import jazzmine
+from jazzmine.cli.adopting import add_commands as add_adopting
 from jazzmine.cli.copying import add_commands as add_copying
 from jazzmine.cli.deleting import add_commands as add_deleting
 from jazzmine.cli.doctor import add_commands as add_doctor
@@ -143,6 +144,7 @@ _ADDERS = (
     add_searching,
     add_moving,
     add_copying,
+    add_adopting,
     add_deleting,
     add_doctor,
     add_rekeying,

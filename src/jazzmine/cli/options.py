@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -27,6 +27,7 @@ from jazzmine.config import (
 )
 from jazzmine.errors import ConfigurationError, InvalidAddressError, StoreUnavailableError
 from jazzmine.sync import LongTermMemoryStore, MessageStore, WorkingMemoryStore
+from jazzmine.sync.maintenance import pending_changes
 
 __all__ = [
     "POLL",
@@ -199,7 +200,7 @@ def require_memory(config: BackendConfig) -> None:
 def pending_of(store: MessageStore | WorkingMemoryStore | LongTermMemoryStore) -> list[str]:
     """Return what opening a store would create or change."""
     with refusals():
-        return store.backend.pending()
+        return pending_changes(store)
 
 
 def _require_current(
@@ -357,7 +358,7 @@ def in_ms(text: str) -> int:
             "it is a date (2026-01-31), a time (2026-01-31T08:00Z), an age (30m, 12h, 7d, 2w), or a"
             " number of ms since 1970"
         ) from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return round(moment.timestamp() * 1000)
 
 

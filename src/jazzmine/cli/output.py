@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -46,7 +46,7 @@ _OBEYED = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 _OBEYED_IN_JSON = re.compile(_OBEYED.pattern.replace("\\x00-\\x1f", ""))
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # In a table that is too wide, what identifies a row keeps so many cells, and other text so many.
 _SHORT_ID, _SHORT_TEXT = 13, 8
 _GAP = 2

@@ -227,8 +227,8 @@ def context_of(
 ) -> None:
     """Show what a model is given of a conversation: the newest messages that are not flagged.
 
-    With `--max-tokens`, no answer of a tool is shown without its call. A token is estimated as
-    four bytes.
+    No answer of a tool is shown without its call, nor a call without its answers. A token is
+    estimated as four bytes, and a message costs four besides.
 
     Examples: `jazzmine context 6f1c… -n 10`, `jazzmine context 6f1c… --max-tokens 4000`
     """

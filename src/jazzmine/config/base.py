@@ -48,6 +48,10 @@ class BackendConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "encryption", keyring_of(self.encryption))
+        for name in ("path", "dsn", "uri", "url"):
+            if isinstance(address := getattr(self, name, None), str):
+                # As a line of a file or of a command's output may have it.
+                object.__setattr__(self, name, address.strip())
         checks = {
             "str": require_text,
             "bool": require_bool,

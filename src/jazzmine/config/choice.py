@@ -62,7 +62,8 @@ _SHARED: tuple[type[BackendConfig], ...] = (
     PostgresMemoryConfig,
 )
 
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+# One letter is a drive of Windows.
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:", re.IGNORECASE)
 
 Address = Mapping[str, object] | str | os.PathLike[str] | None
 
@@ -116,7 +117,7 @@ def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str
     if config is None:
         return _read_environment(variable, kinds)
     if isinstance(config, str):
-        return _read_url(config, kinds)
+        return _read_url(config.strip(), kinds)
     if isinstance(config, Mapping):
         return _read_mapping(config, kinds)
     if isinstance(config, os.PathLike):
@@ -128,7 +129,7 @@ def _read(config: Address, kinds: tuple[type[BackendConfig], ...], variable: str
 
 def _read_environment(variable: str, kinds: tuple[type[BackendConfig], ...]) -> BackendConfig:
     """Read the URL in an environment variable, which an error names; the default if it is empty."""
-    url = os.environ.get(variable)
+    url = os.environ.get(variable, "").strip()
     if not url:
         return _read_mapping({}, kinds)
     try:

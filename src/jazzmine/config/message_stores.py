@@ -50,6 +50,8 @@ class JSONStoreConfig(BackendConfig):
         if isinstance(self.path, os.PathLike):
             object.__setattr__(self, "path", os.fspath(self.path))
         require_text("path", self.path)
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        object.__setattr__(self, "path", os.path.abspath(self.path))
 
     @classmethod
     def from_url(cls, url: str) -> JSONStoreConfig:
@@ -114,6 +116,8 @@ class SQLiteConfig(BackendConfig):
             )
         if self.synchronous not in ("full", "normal"):
             raise ConfigurationError('synchronous must be "full" or "normal"')
+        # A relative path is that of the folder at the time of opening, in forked processes too.
+        object.__setattr__(self, "path", os.path.abspath(self.path))
 
     @classmethod
     def from_url(cls, url: str) -> SQLiteConfig:
@@ -165,7 +169,12 @@ class MongoDBConfig(BackendConfig):
         scheme, _, rest = url.partition(":")
         uri = f"{scheme.lower()}:{rest}"
         name = unquote(cls._path(uri))
-        return cls(uri=uri, db=name) if name else cls(uri=uri)
+        if not name and uri.partition("://")[2]:
+            raise InvalidAddressError(
+                "the URL names no database; it must read mongodb://HOST/DB, with whatever is"
+                " special in the user and password percent-encoded"
+            )
+        return cls(uri=uri, db=name or "chatbot")
 
     @staticmethod
     def _path(uri: str) -> str:

@@ -25,11 +25,11 @@ from jazzmine.records.traces import (
     TurnTrace,
 )
 
-__all__ = ["PARTS", "READABLE", "SEALED"]
+__all__ = ["ENCRYPTED", "PARTS", "READABLE"]
 
 #: The sealed fields, each with the value that is stored in its place. `errors` of a trace is
 #: [""] there if it has any, so that failed turns can be counted.
-SEALED: Mapping[type[Record], Mapping[str, Any]] = {
+ENCRYPTED: Mapping[type[Record], Mapping[str, Any]] = {
     Conversation: {"title": "", "metadata": {}},
     Message: {
         "original_content": "",

@@ -61,8 +61,8 @@ class StateForm:
         """
         return from_json(self._opened(data, conversation_id, user_id), kind)
 
-    def sealed_again(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
-        """Return what is stored, sealed with the first key; raise `DecryptionError` as `read`."""
+    def rekeyed(self, data: bytes, conversation_id: str, user_id: str) -> bytes:
+        """Return what is stored, encrypted with the first key; raise as `read`."""
         assert self.keyring is not None
         opened = self._opened(data, conversation_id, user_id)
         return _sealed(self.keyring, opened, conversation_id, user_id)
@@ -81,7 +81,7 @@ class StateForm:
         if text is None:
             require_accepted(self._accepts_plain, name)
             return data
-        return self.keyring.open_text(text, _context(conversation_id, user_id), name)
+        return self.keyring.decrypt_text(text, _context(conversation_id, user_id), name)
 
 
 #: Stores JSON.
@@ -89,7 +89,7 @@ PLAIN = StateForm(None)
 
 
 def _sealed(keyring: Keyring, data: bytes, conversation_id: str, user_id: str) -> bytes:
-    text = keyring.seal_text(data, _context(conversation_id, user_id))
+    text = keyring.encrypt_text(data, _context(conversation_id, user_id))
     return b"%b%b%b" % (_HEAD, text.encode(), _END)
 
 

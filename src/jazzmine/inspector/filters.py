@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 
 from jazzmine.records.usage import TraceFilter
 
@@ -73,7 +73,7 @@ class TurnFilter:
 
 def days_ago(days: int) -> str:
     """Return the first of the last `days` days, today included."""
-    return str(datetime.now(timezone.utc).date() - timedelta(days=days - 1))
+    return str(datetime.now(UTC).date() - timedelta(days=days - 1))
 
 
 def _ms(day: str, name: str) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +16,7 @@ from jazzmine.records.traces import TurnTrace
 
 __all__ = ["FILTERS", "address", "day_of", "excerpt"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Control characters, which HTML does not allow, and marks that change the direction of the text
 # around them. Joiners stay: emoji and some scripts need them.

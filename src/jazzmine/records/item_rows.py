@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import Strict, ValidationError
 from pydantic_core import from_json, to_json
 
+from jazzmine.errors import ConflictError
 from jazzmine.records.item_paths import split_path
 from jazzmine.records.items import MemoryItem
 from jazzmine.records.log import ANY, AnyMessage
@@ -31,7 +32,10 @@ __all__ = [
     "StoredItem",
     "cursor_of",
     "is_expected",
+    "item_conflict",
     "path_text",
+    "row_owner",
+    "row_revision",
 ]
 
 Order: TypeAlias = Literal["key", "updated"]
@@ -226,6 +230,26 @@ def path_text(row: ItemRow) -> str:
 def is_expected(expected: int | AnyMessage | None, found: int | None) -> bool:
     """Return whether a change may be made where an item has this revision, or there is none."""
     return expected is ANY or expected == found
+
+
+def item_conflict(path: str, expected: int | AnyMessage | None, found: int | None) -> ConflictError:
+    """Return the error of a change that expects another revision than was found, or none."""
+    namespace, key = split_path(path)
+    state = "is not stored" if found is None else f"has revision {found}"
+    wanted = "none was" if expected is None else f"revision {expected} was"
+    return ConflictError(
+        f"the item {key!r} of {namespace!r} {state}, where {wanted} expected; nothing was changed"
+    )
+
+
+def row_owner(row: ItemRow) -> str | None:
+    """Return whose the item of a row is."""
+    return None if row[3] is None else _text(row[3])
+
+
+def row_revision(row: ItemRow) -> int:
+    """Return the revision of the item of a row."""
+    return int(row[8])
 
 
 def _text(stored: str | bytes) -> str:

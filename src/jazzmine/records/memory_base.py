@@ -20,11 +20,10 @@ from jazzmine.records.unknown_fields import (
 )
 
 if TYPE_CHECKING:
-    from typing import ClassVar
+    from typing import ClassVar, Self
 
     from pydantic.dataclasses import dataclass as memory_record
     from pydantic_core import SchemaSerializer, SchemaValidator
-    from typing_extensions import Self
 
 __all__ = [
     "ENDED",

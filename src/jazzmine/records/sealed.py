@@ -30,6 +30,6 @@ def opened_without_keys(name: str, sealed: str) -> DecryptionError:
     """
     key_id = sealed.partition(":")[0][:64]
     return DecryptionError(
-        f"{name} is sealed with the key {key_id!r}, and this store was opened without keys: pass"
+        f"{name} is encrypted with the key {key_id!r}, and this store was opened without keys: pass"
         " encryption=…, or set JAZZMINE_ENCRYPTION"
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-
 from jazzmine._async.clients.sqlite import SQLiteClient
 from jazzmine._async.message_store.sqlite import SQLiteBackend
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.views.seal import sealed_messages
 from jazzmine.backends.json.database import JSONDatabase
 from jazzmine.config import JSONStoreConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["JSONMessageStore"]
@@ -35,10 +33,6 @@ class JSONMessageStore(MessageStore):
 
     def __init__(self, config: JSONStoreConfig) -> None:
         JSONStoreConfig.require(config)
-        # A relative path is that of the folder at the time of opening, in forked processes too.
-        path = os.path.realpath(config.path)
-        backend = JSONBackend(
-            SQLiteClient(lambda: JSONDatabase(path, config.fsync, config.lock_timeout)),
-            config.search_language,
-        )
-        super().__init__(sealed_messages(backend, config))
+        database = JSONDatabase(str(config.path), config.fsync, config.lock_timeout)
+        backend = JSONBackend(SQLiteClient(database), config.search_language)
+        super().__init__(backend, record_codec(config))

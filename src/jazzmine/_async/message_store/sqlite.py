@@ -17,7 +17,6 @@ from jazzmine._async.message_store.backend import (
 )
 from jazzmine._async.message_store.searching import settle_search
 from jazzmine._async.message_store.store import MessageStore
-from jazzmine._async.views.seal import sealed_messages
 from jazzmine._compat.async_concurrency import run_blocking
 from jazzmine.backends.sqlite import erasure, log_changes, queries, search, search_queries, writes
 from jazzmine.backends.sqlite import statements as sql
@@ -25,8 +24,8 @@ from jazzmine.backends.sqlite import traces as trace_queries
 from jazzmine.backends.sqlite.queries import limit_of
 from jazzmine.backends.sqlite.schema import MESSAGE_TABLES
 from jazzmine.backends.sqlite.scope import AnyConnection, View, query_as, require_seen
-from jazzmine.backends.sqlite.transaction import write_unchanged
 from jazzmine.config import SQLiteConfig
+from jazzmine.encryption.codecs import record_codec
 from jazzmine.records.base import RecordKind, Snapshot
 from jazzmine.records.conversation_log import DeletedCounts, Refusal, forked_id
 from jazzmine.records.hook_arguments import (
@@ -80,10 +79,6 @@ class SQLiteBackend(MessageBackend):
         self.client: SQLiteClient = client
         self._search = search
 
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.client.after_fork()
-
     async def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
         return await self.client.pending()
@@ -122,14 +117,12 @@ class SQLiteBackend(MessageBackend):
         *,
         conversations: Sequence[str] = (),
         messages: Sequence[str] = (),
-        flushed: bool = True,
     ) -> T:
         """Commit a change, if the viewer sees what it is about.
 
         Args:
             change: what is done.
             conversations, messages: the ids of what has to be seen, if there is a viewer.
-            flushed: whether it waits for the disk.
         """
         viewer, checked = self.viewer, change
         if viewer is not None:
@@ -138,7 +131,7 @@ class SQLiteBackend(MessageBackend):
                 require_seen(View(connection, viewer), conversations, messages)
                 return change(connection)
 
-        return await self.client.write(checked, flushed=flushed)
+        return await self.client.write(checked)
 
     async def _row(self, statement: str, key: str) -> Row | None:
         return await self._read(partial(queries.row, statement, key))
@@ -277,27 +270,20 @@ class SQLiteBackend(MessageBackend):
 
     async def erase(self, user_id: str, limit: int, newest: Any) -> DeletedCounts:
         """Delete some of a user's records; in the end, what is left of them in the files."""
-        # Others wait for the lock of the database, so not for the disk as well: it is flushed once.
         everywhere = self.viewer is None
         erased = await self._write(
-            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere),
-            flushed=False,
+            lambda connection: erasure.erase(connection, user_id, limit, newest, everywhere)
         )
         if not any(erased):
-            await self._write(write_unchanged)
             await self.client.purge()
         return erased
 
     async def prune(self, conversations: Sequence[Row], before: int, limit: int) -> tuple[int, int]:
         """Delete some of the records of old conversations."""
-        pruned, done = await self._write(
+        return await self._write(
             lambda connection: erasure.prune(connection, conversations, before, limit),
             conversations=list(map(row_id, conversations)),
-            flushed=False,
         )
-        if done == len(conversations):
-            await self._write(write_unchanged)
-        return pruned, done
 
     async def iter_old(
         self, before: int, size: int, user_id: str | None = None
@@ -305,7 +291,7 @@ class SQLiteBackend(MessageBackend):
         """Yield the rows of old conversations."""
         cursor: Sequence[Any] = (MIN_INT, 0)
         while True:
-            parameters = [before, *cursor, before, size]
+            parameters = [before, *cursor, user_id, user_id, before, size]
             rows = await self._rows(None, queries.rows, sql.OLD_CONVERSATIONS, parameters)
             if not rows:
                 return
@@ -332,9 +318,10 @@ class SQLiteBackend(MessageBackend):
 
     async def list_conversations(self, page: ConversationPage) -> Sequence[Row]:
         """Return a page of conversations."""
-        by, owner, where, limit, after, _ = page
-        listing = queries.CONVERSATIONS_BY[by, bool(where)]
-        parameters = [owner, json.dumps(where)] if where else [owner]
+        by, owner, where, limit, after, user_id = page
+        listing = queries.CONVERSATIONS_BY[by, bool(where), user_id is not None]
+        parameters = [owner, *([json.dumps(where)] if where else [])]
+        parameters += [] if user_id is None else [user_id]
         records = None if where else limit
         return await self._rows(records, queries.page, listing, parameters, limit, after)
 
@@ -409,7 +396,7 @@ class SQLiteBackend(MessageBackend):
         state, has_pending = await self.client.read(look)
         if has_pending:
             await self.client.write(search.index_pending)
-            self.client.has_search = True
+            self.client.database.has_search = True
         return state
 
     async def make_search(self, language: str | None) -> None:
@@ -422,7 +409,7 @@ class SQLiteBackend(MessageBackend):
                 search.fill(connection, at_once)
 
         await self.client.write(make)
-        self.client.has_search = language is not None
+        self.client.database.has_search = language is not None
 
     async def fill_search(self, size: int) -> tuple[int, int]:
         """Index some messages."""
@@ -463,4 +450,4 @@ class SQLiteMessageStore(MessageStore):
         backend = SQLiteBackend(
             client or file_client(config, MESSAGE_TABLES), config.search_language
         )
-        super().__init__(sealed_messages(backend, config))
+        super().__init__(backend, record_codec(config))

@@ -67,15 +67,8 @@ class SQLiteBackend(WorkingMemoryBackend):
     def __init__(self, config: SQLiteMemoryConfig, client: SQLiteClient) -> None:
         self._config = config
         self.client: SQLiteClient = client
-        self._begin()
-
-    def _begin(self) -> None:
         self._background_tasks = BackgroundTasks()
         self._next_sweep = Deadline(_SWEEPING * random.random())
-
-    def after_fork(self) -> None:
-        self.client.after_fork()
-        self._begin()
 
     async def pending(self) -> list[str]:
         return await self.client.pending()
@@ -101,9 +94,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         if taken_back is not None:
             held = (conversation_id, taken_back.store, taken_back.number)
             if await self._query(lambda connection: memory.is_locked_by(connection, *held)):
-                await self._change(
-                    deadline, lambda connection: memory.unlock(connection, *held), flushed=False
-                )
+                await self._change(deadline, lambda connection: memory.unlock(connection, *held))
         if renew:
             query = partial(
                 memory.renew, conversation_id=conversation_id, ttl=self._config.ttl_seconds
@@ -140,9 +131,7 @@ class SQLiteBackend(WorkingMemoryBackend):
 
     async def lock(self, lock: Lock, deadline: Deadline) -> Stored | Locked:
         about = (lock.conversation_id, *lock.mark, lock.holder, lock.seconds, lock.renews)
-        outcome = await self._change(
-            deadline, lambda connection: memory.lock(connection, *about), flushed=False
-        )
+        outcome = await self._change(deadline, lambda connection: memory.lock(connection, *about))
         return Locked(*outcome) if isinstance(outcome, Holder) else _stored(outcome)
 
     async def set_aside(self, conversation_id: str, mark: str, deadline: Deadline) -> str:
@@ -188,7 +177,7 @@ class SQLiteBackend(WorkingMemoryBackend):
         """Delete some of what has expired; more is left to the next save."""
         try:
             deadline = Deadline(self._config.timeout)
-            if await self._change(deadline, memory.sweep, flushed=False):
+            if await self._change(deadline, memory.sweep):
                 self._next_sweep = Deadline(0.0)
         except (OSError, JazzmineError) as error:
             logger.debug("expired working memories are left to be swept: %s", error)
@@ -200,17 +189,13 @@ class SQLiteBackend(WorkingMemoryBackend):
         self,
         deadline: Deadline,
         change: Callable[[sqlite3.Connection], T],
-        *,
-        flushed: bool = True,
     ) -> T:
         """Call a function with a connection that writes, in a transaction.
 
         Args:
             deadline: until when it waits for other processes.
-            flushed: whether it waits for the disk.
         """
-        waited = self._config.timeout - deadline.remaining()
-        return await self.client.write(change, waited=waited, flushed=flushed)
+        return await self.client.write(change, deadline)
 
 
 def _stored(row: Row) -> Stored:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import sqlite3
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from jazzmine._sync.batcher import Batcher
-from jazzmine._compat.sync_concurrency import run_blocking
-from jazzmine.backends.sqlite.connection import require_not_owned
+from jazzmine._compat.sync_concurrency import ThreadEvent, run_blocking, sleep
 from jazzmine.backends.sqlite.database import Database
-from jazzmine.backends.sqlite.errors import DatabaseBusy
+from jazzmine.backends.sqlite.errors import DatabaseBusy, lock_timeout
 from jazzmine.backends.sqlite.memory_database import MemoryDatabase
 from jazzmine.backends.sqlite.migrations import Component
 from jazzmine.backends.sqlite.queries import TooLarge
+from jazzmine.backends.sqlite.writer import Call, Writer
 from jazzmine.config import SQLiteConfig
+from jazzmine.deadline import Deadline, backoff, call_deadline
+from jazzmine.errors import StoreUnavailableError
 from jazzmine.records.types import MAX_INT
 
 __all__ = ["AnyDatabase", "SQLiteClient", "file_client"]
+
+logger: logging.Logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 AnyDatabase: TypeAlias = Database | MemoryDatabase
@@ -26,41 +29,20 @@ AnyDatabase: TypeAlias = Database | MemoryDatabase
 # A read of so many records, of so many bytes, takes no longer than passing it to a thread and back.
 _FEW_RECORDS, _FEW_BYTES = 50, 256 << 10
 
+# Pauses between two attempts to empty the files of what was deleted, in s.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+
 
 class SQLiteClient:
     """Runs queries and changes of a database.
 
     Several stores may use it: the first one opens it, and the last one closes it.
-
-    Args:
-        new_database: makes the database, again in a forked process.
     """
 
-    def __init__(self, new_database: Callable[[], AnyDatabase]) -> None:
-        self._new_database = new_database
-        self.database: AnyDatabase = new_database()
+    def __init__(self, database: AnyDatabase) -> None:
+        self.database: AnyDatabase = database
+        self._writer: Writer[ThreadEvent] | None = None
         self._users = 0
-        self._begin()
-
-    def _begin(self) -> None:
-        self._writes: Batcher[sqlite3.Connection] = Batcher(self.database.commit)
-        # No thread of a caller has the lock of the connection that writes: a signal handler that
-        # interrupts it would wait for it for ever.
-        self._purges: Batcher[sqlite3.Connection] = Batcher(self.database.purge)
-
-    @property
-    def has_search(self) -> bool:
-        """Whether messages are indexed in the transaction that stores them."""
-        return self.database.has_search
-
-    @has_search.setter
-    def has_search(self, value: bool) -> None:
-        self.database.has_search = value
-
-    def after_fork(self) -> None:
-        """Replace what the parent's threads may have locked at the fork."""
-        self.database = self.database.in_forked_process(self._new_database)
-        self._begin()
 
     def pending(self) -> list[str]:
         """Return what opening the database would create or change."""
@@ -70,18 +52,16 @@ class SQLiteClient:
         """Create the file and the tables if they do not exist."""
         if not self._users:
             run_blocking(self.database.open)
+            self._writer = Writer(self.database.commit, ThreadEvent.set_all)
         self._users += 1
 
     def close(self) -> None:
         """Finish the writes, and close the file, unless another store uses it."""
-        if self._users > 1:
-            self._users -= 1
-            return
-        require_not_owned(self.database.lock, self.database.path)
-        self._users = 0
-        self._writes.close()
-        self._purges.close()
-        run_blocking(self.database.close)
+        self._users -= 1
+        if not self._users and self._writer is not None:
+            deadline = Deadline(self.database.timeout)
+            run_blocking(self._writer.close, deadline.remaining())
+            run_blocking(self.database.close)
 
     def read(
         self, query: Callable[[sqlite3.Connection, int], T], records: int | None = 1
@@ -93,49 +73,68 @@ class SQLiteClient:
                 `TooLarge` if there are more.
             records: how many records it reads at most; None is any number.
         """
-        if self._writes.interrupted:
-            self._refresh()
         if records is not None and records <= _FEW_RECORDS:
             try:
                 return self.database.read_now(query, _FEW_BYTES)
             except (DatabaseBusy, TooLarge):
                 pass
-        if self.database.is_stale():
-            self._refresh()
-        found: T = run_blocking(self.database.read, query, MAX_INT)
+        deadline = call_deadline(self.database.timeout)
+        found: T = run_blocking(self.database.read, query, MAX_INT, deadline)
         return found
 
-    def _refresh(self) -> None:
-        require_not_owned(self.database.lock, self.database.path)
-        self._writes.settle()
-        if self.database.is_stale():
-            self._writes.run(self.database.refresh)
-
     def write(
-        self,
-        change: Callable[[sqlite3.Connection], T],
-        *,
-        waited: float = 0.0,
-        flushed: bool = True,
+        self, change: Callable[[sqlite3.Connection], T], deadline: Deadline | None = None
     ) -> T:
         """Commit a change, perhaps with others, and return its result.
 
+        A call that is cancelled before its change was begun changes nothing; what was begun is
+        done.
+
         Args:
-            change: called with a connection; a transaction has begun.
-            waited: how much of its time the call has used already, in s.
-            flushed: whether it waits for the disk.
+            change: called in the writing thread with a connection; a transaction has begun.
+            deadline: until when the call waits; None is the timeout of the database.
+
+        Raises:
+            LockTimeoutError: another process or another change took until the deadline.
+            StoreUnavailableError: the change itself did; its outcome is unknown.
         """
-        require_not_owned(self.database.lock, self.database.path)
-        done: T = self._writes.run(change, waited=waited, flushed=flushed)
+        assert self._writer is not None, "it is open"
+        call = Call(change, ThreadEvent())
+        try:
+            self._writer.add(call)
+            until = deadline or call_deadline(self.database.timeout)
+            if not call.done.wait(until.remaining()):
+                raise self._late(call)
+        except BaseException:
+            call.cancel()
+            raise
+        done: T = call.outcome()
         return done
 
+    def _late(self, call: Call[ThreadEvent]) -> Exception:
+        path, timeout = self.database.path, self.database.timeout
+        if call.cancel():
+            return lock_timeout(path, timeout)
+        return StoreUnavailableError(
+            f"{path} was not written within {timeout:g} s; the write may still be done"
+        )
+
     def purge(self) -> None:
-        """Remove what was deleted from the database's files."""
-        self._purges.run(lambda connection: None)
+        """Remove what was deleted from the database's files, or log that it could not be done."""
+        deadline = call_deadline(self.database.timeout)
+        pauses = backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
+        while not run_blocking(self.database.purge):
+            if deadline.expired:
+                logger.warning(
+                    "%s: deleted text may be left in the file or its -wal file, because other"
+                    " processes write or read; the statements VACUUM and PRAGMA"
+                    " wal_checkpoint(TRUNCATE) remove it",
+                    self.database.path,
+                )
+                return
+            sleep(next(pauses))
 
 
 def file_client(config: SQLiteConfig, *components: Component) -> SQLiteClient:
     """Return the client of the database in a file, with the tables of some kinds of store."""
-    # A relative path is that of the folder at the time of opening, in forked processes too.
-    path = os.path.realpath(config.path)
-    return SQLiteClient(lambda: Database(path, components, config.timeout, config.synchronous))
+    return SQLiteClient(Database(str(config.path), components, config.timeout, config.synchronous))

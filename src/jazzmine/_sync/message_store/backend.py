@@ -49,11 +49,6 @@ class MessageBackend(Backend):
     In a listing, records with equal sort values keep the order in which their ids were first
     stored. With `after`, a page begins after the record with that id; `NotFoundError` is raised if
     that record is not in the listing.
-
-    With a viewer, its reads find only what is in the viewer's conversations, by a condition of each
-    query. Its writes check in their step that what they change is the viewer's, and raise
-    `NotSeenError` if it is not there, or another user's: the two cannot be told apart, also not by
-    waiting for another user's call.
     """
 
     # Writes

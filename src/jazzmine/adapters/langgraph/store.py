@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from time import time_ns
 from typing import Any, cast
 
@@ -233,7 +233,7 @@ def _fields(item: MemoryItem) -> dict[str, Any]:
 
 
 def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def _user_id() -> str | None:

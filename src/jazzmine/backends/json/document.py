@@ -10,7 +10,7 @@
     "turn_traces": [
     ]}
 
-One with an index of words has `{"version": 2, "search": "english",` as its first line: the index
+One with a search index has `{"version": 2, "search": "english",` as its first line: the index
 itself is made when the file is read, and a version of this library that does not know of it
 refuses the file.
 
@@ -23,296 +23,224 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from jazzmine.backends.json.foreign_document import Sections, parse_document, stand_in
-from jazzmine.backends.sqlite import rows, search
+from jazzmine.backends.sqlite import rows
 from jazzmine.backends.sqlite import statements as sql
-from jazzmine.records.base import Record, require_stored
+from jazzmine.errors import ConfigurationError
+from jazzmine.records.base import Record, require_stored, snapshot
 from jazzmine.records.messages import Conversation, Message
-from jazzmine.records.repair import Repairs
 from jazzmine.records.traces import TurnTrace
-from jazzmine.records.types import MAX_INT, MIN_INT
 
 __all__ = [
-    "EMPTY_FILE",
-    "Blocks",
-    "changed_blocks",
+    "EMPTY",
+    "KINDS",
+    "Document",
+    "Kind",
     "file_content",
-    "forget_changes",
-    "read_file",
-    "watch_changes",
+    "invalid",
+    "other_form",
+    "own_form",
 ]
 
-_HEAD = b'{"version": 1,\n'
-_SEARCH_HEAD = re.compile(rb'\{"version": 2, "search": ("[^"\\]*"),\n')
+_HEAD = b'{"version": 1,'
+_SEARCH_HEAD = re.compile(rb'\{"version": 2, "search": ("[^"\\]*"),')
+_NEWEST_VERSION = 2
+_REASONS_SHOWN = 5
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
     """One kind of record.
 
-    Args:
-        begin, end: the lines before and after its records in the file.
+    Attributes:
+        name: that of the section with its records in the file.
         record: the class of the records.
         table, columns: where they are in the database.
         values: returns the values of the columns for a record and its line.
     """
 
-    begin: bytes
-    end: bytes
+    name: str
     record: type[Record]
     table: str
     columns: str
     values: Callable[..., rows.Values]
 
+    @property
+    def begin(self) -> bytes:
+        """The line before its records."""
+        return b'"%b": [' % self.name.encode()
 
-_KINDS = (
-    _Kind(
-        b'"conversations": [\n',
-        b"],\n",
+
+KINDS = (
+    Kind(
+        "conversations",
         Conversation,
         "stored_conversations",
         sql.CONVERSATION_COLUMNS,
         rows.conversation_values,
     ),
-    _Kind(
-        b'"messages": [\n',
-        b"],\n",
-        Message,
-        "stored_messages",
-        sql.MESSAGE_COLUMNS,
-        rows.message_values,
-    ),
-    _Kind(
-        b'"turn_traces": [\n',
-        b"]}\n",
-        TurnTrace,
-        "stored_turn_traces",
-        sql.TRACE_COLUMNS,
-        rows.trace_values,
-    ),
+    Kind("messages", Message, "stored_messages", sql.MESSAGE_COLUMNS, rows.message_values),
+    Kind("turn_traces", TurnTrace, "stored_turn_traces", sql.TRACE_COLUMNS, rows.trace_values),
 )
 
-EMPTY_FILE = (_HEAD, *(line for kind in _KINDS for line in (kind.begin, kind.end)))
-"""The lines of a file without records."""
-
-Blocks: TypeAlias = dict[str, dict[int, bytes]]
-"""For each table, the lines of its records, joined: those of so many numbers each."""
-
-_NUMBERS_A_BLOCK = 32
+# The lines after the records of each kind.
+_ENDS = (b"],", b"],", b"]}")
 
 
-def watch_changes(connection: sqlite3.Connection) -> None:
-    """Note which blocks change from now on: the others need not be read to write the file."""
-    connection.execute("CREATE TEMP TABLE changed (name TEXT, block INTEGER)")
-    for kind in _KINDS:
-        for event, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
-            connection.execute(f"""
-                CREATE TEMP TRIGGER {kind.table}_{event} AFTER {event} ON main.{kind.table} BEGIN
-                    INSERT INTO changed
-                    VALUES ('{kind.table}', {row}.seq / {_NUMBERS_A_BLOCK});
-                END""")
+class Document(NamedTuple):
+    """The content of a file.
 
-
-def forget_changes(connection: sqlite3.Connection) -> None:
-    """Forget which blocks have changed."""
-    connection.execute("DELETE FROM temp.changed")
-
-
-def changed_blocks(connection: sqlite3.Connection, blocks: Blocks | None) -> Blocks:
-    """Return the blocks of a database.
-
-    Args:
-        connection: the database.
-        blocks: those that it had when the changes were forgotten last; None reads all.
+    Attributes:
+        lines: the records of each kind as JSON.
+        search: the language of the search index, empty for no stems; None if there is none.
     """
-    if blocks is None:
-        return {kind.table: _read_blocks(connection, kind.table) for kind in _KINDS}
-    found = {table: dict(lines) for table, lines in blocks.items()}
-    for table, number in connection.execute(
-        "SELECT DISTINCT name, block FROM temp.changed"
-    ).fetchall():
-        first = number * _NUMBERS_A_BLOCK
-        found[table].pop(number, None)
-        found[table].update(_read_blocks(connection, table, (first, first + _NUMBERS_A_BLOCK - 1)))
-    return found
+
+    lines: Sequence[Sequence[bytes]]
+    search: str | None = None
 
 
-def _read_blocks(
-    connection: sqlite3.Connection, table: str, numbers: tuple[int, int] = (MIN_INT, MAX_INT)
-) -> dict[int, bytes]:
-    query = (
-        f"SELECT seq / {_NUMBERS_A_BLOCK}, CAST(body AS BLOB) FROM {table}"
-        " WHERE seq BETWEEN ? AND ? ORDER BY seq"
-    )
-    lines: dict[int, list[bytes]] = {}
-    for block, line in connection.execute(query, numbers):
-        lines.setdefault(block, []).append(line)
-    return {block: b",\n".join(some) for block, some in lines.items()}
+EMPTY = Document([[] for _ in KINDS])
 
 
-def file_content(blocks: Blocks, language: str | None = None) -> list[bytes]:
-    """Return the content of the file, in parts.
-
-    Args:
-        blocks: the records.
-        language: that of the index of words; None if there is none.
-    """
-    content = [_HEAD]
-    if language is not None:
-        content = [b'{"version": 2, "search": %b,\n' % json.dumps(language).encode()]
-    for kind in _KINDS:
-        lines = blocks[kind.table]
-        content.append(kind.begin)
-        for number in sorted(lines):
-            content += (lines[number], b",\n")
-        if lines:
-            content[-1] = b"\n"
-        content.append(kind.end)
-    return content
+def file_content(document: Document) -> Iterator[bytes]:
+    """Return the content of the file, in blocks."""
+    if document.search is None:
+        yield _HEAD
+    else:
+        yield b'{"version": 2, "search": %b,' % json.dumps(document.search).encode()
+    for kind, lines, end in zip(KINDS, document.lines, _ENDS, strict=True):
+        yield b"\n%b\n" % kind.begin
+        separator = b""
+        for line in lines:
+            yield separator
+            yield line
+            separator = b",\n"
+        yield b"\n%b" % end if lines else end
+    yield b"\n"
 
 
-class _OtherForm(Exception):
-    """The file is not in the form that this module writes, or an id is in it twice."""
+def own_form(content: bytes) -> Document | None:
+    """Return the content of a file in this form, or None; its records are not validated."""
+    lines = content.split(b"\n")
+    with_search = _SEARCH_HEAD.fullmatch(lines[0])
+    if lines[0] != _HEAD and with_search is None:
+        return None
+    sections: list[list[bytes]] = []
+    rest = iter(lines[1:])
+    for kind, end in zip(KINDS, _ENDS, strict=True):
+        section = _section(rest, end) if next(rest, None) == kind.begin else None
+        if section is None:
+            return None
+        sections.append(section)
+    if list(rest) != [b""]:
+        return None
+    return Document(sections, None if with_search is None else json.loads(with_search[1]))
 
 
-def read_file(
-    connection: sqlite3.Connection,
-    path: str,
-    content: Iterable[bytes],
-    read_all: Callable[[], bytes],
-    repairs: Repairs,
-) -> None:
-    """Make the records of a database those of a file, in one transaction.
+def _section(lines: Iterable[bytes], end: bytes) -> list[bytes] | None:
+    section: list[bytes] = []
+    for line in lines:
+        if line == end:
+            if section and section[-1].endswith(b","):
+                return None
+            return [line[:-1] if line.endswith(b",") else line for line in section]
+        if not line.startswith(b"{") or (section and not section[-1].endswith(b",")):
+            return None
+        section.append(line)
+    return None
 
-    Lines that did not change are not parsed again. A record that breaks a rule is repaired; one
-    that cannot be repaired is kept as it is, and reported when it is read.
+
+def other_form(path: str, content: bytes) -> Document:
+    """Return the content of a file that any program may have written.
 
     Args:
-        connection: the database; no foreign keys are enforced meanwhile, because jazzmine 0.1
-            stored messages without their conversation.
         path: the file's name, for error messages.
-        content: its lines.
-        read_all: returns the whole content; called when the file has another form.
-        repairs: the repairs of the store.
+        content: the whole file.
 
     Raises:
         JSONDecodeError: it is not JSON; the text has the file, line and column.
-        ValidationError: a record has no id, or two records have one id; the text has the file
-            and the path to the record.
+        ConfigurationError: it is not a store of this version, or a record breaks a rule.
     """
+    data = _parsed(path, content)
+    if not isinstance(data, dict) or not data.keys() <= {"version", "search", *_names()}:
+        raise ConfigurationError(
+            f"{path} is no message store, which is an object with 'conversations', 'messages' and"
+            " 'turn_traces'; it was not changed"
+        )
+    if data.get("version", 1) not in range(1, _NEWEST_VERSION + 1):
+        raise ConfigurationError(
+            f"a newer version of jazzmine wrote {path}, in version {data['version']!r} of its form;"
+            " it was not changed"
+        )
+    search = data.get("search")
+    if not isinstance(search, str | None):
+        raise invalid(path, "search", "is no language")
+    return Document([_lines(path, kind, data.get(kind.name, [])) for kind in KINDS], search)
+
+
+def _names() -> list[str]:
+    return [kind.name for kind in KINDS]
+
+
+def _parsed(path: str, content: bytes) -> Any:
     try:
-        _store(connection, _split(content), strict=True)
-    except (_OtherForm, ValidationError, sqlite3.IntegrityError):
-        # Parsing the whole document accepts other forms, and finds where a file is invalid.
-        _store(connection, parse_document(path, read_all(), repairs), strict=False)
-
-
-def _split(content: Iterable[bytes]) -> Sections:
-    lines = iter(content)
-    head = next(lines, b"")
-    with_search = _SEARCH_HEAD.fullmatch(head)
-    if head != _HEAD and with_search is None:
-        raise _OtherForm
-    sections: list[list[bytes]] = []
-    for kind in _KINDS:
-        if next(lines, None) != kind.begin:
-            raise _OtherForm
-        sections.append(_section(lines, kind.end))
-    if next(lines, None) is not None:
-        raise _OtherForm
-    language = None if with_search is None else with_search[1][1:-1].decode()
-    conversations, messages, traces = sections
-    return Sections(conversations, messages, traces, language)
-
-
-def _section(lines: Iterator[bytes], end: bytes) -> list[bytes]:
-    section: list[bytes] = []
-    another = True
-    for line in lines:
-        if line == end:
-            if another and section:
-                raise _OtherForm
-            return section
-        if not another or not line.startswith(b"{"):
-            raise _OtherForm
-        another = line.endswith(b",\n")
-        section.append(line[:-2] if another else line[:-1])
-    raise _OtherForm
-
-
-def _store(connection: sqlite3.Connection, sections: Sections, *, strict: bool) -> None:
-    connection.execute("PRAGMA foreign_keys = OFF")
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].decode()
+        raise json.JSONDecodeError(f"{path}: not UTF-8", before, len(before)) from None
     try:
-        connection.execute("BEGIN")
-        search.make(connection, sections.search)
-        for kind, lines in zip(_KINDS, sections.records, strict=True):
-            _store_kind(connection, kind, lines, strict)
-        if sections.search is not None:
-            search.fill(connection, MAX_INT)
-            search.index_pending(connection)
-        connection.execute("COMMIT")
-    finally:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        connection.execute("PRAGMA foreign_keys = ON")
+        return json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        raise json.JSONDecodeError(f"{path}: {error.msg}", text, error.pos) from None
+    except RecursionError:
+        raise json.JSONDecodeError(f"{path}: nested too deeply", text, 0) from None
+    except _KeyTwice as error:
+        raise invalid(path, "an object", str(error)) from None
 
 
-def _store_kind(
-    connection: sqlite3.Connection, kind: _Kind, lines: Sequence[bytes], strict: bool
-) -> None:
-    """Make the records of a kind those of some lines.
-
-    A record that is the start of a page keeps its number, as long as only this library writes the
-    file: the first ones that are the same stay, and a known one keeps its own if the order of the
-    file allows that.
-    """
-    query = f"SELECT seq, id, CAST(body AS BLOB) FROM {kind.table} ORDER BY seq"
-    stored = connection.execute(query).fetchall()
-    same = 0
-    for row, line in zip(stored, lines, strict=False):
-        if row[2] != line:
-            break
-        same += 1
-    last = stored[same - 1][0] if same else 0
-    unused = _highest(connection, kind)
-    connection.execute(f"DELETE FROM {kind.table} WHERE seq > ?", [last])
-    numbers = {_text(row[1]): row[0] for row in islice(stored, same, None)}
-    marks = ", ".join("?" for _ in kind.columns.split(", "))
-    statement = f"INSERT INTO {kind.table} (seq, {kind.columns}) VALUES (?, {marks})"
-    for line in islice(lines, same, None):
-        record = _read(kind.record, line, strict)
-        number = numbers.get(record.id, 0)
-        if number <= last:
-            number = unused = unused + 1
-        last = number
-        connection.execute(statement, [number, *kind.values(record, line)])
+class _KeyTwice(Exception):
+    """An object has a key twice."""
 
 
-def _highest(connection: sqlite3.Connection, kind: _Kind) -> int:
-    """Return the highest number that a record of a kind has or had."""
-    query = (
-        f"SELECT max(coalesce(max(seq), 0), (SELECT last FROM message_numbers)) FROM {kind.table}"
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _KeyTwice(f"has {next(key for key in keys if keys.count(key) > 1)!r} twice")
+    return fields
+
+
+def _lines(path: str, kind: Kind, stored: Any) -> list[bytes]:
+    if not isinstance(stored, list):
+        raise invalid(path, kind.name, "is no list")
+    lines, ids = [], set()
+    for index, fields in enumerate(stored):
+        name = fields.get("id") if isinstance(fields, dict) else None
+        shown = f"{kind.name}[{index}] (id {name!r})"
+        try:
+            record: Any = kind.record.__pydantic_validator__.validate_python(fields)
+            require_stored(record)
+        except ValidationError as error:
+            raise invalid(path, shown, _reasons(error)) from None
+        if record.id in ids:
+            raise invalid(path, shown, "an earlier record has the same id")
+        ids.add(record.id)
+        lines.append(snapshot(record, kind.record).json)
+    return lines
+
+
+def _reasons(error: ValidationError) -> str:
+    """Return which rules a record breaks, without its values."""
+    lines = error.errors(include_url=False, include_input=False)[:_REASONS_SHOWN]
+    return "; ".join(": ".join([*map(str, line["loc"]), line["msg"]]) for line in lines)
+
+
+def invalid(path: str, record: str, reason: str) -> ConfigurationError:
+    """Return the error for a file with a record that breaks a rule."""
+    return ConfigurationError(
+        f"{path}: {record} breaks a rule: {reason}; the file was not changed. The command"
+        f" `jazzmine adopt {path} TO` copies what can be read to a new store"
     )
-    highest: int = connection.execute(query).fetchone()[0]
-    return highest
-
-
-def _read(kind: type[Record], line: bytes, strict: bool) -> Any:
-    try:
-        record = kind.__pydantic_validator__.validate_json(line)
-        require_stored(record)
-    except ValidationError:
-        if strict:
-            raise
-        return stand_in(kind, line)
-    return record
-
-
-def _text(stored: bytes | str) -> str:
-    return stored if isinstance(stored, str) else stored.decode()

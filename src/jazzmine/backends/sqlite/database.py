@@ -7,17 +7,14 @@ import logging
 import os
 import random
 import sqlite3
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jazzmine.backends.sqlite import search
-from jazzmine.backends.sqlite.connection import Connection, DatabaseFile, create_file
+from jazzmine.backends.sqlite.connection import Connection, FileId, create_file, file_id
 from jazzmine.backends.sqlite.errors import (
     DatabaseBusy,
     closed_meanwhile,
@@ -27,7 +24,8 @@ from jazzmine.backends.sqlite.errors import (
 )
 from jazzmine.backends.sqlite.file_check import check_file, require_sqlite, warn_of_network
 from jazzmine.backends.sqlite.migrations import Component, is_current, migrate, migrations
-from jazzmine.backends.sqlite.transaction import Write, apply_all, begin, fail_late, undo
+from jazzmine.backends.sqlite.transaction import apply_all, begin, undo
+from jazzmine.backends.sqlite.writer import Call
 from jazzmine.deadline import Deadline
 
 __all__ = ["Database"]
@@ -40,13 +38,11 @@ T = TypeVar("T")
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
 
 # SQLite empties its -wal file at 4 MB, unless reads overlap. From this size on, in bytes, a commit
-# waits for the older reads; for so many ms at most, and every so many s at most.
+# waits for the older reads; for so many ms at most. That is looked at every so many s.
 _LARGE_LOG = 16 << 20
 _EMPTYING_MS, _EMPTIED_EVERY = 200, 1.0
 
 _IDLE_AT_MOST = 4
-
-_IS_FLUSHED = attrgetter("flushed")
 
 # Rewriting so many bytes takes about a second.
 _QUICKLY_REWRITTEN = 128 << 20
@@ -65,7 +61,6 @@ class Database:
         synchronous: "full" if a write waits for the disk, else "normal".
 
     Attributes:
-        lock: held by the thread that writes.
         has_search: whether messages are indexed in the transaction that stores them.
     """
 
@@ -73,17 +68,16 @@ class Database:
         self, path: str, components: Sequence[Component], timeout: float, synchronous: str
     ) -> None:
         self.path: str = os.path.realpath(path)
+        self.timeout: float = timeout
         self.has_search: bool = False
         self._components = components
-        self._timeout = timeout
         self._synchronous = synchronous
-        self._file = DatabaseFile(self.path)
-        self._writer = Connection(self._file, synchronous)
-        self.lock: threading.RLock = self._writer.lock
+        self._writer = Connection(self.path, synchronous)
         self._idle: deque[Connection] = deque()
         self._closed = False
-        self._has_log_to_empty = False
-        self._next_emptying = Deadline(0.0)
+        self._file: FileId = (0, 0)
+        self._next_look = Deadline(0.0)
+        self._largest_log = _LARGE_LOG
 
     def pending(self) -> list[str]:
         """Return what `open` would create or change; nothing is changed.
@@ -113,7 +107,8 @@ class Database:
             check_file(self.path, component.name, len(migrations(component.name)))
         warn_of_network(self.path)
         create_file(self.path)
-        deadline = Deadline(self._timeout)
+        self._file = file_id(self.path)
+        deadline = Deadline(self.timeout)
         try:
             while not self._prepare():
                 self._pause(deadline)
@@ -121,43 +116,32 @@ class Database:
             self.close()
             raise
 
-    def in_forked_process(self, new: Callable[[], T]) -> T:
-        """Return the database to use in a forked process; `new` makes another one of this file."""
-        return new()
-
-    def is_stale(self) -> bool:
-        """Whether reads have to wait for `refresh`."""
-        return False
-
-    def refresh(self, connection: sqlite3.Connection) -> None:
-        """Make the database up to date, as a change that is committed."""
-
     def close(self) -> None:
         """Close all connections; later calls raise `StoreClosedError`."""
         self._closed = True
-        self._writer.close()
-        self._close_idle()
-
-    def _close_idle(self) -> None:
+        with self._writer.lock:
+            self._writer.close()
         while self._idle:
             with suppress(IndexError):
-                self._idle.pop().close()
+                _close(self._idle.pop())
 
     # Reads
 
-    def read(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
+    def read(
+        self, query: Callable[[sqlite3.Connection, int], T], size: int, deadline: Deadline
+    ) -> T:
         """Return the result of a query of one statement.
 
         Args:
             query: called with a connection and `size`.
             size: how many bytes of records it may read.
+            deadline: until when it waits for another process.
 
         Raises:
             StoreClosedError: the database was closed.
             LockTimeoutError: another process recovers the database, and does not end.
             OSError: the file cannot be read, or is damaged.
         """
-        deadline = Deadline(self._timeout)
         while True:
             try:
                 return self.read_now(query, size)
@@ -171,177 +155,136 @@ class Database:
         try:
             reader = self._idle.pop()
         except IndexError:
-            reader = Connection(self._file, self._synchronous, self._writer)
+            self._require_same_file()
+            reader = Connection(self.path, self._synchronous, reads=True)
         try:
             with reader.lock:
                 found = query(reader.driver(), size)
-                if reader.log is None:
-                    reader.note_log()
         except BaseException as error:
-            # Whatever it was doing: the next call opens another one.
-            reader.close()
-            if self._closed and isinstance(error, (sqlite3.Error, OSError)):
-                raise closed_meanwhile() from None  # closing it removes its files
+            _close(reader)  # whatever it was doing: the next call opens another one
             if isinstance(error, sqlite3.Error):
                 if is_busy(error):
                     raise DatabaseBusy from None
                 raise translated(error, self.path) from error
             raise
-        if len(self._idle) < _IDLE_AT_MOST:
+        if len(self._idle) < _IDLE_AT_MOST and not self._closed:
             self._idle.append(reader)
         else:
-            reader.close()
-        if self._closed:
-            self._close_idle()
+            _close(reader)
         return found
 
     # Writes
 
-    def commit(self, changes: Sequence[Write]) -> None:
-        """Apply the changes in one transaction; each of them gets a result or an error.
-
-        If another process writes, a change that has waited longer than `timeout` gets a
-        `LockTimeoutError`, and the others stay unclaimed.
+    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+        """Make the changes of some calls in one transaction.
 
         Args:
-            changes: called with a connection.
+            calls: each that was not cancelled gets a result or an error.
+
+        Returns:
+            False if another process writes; no call was begun.
 
         Raises:
             OSError: the file could not be written; nothing changed.
         """
-        with self.lock:
-            if not self._try_commit(changes):
-                fail_late(changes, self._timeout, partial(lock_timeout, self.path))
-            elif self._has_log_to_empty or self._file.log_size > _LARGE_LOG:
-                self._empty_log_now_and_then()
-
-    def _try_commit(self, changes: Sequence[Write]) -> bool:
-        if self._closed:
-            raise closed_meanwhile()
-        writer = self._writer
-        try:
-            connection = writer.driver()
-            if connection.in_transaction:  # the one before was not ended
-                connection.execute("ROLLBACK")
-            writer.set_flush(any(map(_IS_FLUSHED, changes)))
-        except sqlite3.Error as error:
-            if is_busy(error):
-                return False
-            raise translated(error, self.path) from error
-        if not begin(connection, self.path):
-            return False
-        if writer.log is None:
-            writer.note_log()
-        claimed = [change for change in changes if change.claim()]
-        try:
-            if not apply_all(connection, claimed, self.path):
-                for change in claimed:
-                    change.unclaim()
-                return False
-            if self.has_search:
-                self.has_search = search.index_changes(connection)
-            connection.execute("COMMIT")
-        except BaseException as error:
-            undo(connection)
-            if isinstance(error, sqlite3.Error):
+        self._require_same_file()
+        with self._writer.lock:
+            try:
+                connection = self._writer.driver()
+                if not begin(connection):
+                    return False
+            except sqlite3.Error as error:
                 raise translated(error, self.path) from error
-            raise
+            try:
+                apply_all(connection, calls, self.path)
+                if self.has_search:
+                    self.has_search = search.index_changes(connection)
+                connection.execute("COMMIT")
+            except BaseException as error:
+                undo(connection)
+                if connection.in_transaction:
+                    self._writer.close()
+                if isinstance(error, sqlite3.Error):
+                    raise translated(error, self.path) from error
+                raise
+            if self._next_look.expired:
+                self._empty_large_log(connection)
         return True
 
-    def purge(self, changes: Sequence[Write]) -> None:
-        """Remove what was deleted from the database's files, where it may be left as raw bytes.
+    def _require_same_file(self) -> None:
+        """Raise OSError if the file is not the one that was opened: SQLite would use that one."""
+        if file_id(self.path) != self._file:
+            reason = "it was replaced while it was open: close the store, and open it again"
+            raise OSError(errno.ESTALE, reason, self.path)
 
-        Deleted values are overwritten, but pages that were split have copies of them. What cannot
-        be removed now is logged; the -wal file is then emptied after a later write.
-
-        Args:
-            changes: they have nothing to apply. They stay unclaimed if others read or write, or if
-                there is more to do, so that other calls may write in between.
-        """
-        with self.lock:
-            done = self._closed or (self._merge() and self._rewrite() and self._empty_log())
-        earliest = time.monotonic() - self._timeout
-        for change in changes:
-            if (done or change.since <= earliest) and change.claim() and not done:
-                self._has_log_to_empty = True
-                logger.warning(
-                    "%s: deleted text may be left in the file or its -wal file, because other"
-                    " processes write or read; it is removed from the -wal file later, and from the"
-                    " file by the statement VACUUM",
-                    self.path,
-                )
-
-    def _merge(self) -> bool:
-        """Write a part of the index of words anew; return whether that was all of it."""
-        if not self.has_search:
-            return True
-        try:
-            return search.merge(self._writer.driver())
-        except sqlite3.Error as error:
-            if is_busy(error):
-                return False
-            raise translated(error, self.path) from error
-
-    def _rewrite(self) -> bool:
-        """Rewrite the file without its unused bytes if that is quick; return False if locked."""
-        try:
-            connection = self._writer.driver()
-            (pages,) = connection.execute("PRAGMA page_count").fetchone()
-            (size,) = connection.execute("PRAGMA page_size").fetchone()
-            if pages * size <= _QUICKLY_REWRITTEN:
-                connection.execute("VACUUM")
-            else:
-                # It would keep all others from writing for seconds.
-                logger.warning(
-                    "%s: copies of deleted text may be left in unused parts of its pages, because"
-                    " the file is large; the statement VACUUM removes them, while nothing can be"
-                    " written",
-                    self.path,
-                )
-        except sqlite3.Error as error:
-            if is_busy(error):
-                return False
-            raise translated(error, self.path) from error
-        return True
-
-    def _empty_log(self) -> bool:
-        """Move all that was written to the file itself; return False if others read or write."""
-        try:
-            connection = self._writer.driver()
-            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.Error as error:
-            if is_busy(error):
-                return False
-            raise translated(error, self.path) from error
-        if not busy:
-            self._has_log_to_empty = False
-        return not busy
-
-    def _empty_log_now_and_then(self) -> None:
+    def _empty_large_log(self, connection: sqlite3.Connection) -> None:
         """Empty the -wal file, which would grow for ever beside reads that overlap.
 
         New reads see all of it, so that it can be emptied once the older ones have ended.
         """
-        if not self._next_emptying.expired:
-            return
-        self._next_emptying = Deadline(_EMPTIED_EVERY)
+        self._next_look = Deadline(_EMPTIED_EVERY)
         try:
-            connection = self._writer.driver()
+            if os.path.getsize(f"{self.path}-wal") < self._largest_log:
+                return
             connection.execute(f"PRAGMA busy_timeout = {_EMPTYING_MS}")
             try:
-                self._empty_log()
+                if _empty_log(connection):
+                    self._largest_log = _LARGE_LOG
             finally:
                 connection.execute("PRAGMA busy_timeout = 0")
         except (OSError, sqlite3.Error) as error:
             # What was committed is stored all the same.
             logger.debug("%s-wal is emptied later: %s", self.path, error)
 
+    def purge(self) -> bool:
+        """Remove what was deleted from the database's files, where it may be left as raw bytes.
+
+        Deleted values are overwritten, but pages that were split have copies of them.
+
+        Returns:
+            False if others read or write, or if there is more to do: other calls may write in
+            between.
+        """
+        self._require_same_file()
+        self._largest_log = 0  # a later write tries it again
+        writer = Connection(self.path, self._synchronous)
+        try:
+            with writer.lock:
+                connection = writer.driver()
+                return (
+                    (not self.has_search or search.merge(connection))
+                    and self._rewrite(connection)
+                    and _empty_log(connection)
+                )
+        except sqlite3.Error as error:
+            if is_busy(error):
+                return False
+            raise translated(error, self.path) from error
+        finally:
+            _close(writer)
+
+    def _rewrite(self, connection: sqlite3.Connection) -> bool:
+        """Rewrite the file without its unused bytes if that is quick."""
+        (pages,) = connection.execute("PRAGMA page_count").fetchone()
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        if pages * size <= _QUICKLY_REWRITTEN:
+            connection.execute("VACUUM")
+        else:
+            # It would keep all others from writing for seconds.
+            logger.warning(
+                "%s: copies of deleted text may be left in unused parts of its pages, because"
+                " the file is large; the statement VACUUM removes them, while nothing can be"
+                " written",
+                self.path,
+            )
+        return True
+
     # Opening
 
     def _prepare(self) -> bool:
         """Bring the tables up to date, and return True, unless the database is locked."""
         try:
-            with self.lock:
+            with self._writer.lock:
                 connection = self._writer.driver()
                 try:
                     for component in self._components:
@@ -353,7 +296,6 @@ class Database:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            self._writer.close()
             if is_busy(error):
                 return False
             raise translated(error, self.path) from error
@@ -371,5 +313,16 @@ class Database:
 
     def _pause(self, deadline: Deadline) -> None:
         if deadline.expired:
-            raise lock_timeout(self.path, self._timeout)
+            raise lock_timeout(self.path, self.timeout)
         time.sleep(random.uniform(_SHORTEST_PAUSE, _LONGEST_PAUSE))
+
+
+def _close(connection: Connection) -> None:
+    with connection.lock:
+        connection.close()
+
+
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    """Move all that was written to the file itself; return False if others read or write."""
+    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy

@@ -5,38 +5,47 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from contextlib import ExitStack
 
 from jazzmine.errors import LockTimeoutError, RecordTooLargeError, StoreClosedError
 
-__all__ = ["DatabaseBusy", "closed_meanwhile", "is_busy", "lock_timeout", "translated"]
+__all__ = [
+    "DatabaseBusy",
+    "closed_meanwhile",
+    "error_code",
+    "is_busy",
+    "lock_timeout",
+    "translated",
+]
 
-_BUSY = (
-    "database is locked",
-    "database table is locked",
-    "database schema is locked",
-    "locking protocol",
-)
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
+_CODES = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EACCES,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+}
+# Those that the module raises itself have no code.
+_TOO_LARGE = ("string longer than INT_MAX bytes", "BLOB longer than")
+
 _LONGEST_PATH = 500  # SQLite takes 512 bytes, those of the files beside it too
 _FILES = 3  # the database, and its -wal and -shm files
-_TOO_LARGE = ("string or blob too big", "string longer than INT_MAX bytes", "BLOB longer than")
-
-# Python 3.10 does not have the code of the error, but its text begins the same in every version.
-_CODES: tuple[tuple[str, int], ...] = (
-    ("database or disk is full", errno.ENOSPC),
-    ("disk I/O error", errno.EIO),
-    ("attempt to write a readonly database", errno.EACCES),
-    ("access permission denied", errno.EACCES),
-    ("unable to open database file", errno.EACCES),
-)
 
 
 class DatabaseBusy(Exception):
-    """A read would have to wait for another process, which recovers or closes the database."""
+    """A read would have to wait for another thread or process."""
+
+
+def error_code(error: Exception) -> int:
+    """Return the code of an error, without its extension; 0 if it has none."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
 
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether another connection holds a lock that the statement needs."""
-    return isinstance(error, sqlite3.OperationalError) and str(error).startswith(_BUSY)
+    return error_code(error) in _BUSY
 
 
 def closed_meanwhile() -> StoreClosedError:
@@ -60,15 +69,17 @@ def translated(error: Exception, path: str) -> Exception:
         path: the file of the database.
     """
     text = str(error)
-    if isinstance(error, (sqlite3.DataError, OverflowError)) and text.startswith(_TOO_LARGE):
+    code = error_code(error)
+    if code == sqlite3.SQLITE_TOOBIG or (
+        isinstance(error, (sqlite3.DataError, OverflowError)) and text.startswith(_TOO_LARGE)
+    ):
         return RecordTooLargeError("SQLite takes less than 1 GB in one record")
     if not isinstance(error, sqlite3.Error) or isinstance(error, sqlite3.ProgrammingError):
         return error
     if is_busy(error):
         return LockTimeoutError(f"{path} is locked by another process; nothing was written")
-    for beginning, code in _CODES:
-        if text.startswith(beginning):
-            return _os_error(code, text, path)
+    if code in _CODES:
+        return _os_error(_CODES[code], text, path)
     if isinstance(error, sqlite3.IntegrityError):
         return error
     return OSError(errno.EIO, f"the database is damaged, or not as it should be: {text}", path)
@@ -87,13 +98,10 @@ def _refusal(path: str) -> int:
     """
     if len(os.fsencode(path)) > _LONGEST_PATH:
         return errno.ENAMETOOLONG
-    taken: list[int] = []
     try:
-        for _ in range(_FILES):
-            taken.append(os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY))
+        with ExitStack() as opened:
+            for _ in range(_FILES):
+                opened.enter_context(os.scandir(os.path.dirname(path)))
     except OSError as error:
         return error.errno or errno.EACCES
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
     return errno.EACCES

@@ -9,10 +9,10 @@ import sqlite3
 import stat
 import time
 from contextlib import closing, suppress
-from urllib.parse import quote
 
 from jazzmine.backends.files import require_folder, require_one_name
-from jazzmine.backends.sqlite.errors import translated
+from jazzmine.backends.sqlite.connection import file_uri
+from jazzmine.backends.sqlite.errors import error_code, translated
 from jazzmine.errors import ConfigurationError
 
 __all__ = [
@@ -106,7 +106,7 @@ def check_file(path: str, component: str, version: int) -> int:
 def _check(path: str, component: str, version: int) -> int:
     # An immutable database is read without its -wal file and without locks: no file is made,
     # and SQLite, unlike open() and close(), keeps the locks of this process's connections.
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    uri = file_uri(path, "mode=ro&immutable=1")
     try:
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
             found = _number(connection, "PRAGMA application_id")
@@ -125,7 +125,7 @@ def _check(path: str, component: str, version: int) -> int:
             # A checkpoint may have been interrupted: the file is read together with its -wal file,
             # which a database has only after its migrations.
             return version
-        if str(error).startswith(("file is not a database", "file is encrypted")):
+        if error_code(error) == sqlite3.SQLITE_NOTADB:
             raise ConfigurationError(f"{path} is no SQLite database") from error
         raise translated(error, path) from error
     if stored_format > SEARCH_FORMAT or stored > version:

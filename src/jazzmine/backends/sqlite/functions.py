@@ -14,9 +14,7 @@ from pydantic import ValidationError
 from jazzmine.records.base import Record
 from jazzmine.records.conversation_log import forked_id
 from jazzmine.records.json_values import contains
-from jazzmine.records.repair import parse_json, plain_value
 from jazzmine.records.traces import LLMCallRecord, ToolTrace
-from jazzmine.records.types import MAX_INT
 
 __all__ = ["add_functions"]
 
@@ -33,7 +31,6 @@ def add_functions(connection: sqlite3.Connection) -> None:
         ("jazzmine_has_values", _has_values, 2),
         ("jazzmine_any_contains", _any_contains, 3),
         ("jazzmine_forked_id", _forked_id, 2),
-        ("jazzmine_plain", _plain, 1),
     ):
         connection.create_function(name, arguments, function, deterministic=True)
 
@@ -96,18 +93,13 @@ def _complete(kind: type[Record], element: Any) -> dict[str, Any]:
     return record.model_dump(mode="json")
 
 
-def _plain(body: str) -> str:
-    """Return a body that SQLite can parse, in place of one of another program."""
-    return json.dumps(plain_value(_parsed(body), -MAX_INT))
-
-
 def _forked_id(salt: str, source_id: str) -> str:
     return forked_id(_salt(salt), source_id)
 
 
 def _parsed(body: str) -> dict[str, Any]:
     try:
-        fields = parse_json(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):  # of another program
         return {}
     return fields if isinstance(fields, dict) else {}

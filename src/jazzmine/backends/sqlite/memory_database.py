@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
 from weakref import finalize
 
 from jazzmine.backends.sqlite import search
 from jazzmine.backends.sqlite.connection import prepare_for_forks
-from jazzmine.backends.sqlite.errors import DatabaseBusy, closed_meanwhile, translated
+from jazzmine.backends.sqlite.errors import (
+    DatabaseBusy,
+    closed_meanwhile,
+    lock_timeout,
+    translated,
+)
 from jazzmine.backends.sqlite.file_check import require_sqlite
 from jazzmine.backends.sqlite.functions import add_functions
 from jazzmine.backends.sqlite.migrations import Component, migrate
-from jazzmine.backends.sqlite.transaction import Write, apply_all
+from jazzmine.backends.sqlite.transaction import apply_all
+from jazzmine.backends.sqlite.writer import Call
+from jazzmine.deadline import Deadline
 
 __all__ = ["MemoryDatabase"]
 
 T = TypeVar("T")
+
+# Waiting so many s for another thread takes no longer than passing the read to a thread.
+_SHORTLY = 0.0005
 
 
 class MemoryDatabase:
@@ -26,6 +38,7 @@ class MemoryDatabase:
 
     Args:
         component: the tables that it is opened for.
+        timeout: how long, in s, a read waits for other threads.
         path: what error messages call it.
 
     Attributes:
@@ -33,13 +46,14 @@ class MemoryDatabase:
         has_search: whether messages are indexed in the transaction that stores them.
     """
 
-    def __init__(self, component: Component, path: str = "memory:") -> None:
+    def __init__(self, component: Component, timeout: float = 30.0, path: str = "memory:") -> None:
         self.path: str = path
+        self.timeout: float = timeout
+        # Only its owner can release it, so that an interrupted call need not know whether it is.
         self.lock: threading.RLock = threading.RLock()
         self.has_search: bool = False
         self._component = component
         self._connection: sqlite3.Connection | None = None
-        self._long_use = False
         prepare_for_forks(self)
 
     def pending(self) -> list[str]:
@@ -61,108 +75,104 @@ class MemoryDatabase:
 
     def close(self) -> None:
         """Drop everything; later calls raise `StoreClosedError`."""
-        with self.lock:
+        with self._use(Deadline(self.timeout)):
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
 
     def before_fork(self) -> None:
-        """Wait for the thread that uses it: both processes go on with what it has then."""
+        """Wait for the thread that uses it: SQLite's own locks are then free in both processes."""
         self.lock.acquire()
 
-    def in_forked_process(self, new: object) -> MemoryDatabase:
-        """Return the database to use in a forked process: a copy of the parent's is there."""
-        return self
-
-    def is_stale(self) -> bool:
-        """Whether reads have to wait for `refresh`."""
-        return False
-
-    def refresh(self, connection: sqlite3.Connection) -> None:
-        """Make the database up to date, as a change that is committed."""
-
-    def purge(self, changes: Sequence[Write]) -> None:
-        """Do nothing: no file has what was deleted."""
-        for change in changes:
-            change.claim()
+    def purge(self) -> bool:
+        """Do nothing, and return True: no file has what was deleted."""
+        return True
 
     # Reads
 
-    def read(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
+    def read(
+        self, query: Callable[[sqlite3.Connection, int], T], size: int, deadline: Deadline
+    ) -> T:
         """Return the result of a query, after other threads have used the database.
 
         Args:
             query: called with the connection and `size`.
             size: how many bytes of records it may read.
+            deadline: until when it waits for other threads.
 
         Raises:
             StoreClosedError: the database was closed.
+            LockTimeoutError: another thread uses it until the deadline.
             OSError: there is too little memory.
         """
-        with self.lock:
-            self._long_use = True
-            try:
-                return query(self._open_connection(), size)
-            except sqlite3.Error as error:
-                raise translated(error, self.path) from error
-            finally:
-                self._long_use = False
+        with self._use(deadline) as connection:
+            self._update(connection)
+            return query(connection, size)
 
     def read_now(self, query: Callable[[sqlite3.Connection, int], T], size: int) -> T:
-        """Do the same as `read`, but raise `DatabaseBusy` if it is stale, or takes long."""
-        if self._long_use or self.is_stale():
+        """Do the same as `read`, but raise `DatabaseBusy` instead of waiting."""
+        if self.is_stale():
             raise DatabaseBusy
-        with self.lock:
-            try:
-                return query(self._open_connection(), size)
-            except sqlite3.Error as error:
-                raise translated(error, self.path) from error
+        with self._use(Deadline(_SHORTLY), DatabaseBusy()) as connection:
+            return query(connection, size)
+
+    def is_stale(self) -> bool:
+        """Whether a read takes long, because it has to update the records."""
+        return False
+
+    def _update(self, connection: sqlite3.Connection) -> None:
+        """Make the records up to date."""
+
+    @contextmanager
+    def _use(
+        self, deadline: Deadline, error: Exception | None = None
+    ) -> Iterator[sqlite3.Connection]:
+        """Let the block use the connection.
+
+        Args:
+            deadline: until when it waits for another thread.
+            error: what is raised then.
+        """
+        try:
+            # When the program ends, a thread that holds the lock never releases it.
+            timeout = 0.0 if sys.is_finalizing() else deadline.remaining()
+            if not self.lock.acquire(timeout=timeout):
+                raise error or lock_timeout(self.path, self.timeout)
+            if self._connection is None:
+                raise closed_meanwhile()
+            yield self._connection
+        except sqlite3.Error as failure:
+            raise translated(failure, self.path) from failure
+        finally:
+            with suppress(RuntimeError):  # it was not acquired
+                self.lock.release()
 
     # Writes
 
-    def commit(self, changes: Sequence[Write]) -> None:
-        """Apply the changes in one transaction; each of them gets a result or an error.
-
-        Args:
-            changes: called with a connection.
+    def commit(self, calls: Sequence[Call[Any]]) -> bool:
+        """Make the changes of some calls in one transaction, and return True.
 
         Raises:
             OSError: nothing changed.
         """
-        self._transact([change for change in changes if change.claim()], _commit)
+        with self._use(Deadline(self.timeout)) as connection:
+            self._transact(connection, calls)
+        return True
 
-    def _transact(
-        self, changes: Sequence[Write], finish: Callable[[sqlite3.Connection, bool], T]
-    ) -> T:
-        """Apply changes in a transaction, and return what `finish` returns at its end.
+    def _transact(self, connection: sqlite3.Connection, calls: Sequence[Call[Any]]) -> None:
+        connection.text_factory = str
+        try:
+            before = connection.total_changes
+            connection.execute("BEGIN")
+            apply_all(connection, calls, self.path)
+            if self.has_search:
+                self.has_search = search.index_changes(connection)
+            self._keep(connection, connection.total_changes != before)
+            connection.execute("COMMIT")
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.text_factory = bytes
 
-        Args:
-            changes: they are claimed.
-            finish: called with the connection, and whether anything was changed; what it does
-                not commit is undone.
-        """
-        with self.lock:
-            connection = self._open_connection()
-            self._long_use, connection.text_factory = True, str
-            try:
-                before = connection.total_changes
-                connection.execute("BEGIN")
-                apply_all(connection, changes, self.path)
-                if self.has_search:
-                    self.has_search = search.index_changes(connection)
-                return finish(connection, connection.total_changes != before)
-            except sqlite3.Error as error:
-                raise translated(error, self.path) from error
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                self._long_use, connection.text_factory = False, bytes
-
-    def _open_connection(self) -> sqlite3.Connection:
-        if self._connection is None:
-            raise closed_meanwhile()
-        return self._connection
-
-
-def _commit(connection: sqlite3.Connection, _: bool) -> None:
-    connection.execute("COMMIT")
+    def _keep(self, connection: sqlite3.Connection, changed: bool) -> None:
+        """Store the records outside of the memory before a commit."""

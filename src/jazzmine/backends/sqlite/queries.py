@@ -27,15 +27,17 @@ __all__ = [
 
 # The owner of all conversations is the same for each, "".
 CONVERSATIONS_BY = {
-    (owner, with_condition): sql.Listing(
+    (owner, with_condition, with_user): sql.Listing(
         "stored_conversations",
         owner or "''",
         "last_updated_at",
         "DESC",
-        "jazzmine_contains(body, ?)" if with_condition else "true",
+        f"{'jazzmine_contains(body, ?)' if with_condition else 'true'}"
+        f"{' AND user_id = ?' if with_user else ''}",
     )
     for owner in ("user_id", "agent_id", None)
     for with_condition in (False, True)
+    for with_user in (False, True)
 }
 MESSAGES_BY = {
     owner: sql.Listing("stored_messages", owner, "timestamp", "ASC")

@@ -222,7 +222,8 @@ _LATER_MESSAGE = "SELECT 1 FROM stored_messages WHERE conversation_id = {} AND t
 OLD_CONVERSATIONS = f"""
 SELECT id, body, last_updated_at, seq FROM stored_conversations WHERE seq IN (
     SELECT seq FROM stored_conversations AS old
-    WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?) AND NOT EXISTS (
+    WHERE last_updated_at < ? AND (last_updated_at, seq) > (?, ?)
+    AND (? IS NULL OR user_id = ?) AND NOT EXISTS (
         {_LATER_MESSAGE.format("(SELECT id FROM stored_conversations WHERE seq = old.seq)")})
     ORDER BY last_updated_at, seq LIMIT ?)
 ORDER BY last_updated_at, seq

@@ -108,7 +108,7 @@ _CALLS = f"""
         coalesce(json_extract(call.value, '$.prompt_tokens'), 0) <= 0 AS unreported,
         json_extract(call.value, '$.cost_usd') IS NULL AS unpriced
     FROM stored_turn_traces AS turns, json_each(
-        CASE WHEN json_valid(body) THEN body ELSE jazzmine_plain(body) END, '$.llm_calls'
+        CASE WHEN json_valid(body) THEN body ELSE 'null' END, '$.llm_calls'
     ) AS call
     WHERE {{condition}}"""
 

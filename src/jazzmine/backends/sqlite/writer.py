@@ -1,0 +1,139 @@
+"""The thread that writes: the changes that wait share a transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import finalize
+
+from jazzmine.backends.sqlite.errors import closed_meanwhile
+from jazzmine.deadline import backoff
+
+__all__ = ["Call", "Writer"]
+
+E = TypeVar("E")
+
+# Pauses between two attempts to begin a transaction while another process writes, in s.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.01
+
+
+class Call(Generic[E]):
+    """A change that a caller waits for, with its result or its error.
+
+    Args:
+        change: called with a connection in a transaction; returns the result.
+        done: the event that is set at the end.
+    """
+
+    __slots__ = ("_begun", "change", "done", "error", "result")
+
+    def __init__(self, change: Callable[[sqlite3.Connection], Any], done: E) -> None:
+        self.change: Callable[[sqlite3.Connection], Any] = change
+        self.done: E = done
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self._begun = threading.Lock()
+
+    @property
+    def waits(self) -> bool:
+        """Whether the change was neither begun nor cancelled."""
+        return not self._begun.locked()
+
+    def begin(self) -> bool:
+        """Return whether to make the change: False if it was cancelled."""
+        return self._begun.acquire(blocking=False)
+
+    def cancel(self) -> bool:
+        """Cancel a change that was not begun; return False if it was."""
+        return self._begun.acquire(blocking=False)
+
+    def outcome(self) -> Any:
+        """Return the result, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+_Queue: TypeAlias = "SimpleQueue[Call[Any] | None]"  # None ends the thread
+_Commit: TypeAlias = Callable[[Sequence[Call[Any]]], bool]
+
+
+class Writer(Generic[E]):
+    """Runs the thread.
+
+    Args:
+        commit: makes the changes of some calls in one transaction; returns False if another
+            process writes, so that none was begun.
+        set_all: sets events.
+    """
+
+    def __init__(self, commit: _Commit, set_all: Callable[[Sequence[E]], None]) -> None:
+        self._queue: _Queue = SimpleQueue()
+        self._closed = False
+        arguments = (self._queue, commit, set_all)
+        # The program may end without closing it, and the thread refers to no writer: it ends when
+        # the writer is gone.
+        self._thread = threading.Thread(
+            target=_work, args=arguments, name="jazzmine-writer", daemon=True
+        )
+        finalize(self, self._queue.put, None).atexit = False
+        self._thread.start()
+
+    def add(self, call: Call[E]) -> None:
+        """Have a change made after those that were added before.
+
+        Raises:
+            StoreClosedError: the writer is closed, or the program ends, and with it its threads.
+        """
+        self._queue.put(call)
+        if (self._closed or sys.is_finalizing()) and call.cancel():
+            raise closed_meanwhile()
+
+    def close(self, timeout: float) -> None:
+        """Make the changes that wait, for `timeout` s at most, and end the thread."""
+        self._closed = True
+        self._queue.put(None)
+        if not sys.is_finalizing():
+            self._thread.join(timeout)
+
+
+def _work(queue: _Queue, commit: _Commit, set_all: Callable[[Sequence[Any]], None]) -> None:
+    calls: list[Call[Any]] = []
+    is_last = False
+    while not is_last:
+        calls.clear()  # they refer to the writer
+        is_last = _take_all(queue, calls)
+        pauses = backoff(_SHORTEST_PAUSE, _LONGEST_PAUSE)
+        while calls and not _finish(calls, commit):
+            time.sleep(next(pauses))
+            is_last = is_last or _take_all(queue, calls, wait=False)
+            calls = [call for call in calls if call.waits]
+        set_all([call.done for call in calls])
+
+
+def _take_all(queue: _Queue, calls: list[Call[Any]], *, wait: bool = True) -> bool:
+    """Add the calls of the queue to others; return whether they are the last ones."""
+    try:
+        call = queue.get(wait)
+        while call is not None:
+            calls.append(call)
+            call = queue.get_nowait()
+    except Empty:
+        return False
+    return True
+
+
+def _finish(calls: Sequence[Call[Any]], commit: _Commit) -> bool:
+    """Commit the changes; return False if another process writes."""
+    try:
+        return commit(calls)
+    except BaseException as error:
+        for call in calls:
+            call.begin()
+            call.error = call.error or error
+        return True
