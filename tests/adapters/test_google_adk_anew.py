@@ -86,7 +86,7 @@ async def test_a_session_may_be_created_after_its_memories(
             event = Event(author="guide", content=content, id=f"e{number}")
             await memory.add_events_to_memory(events=[event], session_id="s2", **OWNER)
 
-        found = await memory.search_memory(query="Lisbon", **OWNER)
+        found: Any = await memory.search_memory(query="Lisbon", **OWNER)
         assert [entry.content.parts[0].text for entry in found.memories] == ["It rains in Lisbon"]
 
         async with await LongTermMemoryStore.initialize("memory:") as items:

@@ -78,9 +78,9 @@ async def _adk_value(service: Any, value: Any) -> Any:
     from tests.adapters.google_adk_program import PLACE
 
     session = await service.create_session(**PLACE)
-    part = types.Part.from_function_response(name="weather", response={"value": value})
+    part: Any = types.Part.from_function_response(name="weather", response={"value": value})
     part.function_response.id = "k"
-    call = types.Part.from_function_call(name="weather", args={})
+    call: Any = types.Part.from_function_call(name="weather", args={})
     call.function_call.id = "k"
     content = types.Content(role="model", parts=[call])
     await service.append_event(session, Event(author="guide", content=content))
