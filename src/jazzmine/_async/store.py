@@ -44,9 +44,6 @@ class Backend(ABC):
     async def purge(self) -> None:  # noqa: B027 - only files need it
         """Remove what was deleted or replaced from files where it may be left as raw bytes."""
 
-    #: For back ends that still have conditions for one user's view; None.
-    viewer: str | None = None
-
 
 # The parts of stores that were opened before this process was forked.
 _INHERITED: list[dict[str, Any]] = []

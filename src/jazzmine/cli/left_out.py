@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from jazzmine.cli.output import Refused, say
-from jazzmine.records import repair
+from jazzmine.records import unreadable
 
 __all__ = ["nothing_left_out"]
 
@@ -20,11 +20,11 @@ def nothing_left_out() -> Iterator[None]:
         Refused: at the end of the block, if there were any.
     """
     printed = _Printed(logging.ERROR)
-    repair.logger.addHandler(printed)
+    unreadable.logger.addHandler(printed)
     try:
         yield
     finally:
-        repair.logger.removeHandler(printed)
+        unreadable.logger.removeHandler(printed)
     if printed.count:
         raise Refused(f"records that cannot be read were left out: {printed.count:,}, named above")
 

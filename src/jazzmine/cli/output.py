@@ -21,7 +21,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from jazzmine.records.repair import reasons_of
+from jazzmine.records.unreadable import reasons_of
 
 __all__ = [
     "Refused",

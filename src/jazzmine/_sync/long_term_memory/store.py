@@ -17,6 +17,7 @@ from jazzmine._sync.store import Store
 from jazzmine._compat.sync_concurrency import run_given
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.items import ItemCodec
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.records.arguments import (
     require_count,
     require_id,
@@ -131,6 +132,15 @@ class LongTermMemoryStore(Store[ItemBackend]):
 
         store: LongTermMemoryStore = new_long_term_memory(long_term_memory_config(config), embed)
         return store._initialized()
+
+    def _opened(self) -> None:
+        if self.codec is not None:
+            query = ItemQuery(order="updated", reads="values")
+            rows = self.backend.list_items(query, SAMPLED, None)
+            read = self.codec.decrypted
+            require_right_keys(
+                self.codec.keyring, rows, self.codec.key_id, lambda row: read([row], "values")
+            )
 
     def scoped(self, *, user_id: str) -> LongTermMemoryStore:
         """Return a store that sees and changes this user's items alone.

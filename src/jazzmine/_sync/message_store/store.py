@@ -23,6 +23,7 @@ from jazzmine._compat.sync_concurrency import Work, run_blocking
 from jazzmine.deadline import begin_call
 from jazzmine.encryption.codecs import NO_SEARCH
 from jazzmine.encryption.records import RecordCodec, require_readable
+from jazzmine.encryption.sampled import SAMPLED, require_right_keys
 from jazzmine.errors import ConfigurationError, ConflictError, NotFoundError
 from jazzmine.records.arguments import (
     require_count,
@@ -69,10 +70,10 @@ from jazzmine.records.messages import (
     SearchOrder,
     require_editable,
 )
-from jazzmine.records.repair import Repairs
 from jazzmine.records.rows import Row, RowDecoder, are_many, row_id
 from jazzmine.records.traces import TurnTrace
 from jazzmine.records.types import MAX_INT
+from jazzmine.records.unreadable import Unreadable
 from jazzmine.records.usage import TraceFilter, UsageKey, UsageSummary
 from jazzmine.search.query import SearchScope, parse_query
 from jazzmine.tracing import call_span, count_records
@@ -114,10 +115,10 @@ class MessageStore(Store[MessageBackend]):
     def __init__(self, backend: MessageBackend, codec: RecordCodec | None = None) -> None:
         super().__init__(backend)
         self.codec: RecordCodec | None = codec
-        repairs = Repairs()
-        self._conversations = RowDecoder(Conversation, repairs, codec)
-        self._messages = RowDecoder(Message, repairs, codec)
-        self._traces = RowDecoder(TurnTrace, repairs, codec)
+        unreadable = Unreadable()
+        self._conversations = RowDecoder(Conversation, unreadable, codec)
+        self._messages = RowDecoder(Message, unreadable, codec)
+        self._traces = RowDecoder(TurnTrace, unreadable, codec)
 
     @classmethod
     def initialize(
@@ -145,8 +146,29 @@ class MessageStore(Store[MessageBackend]):
         return store._initialized()
 
     def _opened(self) -> None:
-        if self.codec is not None and self.backend.search_state() is not None:
+        if self.codec is None:
+            return
+        if self.backend.search_state() is not None:
             raise ConfigurationError(NO_SEARCH)
+        self._require_right_keys(self.codec)
+
+    def _require_right_keys(self, codec: RecordCodec) -> None:
+        newest = ConversationPage(None, "", {}, SAMPLED, None)
+        conversations = self.backend.list_conversations(newest)
+        messages: Sequence[Row] = ()
+        if conversations:
+            page = NewestPage(row_id(conversations[0]), "all", SAMPLED, None)
+            messages = self.backend.list_newest(page)
+        kinds: list[tuple[RowDecoder[Any], Sequence[Row]]] = [
+            (self._conversations, conversations),
+            (self._messages, messages),
+        ]
+        require_right_keys(
+            codec.keyring,
+            [(decoder, row) for decoder, rows in kinds for row in rows],
+            lambda one: codec.key_id(one[0].stored_record(one[1])),
+            lambda one: one[0].record(one[1]),
+        )
 
     def scoped(self, *, user_id: str) -> MessageStore:
         """Return a store that sees and changes what is in this user's conversations alone.
