@@ -154,9 +154,10 @@ class LongTermMemoryStore(Store[ItemBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.long_term_memory.scoped import ScopedLongTermMemoryStore
+        from jazzmine._sync.factory import view_of_long_term_memory
 
-        return ScopedLongTermMemoryStore(self, require_id("user_id", user_id))
+        view: LongTermMemoryStore = view_of_long_term_memory(self, require_id("user_id", user_id))
+        return view
 
     # One item, or several
 

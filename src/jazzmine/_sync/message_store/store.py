@@ -182,9 +182,10 @@ class MessageStore(Store[MessageBackend]):
         Raises:
             ScopeError: this store is scoped to another user.
         """
-        from jazzmine._sync.message_store.scoped import ScopedMessageStore
+        from jazzmine._sync.factory import view_of_message_store
 
-        return ScopedMessageStore(self, require_id("user_id", user_id))
+        view: MessageStore = view_of_message_store(self, require_id("user_id", user_id))
+        return view
 
     # Conversations
 
