@@ -12,7 +12,7 @@ from typing import Any
 
 import pydantic
 
-from benchmarks.frame import environments
+from tests.servers import predecessor
 
 __all__ = ["ENUM", "MADE", "REQUIRED", "names_of_source"]
 
@@ -24,8 +24,8 @@ REQUIRED, MADE, ENUM = "required", "made by a function", "the member of an enum"
 
 def names_of_source() -> dict[str, Any]:
     """Return the public names of each module: its exports, and the members of its classes."""
-    environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
-    core = environments.PREDECESSOR_SOURCE / "jazzmine" / "core"
+    predecessor.make(pydantic.VERSION)
+    core = predecessor.SOURCE / "jazzmine" / "core"
     files = [path for package in PACKAGES for path in sorted((core / package).rglob("*.py"))]
     trees = {_module_name(core, path): ast.parse(path.read_text("utf-8")) for path in files}
     return {

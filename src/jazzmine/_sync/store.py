@@ -76,6 +76,12 @@ class Store(ABC, Generic[AnyBackend]):
         self._affinity = Affinity(self._after_fork)
         self._closed = False
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a store holds files or connections, and can be neither copied nor pickled: open one"
+            " from its configuration where it is needed"
+        )
+
     @operation()
     def ping(self) -> None:
         """Make one cheap round trip to the server (or the file), for readiness probes.
