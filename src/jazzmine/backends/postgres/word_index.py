@@ -60,10 +60,8 @@ def read_state(name: str | None) -> SearchState | None:
     return SearchState(language, progress == "complete")
 
 
-def entry_of(message: Message, analyser: Analyser | None) -> str | None:
-    """Return the entry of a message, which needs no escapes; None without an index."""
-    if analyser is None:
-        return None
+def entry_of(message: Message, analyser: Analyser) -> str:
+    """Return the entry of a message, which needs no escapes."""
     return f"{analyser.language}:{analyser.entry(message.original_content)}"
 
 
