@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jazzmine._sync.working_memory.backend import Lock, Mark
+from jazzmine._sync.working_memory.backend import Lock
 from jazzmine.deadline import Deadline
 from tests.faults import faulty_network as faulty_network
 from tests.faults.faulty_network import APIS, CID, FaultyStore, is_unavailable, opened
@@ -241,7 +241,7 @@ class TestMutants:
         with opened("redis", "sync", SHORT) as store:
             store.prepare()
             monkeypatch.setattr(store.beside._updates, "_longest_wait", 0.1)
-            store.store.backend.lock(Lock(CID, Mark("s", 1), "nobody", 10.0), Deadline(10.0))
+            store.store.backend.lock(Lock(CID, "0123456789abcdef", "nobody", 10.0), Deadline(10.0))
             monkeypatch.setattr(faulty_network, "WORKS_AGAIN", 1.0)
             monkeypatch.setattr(faulty_network, "TOLERANCE", 0.0)
             with pytest.raises(AssertionError, match="until the store works again"):
