@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import random
 import threading
 from collections.abc import Callable
@@ -446,4 +447,4 @@ def _remember(known: dict[str, T], conversation_id: str, latest: T, most: int) -
 
 def _this_process() -> str:
     """Return how the lock of a block of this process names its holder."""
-    return f"process {os.getpid()} on {os.uname().nodename}"
+    return f"process {os.getpid()} on {platform.node()}"
