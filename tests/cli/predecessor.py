@@ -1,7 +1,7 @@
 """Store with jazzmine 0.1.42 values that are invalid today, and print the stored ids.
 
-Run by the interpreter of the benchmarks' environment for it: python -m
-tests.cli.predecessor SOURCE CONFIG, in which CONFIG is JSON.
+Run by the interpreter of its environment: python -m tests.cli.predecessor SOURCE CONFIG, in which
+CONFIG is JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.frame.libraries import load_predecessor
+from tests.servers import predecessor
 
 NAN, INFINITY, BIG, LONE = float("nan"), float("inf"), 2**70, "half \ud83d"
 
@@ -84,7 +84,7 @@ TRACES: list[tuple[str, dict[str, Any]]] = [
 
 
 async def main(source: str, config: str) -> None:
-    load_predecessor(Path(source))
+    predecessor.load(Path(source))
     from jazzmine.core import message_store as old
     from jazzmine.core.message_store import models
 

@@ -12,11 +12,10 @@ from typing import Any
 import pydantic
 import pytest
 
-from benchmarks.frame import environments
 from jazzmine.errors import ConfigurationError
 from jazzmine.sync import MessageStore
 from tests.cli.program import run
-from tests.servers import mongodb, postgres
+from tests.servers import mongodb, postgres, predecessor
 
 ROOT = Path(__file__).resolve().parents[2]
 BIG, MAX_INT = str(2**70), 2**63 - 1
@@ -28,10 +27,10 @@ class Old:
 
     def __init__(self, url: str, config: dict[str, Any]) -> None:
         self.url = url
-        environments.make_predecessor(f"pydantic=={pydantic.VERSION}")
-        python = environments.python_of(environments.PREDECESSOR)
+        predecessor.make(pydantic.VERSION)
+        python = predecessor.PYTHON
         command = [str(python), "-m", "tests.cli.predecessor"]
-        command += [str(environments.PREDECESSOR_SOURCE), json.dumps(config)]
+        command += [str(predecessor.SOURCE), json.dumps(config)]
         said = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         self.ids: list[str] = json.loads(said.stdout)
 

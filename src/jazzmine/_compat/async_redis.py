@@ -5,21 +5,18 @@ from __future__ import annotations
 from asyncio import timeout as time_limit
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from jazzmine.backends.redis.driver import make_connections_of, redis_driver
-
-AnyTimeoutError = TimeoutError
+from jazzmine.backends.redis.driver import (
+    connection_settings,
+    failures,
+    pauses,
+    pool_settings,
+    redis_driver,
+)
 
 if TYPE_CHECKING:
     import redis.asyncio
 
-__all__ = [
-    "AnyRedis",
-    "AnyTimeoutError",
-    "client_for",
-    "cluster_for",
-    "require_client",
-    "time_limit",
-]
+__all__ = ["AnyRedis", "client_for", "cluster_for", "new_retry", "require_client", "time_limit"]
 
 AnyRedis: TypeAlias = "redis.asyncio.Redis | redis.asyncio.RedisCluster"
 
@@ -35,39 +32,34 @@ def require_client(client: Any) -> None:
         )
 
 
-def client_for(url: str, timeout: float) -> AnyRedis:
-    """Return a client of one server that waits for it `timeout` s at most; does not connect.
+def new_retry() -> Any:
+    """Return what repeats a call for as long as its errors are retryable."""
+    redis_driver()
+    from redis.asyncio.retry import Retry
+
+    return Retry(pauses(), -1, failures())  # type: ignore[arg-type]
+
+
+def client_for(url: str, seconds: float) -> AnyRedis:
+    """Return a client of one server; does not connect.
+
+    Args:
+        seconds: how long the server is waited for at once, in s.
 
     Raises:
         ValueError, TypeError, RedisError: the URL is malformed, or has an unknown or wrong option.
     """
     redis_driver()
-    from redis.asyncio import Redis
+    from redis.asyncio import BlockingConnectionPool, Redis
 
-    # `time_limit` ends every wait, and costs less than `socket_timeout`.
-    limits: Any = {"socket_connect_timeout": timeout, "socket_timeout": None}
-    client = Redis.from_url(url, protocol=2, **limits)
-    make_connections_of(client.connection_pool, _Aborting)
-    return client
+    # `time_limit` ends every wait. A `socket_timeout` makes a task for each command, which may
+    # lose a cancellation before Python 3.12.
+    settings = {**pool_settings(seconds), "socket_timeout": None}
+    return Redis.from_pool(BlockingConnectionPool.from_url(url, **settings))
 
 
-async def cluster_for(url: str, timeout: float) -> AnyRedis:
-    """Return a client of the cluster that a server belongs to.
-
-    A node that is silent for `timeout` s is given up.
-    """
+async def cluster_for(url: str, seconds: float) -> AnyRedis:
+    """Return a client of the cluster that a server belongs to."""
     from redis.asyncio import RedisCluster
 
-    limits: Any = {"socket_connect_timeout": timeout, "socket_timeout": timeout}
-    return RedisCluster.from_url(url, **limits)
-
-
-class _Aborting:
-    """A connection that drops what it has not sent yet when it is given up."""
-
-    _writer: Any
-
-    async def disconnect(self, nowait: bool = False, **options: Any) -> None:
-        if nowait and self._writer is not None:
-            self._writer.transport.abort()
-        await super().disconnect(nowait=nowait, **options)  # type: ignore[misc]
+    return RedisCluster.from_url(url, **connection_settings(seconds))
