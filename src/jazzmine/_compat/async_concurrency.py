@@ -220,7 +220,8 @@ class _Threads:
 
 
 _THREADS = _Threads()
-os.register_at_fork(after_in_child=_THREADS.start)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_THREADS.start)
 
 
 async def run_blocking(function: Callable[..., T], *args: Any) -> T:
