@@ -88,12 +88,17 @@ class ScopedUpdates(Updates):
         """Let the lock last longer, or take it again if it has expired; False if it is lost."""
         return await self._updates.renew(block)
 
+    def known(self, conversation_id: str) -> Stored | None:
+        """Return what was stored when it was read or written last, if that is remembered."""
+        stored = self._updates.known(conversation_id)
+        return None if stored is None else self._seen(stored)
+
     async def save_block(self, block: Block, memory: WorkingMemory) -> None:
         """Save the state of a block, which releases its lock, and let the next call go."""
         require_own(self._user_id, memory.user_id)
         await self._updates.save_block(block, memory)
 
-    async def abandon_block(self, block: Block, error: BaseException) -> None:
+    async def abandon_block(self, block: Block, error: BaseException | None = None) -> None:
         """Release the lock of a block that has not saved, and let the next call go."""
         await self._updates.abandon_block(block, error)
 
